@@ -1,0 +1,35 @@
+# Two commands from nothing: `make demo` and `make test`. Each makes its own environment in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench format clean
+
+demo: .venv/ready
+	$(BIN)/distsvc demo --out demo-out
+
+test: .venv/ready
+	$(BIN)/python -m pytest
+
+check: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+bench: .venv/ready
+	$(BIN)/pip install --quiet --editable '.[bench]'
+	$(BIN)/python -m benchmarks
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "distsvc needs Python 3.11 or newer; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv demo-out build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,211 @@
+"""The job's typed configuration and its TOML file.
+
+Every default of a job lives here, but for the parameters of an algorithm: those have one home, the
+signature of its estimator, where users of scikit-learn look for them. A ``[model]`` key that is
+not given is ``None`` here, which means the estimator's own default.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from distsvc.errors import InputNotFoundError, JobFileError
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class InputConfig(_Section):
+    """``[input]``: the table to read."""
+
+    path: Annotated[str, Field(min_length=1)]
+    columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    id: str | None = None
+    label: str | None = None
+    where: str | None = None
+
+
+class PreprocessConfig(_Section):
+    """``[preprocess]``: what happens to a value before a learner sees it."""
+
+    scale: Literal["standard", "minmax", "none"] = "standard"
+    missing: Literal["error", "drop", "median"] = "error"
+
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class SupportVectorConfig(_Section):
+    """``[model]`` with ``algorithm = "support-vector"``."""
+
+    algorithm: Literal["support-vector"] = "support-vector"
+    seed: Annotated[int, Field(ge=0)] = 0
+    gamma: Literal["auto"] | Positive | None = None
+    nu: Annotated[float, Field(gt=0, le=1)] | None = None
+    C: Positive | None = None
+    solver: Literal["bsgd", "sgd", "exact"] | None = None
+    budget: Count | None = None
+    maintenance: Literal["merge", "project-nearest", "project-random", "removal"] | None = None
+    projection_size: Count | None = None
+    stopping: Literal["held-out", "step-norm"] | None = None
+    tol: Positive | None = None
+    theta: Positive | None = None
+    max_iter: Count | None = None
+    average: bool | None = None
+    labelling: Literal["equilibria"] | None = None
+    epsilon: Positive | None = None
+    segment_samples: Count | None = None
+    boundary_size: Count | None = None
+
+    @model_validator(mode="after")
+    def _one_of_nu_and_c(self) -> SupportVectorConfig:
+        if self.nu is not None and self.C is not None:
+            raise ValueError(f"give nu or C, not both (found nu = {self.nu} and C = {self.C})")
+        return self
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the estimator's parameters that the job gives, ``random_state`` included."""
+        given = self.model_dump(exclude={"algorithm", "seed"}, exclude_none=True)
+        return given | {"random_state": self.seed}
+
+
+class ClusterConfig(_Section):
+    """``[cluster]``: where the work is done and how it is cut; labels never depend on it."""
+
+    workers: Annotated[int, Field(ge=0)] | None = None
+    threads: Count = 1
+    partition_rows: Count = 1_000_000
+    block_rows: Count | None = None
+
+
+class OutputConfig(_Section):
+    """``[output]``: where the run is published."""
+
+    path: Annotated[str, Field(min_length=1)]
+    format: Literal["parquet", "zarr"] = "parquet"
+
+
+class Job(_Section):
+    """A whole job file."""
+
+    input: InputConfig
+    output: OutputConfig
+    preprocess: PreprocessConfig = PreprocessConfig()
+    model: SupportVectorConfig = SupportVectorConfig()
+    cluster: ClusterConfig = ClusterConfig()
+
+    def digest(self) -> str:
+        """Return a SHA-256 of everything that decides the result: all but cluster and output path."""
+        content = self.model_dump(mode="json", exclude={"cluster": True, "output": {"path"}})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load_job(
+    path: str | Path, settings: tuple[str, ...] = (), run_date: str | None = None
+) -> Job:
+    """Read a job file.
+
+    Parameters
+    ----------
+    path
+        The TOML file.
+    settings
+        ``section.key=value`` strings that override the file; a value is TOML, or else a string.
+    run_date
+        ``YYYY-MM-DD``; stands for ``{run_date}`` in ``input.path`` and ``output.path``.
+        Today when not given.
+
+    Raises
+    ------
+    InputNotFoundError
+        There is no such file.
+    JobFileError
+        The file is not TOML, or a key is unknown, missing or has a value that is not allowed.
+
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputNotFoundError(f"job file {path} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobFileError(f"job file {path} can't be read: {error}") from None
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise JobFileError(f"{path} is not valid TOML: {error}") from None
+    for setting in settings:
+        _override(content, setting)
+    return parse_job(content, source=str(path), run_date=run_date)
+
+
+def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None = None) -> Job:
+    """Validate a job given as a dictionary of sections; errors as in `load_job`."""
+    _fill_in_date(content, source, run_date)
+    try:
+        return Job.model_validate(content)
+    except ValidationError as error:
+        lines = [_explain(item) for item in error.errors()]
+        raise JobFileError(f"{source}: " + "; ".join(lines)) from None
+
+
+def _override(content: dict[str, Any], setting: str) -> None:
+    name, equals, value = setting.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not (equals and dot and section and key):
+        raise JobFileError(f"--set expects section.key=value, found {setting!r}")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    table = content.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise JobFileError(f"--set {name}: {section} is not a section of the job file")
+    table[key] = parsed
+
+
+def _fill_in_date(content: dict[str, Any], source: str, run_date: str | None) -> None:
+    try:
+        day = datetime.date.fromisoformat(run_date) if run_date else datetime.date.today()
+    except ValueError:
+        raise JobFileError(f"--run-date expects YYYY-MM-DD, found {run_date!r}") from None
+    for section in ("input", "output"):
+        table = content.get(section)
+        if isinstance(table, dict) and isinstance(table.get("path"), str):
+            table["path"] = table["path"].replace("{run_date}", day.isoformat())
+
+
+def _explain(item: Any) -> str:
+    place = [str(part) for part in item["loc"]]
+    if item["type"] == "extra_forbidden":
+        known = _known_keys(place[:-1])
+        close = difflib.get_close_matches(place[-1], known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+        return f"unknown key {'.'.join(place)!r}; {hint}"
+    if item["type"] == "missing":
+        return f"{'.'.join(place)} is required"
+    message = item["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
+    if item["type"] == "value_error":
+        return f"{place[0]}: {message}"
+    name = ".".join(place[:2])
+    return f"{name}: {message}, found {item['input']!r}"
+
+
+def _known_keys(place: list[str]) -> list[str]:
+    fields = Job.model_fields
+    for part in place:
+        annotation = fields[part].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        fields = annotation.model_fields
+    return sorted(fields)

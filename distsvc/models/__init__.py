@@ -1,0 +1,1 @@
+"""Estimators and the phase functions that `fit` and the distributed job share."""

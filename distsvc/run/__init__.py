@@ -1,0 +1,1 @@
+"""The job: plan, fit, label, publish."""
