@@ -110,9 +110,7 @@ class Job(_Section):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def load_job(
-    path: str | Path, settings: tuple[str, ...] = (), run_date: str | None = None
-) -> Job:
+def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | None = None) -> Job:
     """Read a job file.
 
     Parameters

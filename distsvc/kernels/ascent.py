@@ -1,0 +1,81 @@
+"""Climbing from points to equilibria of f, and the nearest point of a set."""
+
+import numpy as np
+
+from distsvc.kernels.jit import kernel
+from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+
+
+@kernel
+def climb(X, S, a, gamma, tolerance, max_iter):
+    """Iterate x <- P(x) = sum a_j K_j s_j / sum a_j K_j from every row of X until it stops moving.
+
+    X (n, d) float32, S (d, B) float32, a (B,) float32, all positive. Returns the end points (n, d)
+    float32. A trajectory ends when a step is at most `tolerance` / sqrt(2 gamma) long, or after
+    `max_iter` steps. The map is mean shift: f never falls along a trajectory (section 4; it is an
+    EM algorithm, which is why it converges). Exponents are shifted by the nearest vector's, so that
+    a start far from every vector moves to the nearest one instead of to 0 / 0.
+    """
+    n, d = X.shape
+    b = S.shape[1]
+    scale = -np.float32(gamma) * LOG2_E
+    smallest = np.float32(tolerance * tolerance / (2.0 * gamma))
+    values = np.empty(b, np.float32)
+    bits = values.view(np.int32)
+    ends = X.copy()
+    for i in range(n):
+        x = ends[i]
+        for _step in range(max_iter):
+            squared_distances(S, b, x, values)
+            nearest = bits[0]
+            for j in range(b):
+                nearest = min(nearest, bits[j])
+            shift = np.int32(nearest).view(np.float32)
+            total = np.float32(0.0)
+            for j in range(b):
+                values[j] = a[j] * exp2(scale * (values[j] - shift))
+                total += values[j]
+            length = np.float32(0.0)
+            for k in range(d):
+                part = np.float32(0.0)
+                centre = x[k]
+                for j in range(b):
+                    part += values[j] * (S[k, j] - centre)
+                part /= total
+                x[k] += part
+                length += part * part
+            if length <= smallest:
+                break
+    return ends
+
+
+@kernel
+def nearest_point(X, P):
+    """Return for every row of X (n, d) float32 the index (n,) int32 of the nearest of a set of points.
+
+    P (c, d, w) float32 holds point number i at P[i // w, :, i % w] and infinity in unused places.
+    Euclidean distance; of equally near points the first. Distances are compared as integers, which
+    order non-negative floats alike and whose minimum runs in vector registers.
+    """
+    n = X.shape[0]
+    width = P.shape[2]
+    values = np.empty(width, np.float32)
+    bits = values.view(np.int32)
+    out = np.empty(n, np.int32)
+    for i in range(n):
+        x = X[i]
+        best = np.int32(2147483647)
+        place = 0
+        for c in range(P.shape[0]):
+            squared_distances(P[c], width, x, values)
+            low = best
+            for j in range(width):
+                low = min(low, bits[j])
+            if low < best:
+                best = low
+                j = 0
+                while bits[j] != low:
+                    j += 1
+                place = c * width + j
+        out[i] = place
+    return out

@@ -1,0 +1,292 @@
+"""Stochastic gradient descent on a budget: Algorithms 1 and 2 of "Scalable Support Vector
+Clustering Using Budget" (Pham, Le, Dang), and four ways of staying within the budget.
+
+With the step size 1/t every violation, whenever it happened, is worth C/t at step t. So the model
+is kept as w_{t+1} = (C/t) sum_j n_j phi(s_j) with hit counts n_j and one common scale: nothing is
+rescaled at a step, ties are exact. Removal leaves the counts whole numbers; projection and merging
+make them real, and never negative. They are float64, with a float32 copy for the long sums.
+
+The smallest count decides which vector has to go (section 3.3), and of several the oldest. The
+vector just added is never the one: with removal the model would freeze.
+"""
+
+import numpy as np
+
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, squared_distances
+
+REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
+"""Codes of the maintenance strategies."""
+
+N_VECTORS, STEP, HITS, MAINTAINED, STOPPED, RANDOM = 0, 1, 2, 3, 4, 5
+"""Places in the state: vectors held, steps done, violations, maintenance calls, 1 once the
+step-norm rule has fired, the random number generator of PROJECT_RANDOM."""
+
+ONE_BITS = np.int32(0x3F800000)
+"""The bits of the float32 1: non-negative floats are ordered like their bits, and the minimum and
+maximum of integers run in vector registers, which those of floats may not, because of NaN."""
+
+
+@inlined
+def _random_below(state, n):
+    """Return an integer in [0, n) from a xorshift generator kept in the state."""
+    z = state[RANDOM]
+    z ^= z << np.uint64(13)
+    z ^= z >> np.uint64(7)
+    z ^= z << np.uint64(17)
+    state[RANDOM] = z
+    return np.int64(z % np.uint64(n))
+
+
+@inlined
+def _set_count(counts, counts32, j, value):
+    counts[j] = value
+    counts32[j] = np.float32(value)
+
+
+@inlined
+def _move(S, counts, counts32, born, moments, source, target):
+    """Overwrite slot `target` with slot `source`."""
+    for k in range(S.shape[0]):
+        S[k, target] = S[k, source]
+    counts[target] = counts[source]
+    counts32[target] = counts32[source]
+    born[target] = born[source]
+    moments[target] = moments[source]
+
+
+@inlined
+def _least(counts32, born, n):
+    """Return the slot with the smallest count, of several the oldest."""
+    bits = counts32.view(np.int32)
+    low = bits[0]
+    for j in range(n):
+        low = min(low, bits[j])
+    oldest = np.int64(9223372036854775807)
+    for j in range(n):
+        age = born[j] if bits[j] == low else np.int64(9223372036854775807)
+        oldest = min(oldest, age)
+    p = 0
+    while born[p] != oldest:
+        p += 1
+    return p
+
+
+@inlined
+def _same(row, n):
+    """Return the last slot whose kernel value is 1, or n when there is none."""
+    bits = row.view(np.int32)
+    top = np.int32(0)
+    for j in range(n):
+        top = max(top, bits[j])
+    if top != ONE_BITS:
+        return n
+    same = n - 1
+    while bits[same] != ONE_BITS:
+        same -= 1
+    return same
+
+
+@inlined
+def _nearest(row, n, p, chosen, k):
+    """Set chosen[:] to the k slots other than p with the largest kernel values; return how many."""
+    m = 0
+    for j in range(n):
+        if j == p or (m == k and row[j] <= row[chosen[k - 1]]):
+            continue
+        place = m if m < k else k - 1
+        while place > 0 and row[chosen[place - 1]] < row[j]:
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = j
+        m = min(m + 1, k)
+    return m
+
+
+@inlined
+def _random_others(n, p, chosen, k, state):
+    """Set chosen[:] to at most k different random slots other than p; return how many."""
+    m = min(k, n - 1)
+    for i in range(m):
+        fresh = False
+        while not fresh:
+            j = _random_below(state, n)
+            fresh = j != p
+            for other in range(i):
+                fresh = fresh and chosen[other] != j
+        chosen[i] = j
+    return m
+
+
+@inlined
+def _project(S, counts, counts32, p, row, chosen, m, scale):
+    """Give the weight of vector p to the chosen vectors: phi(p) ~ sum_i d_i phi(s_i), d >= 0.
+
+    Departure from section 3.3.2: the projection is onto the cone, not the span, by coordinate
+    descent on at most m variables. The loss never exceeds that of removal, and with
+    non-negative weights the ascent to equilibria stays monotone.
+    """
+    gram = np.empty((m, m), np.float32)
+    share = np.zeros(m, np.float32)
+    d = S.shape[0]
+    for i in range(m):
+        gram[i, i] = np.float32(1.0)
+        for j in range(i):
+            total = np.float32(0.0)
+            for k in range(d):
+                e = S[k, chosen[i]] - S[k, chosen[j]]
+                total += e * e
+            gram[i, j] = gram[j, i] = exp2(scale * total)
+    for _sweep in range(100):
+        change = np.float32(0.0)
+        for i in range(m):
+            rest = row[chosen[i]]
+            for j in range(m):
+                if j != i:
+                    rest -= gram[i, j] * share[j]
+            value = max(rest, np.float32(0.0))
+            change = max(change, abs(value - share[i]))
+            share[i] = value
+        if change < np.float32(1e-6):
+            break
+    for i in range(m):
+        j = chosen[i]
+        _set_count(counts, counts32, j, counts[j] + counts[p] * share[i])
+
+
+@inlined
+def _merge(S, counts, counts32, n, p, row, loss, scale):
+    """Replace vector p and its best partner by one vector z on the line between them.
+
+    z = h s_p + (1 - h) s_j with weight n_p k^((1-h)^2) + n_j k^(h^2), k = K(s_p, s_j), as in "Breaking
+    the Curse of Kernelization" (Wang, Crammer, Vucetic). Partners are compared at the better of
+    h = n_p / (n_p + n_j) and h = 0, not each at its own best h, which keeps the search in vector
+    registers; the chosen pair's h is then improved by its fixed-point iteration, along which the
+    weight of z never falls.
+    """
+    n_p = counts32[p]
+    one = np.float32(1.0)
+    squared_distances(S, n, np.ascontiguousarray(S[:, p]), row)
+    for j in range(n):
+        n_j = counts32[j]
+        h = n_p / (n_p + n_j)
+        log_k = scale * row[j]
+        k = exp2(log_k)
+        between = n_p * exp2(log_k * (one - h) * (one - h)) + n_j * exp2(log_k * h * h)
+        best = max(between, n_j + n_p * k)
+        loss[j] = n_p * n_p + n_j * n_j + np.float32(2.0) * n_p * n_j * k - best * best
+    q = -1
+    for j in range(n):
+        if j != p and (q < 0 or loss[j] < loss[q]):
+            q = j
+    log_k = np.float64(scale) * row[q]
+    h = counts[p] / (counts[p] + counts[q])
+    if (
+        counts[p] * 2.0 ** (log_k * (1 - h) ** 2) + counts[q] * 2.0 ** (log_k * h * h)
+        < counts[q] + counts[p] * 2.0**log_k
+    ):
+        h = 0.0
+    for _step in range(5):
+        from_p = counts[p] * 2.0 ** (log_k * (1 - h) ** 2)
+        from_q = counts[q] * 2.0 ** (log_k * h * h)
+        h = from_p / (from_p + from_q)
+    weight = counts[p] * 2.0 ** (log_k * (1 - h) ** 2) + counts[q] * 2.0 ** (log_k * h * h)
+    for k in range(S.shape[0]):
+        S[k, q] += np.float32(h) * (S[k, p] - S[k, q])
+    _set_count(counts, counts32, q, weight)
+
+
+@inlined
+def squared_norm(S, counts32, n, scale, row, x):
+    """Return ||sum_j n_j phi(s_j)||^2."""
+    total = 0.0
+    for i in range(n):
+        for k in range(S.shape[0]):
+            x[k] = S[k, i]
+        kernel_row(S, n, scale, x, row)
+        part = np.float32(0.0)
+        for j in range(n):
+            part += counts32[j] * row[j]
+        total += np.float64(counts32[i]) * part
+    return total
+
+
+@inlined
+def _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scale, strategy):
+    """Bring the model from n vectors to n - 1; the last slot holds the vector just added."""
+    n = np.int64(state[N_VECTORS])
+    p = _least(counts32, born, n - 1)
+    k = chosen.shape[0]
+    if strategy == MERGE:
+        _merge(S, counts, counts32, n, p, row, loss, scale)
+    elif strategy != REMOVAL:
+        kernel_row(S, n, scale, np.ascontiguousarray(S[:, p]), row)
+        if strategy == PROJECT_NEAREST:
+            m = _nearest(row, n, p, chosen, k)
+        else:
+            m = _random_others(n, p, chosen, k, state)
+        _project(S, counts, counts32, p, row, chosen, m, scale)
+    _move(S, counts, counts32, born, moments, n - 1, p)
+    state[N_VECTORS] = np.uint64(n - 1)
+    state[MAINTAINED] += np.uint64(1)
+
+
+@kernel
+def descend(
+    X, S, counts, counts32, born, moments, state, sums, gamma, C, budget, strategy, k, theta
+):
+    """Do one step per row of X, in order; return the number of rows used.
+
+    X (n, d) float32. S (d, capacity) float32, counts (capacity,) float64, counts32 its float32
+    copy, born (capacity,) int64 (the step a vector came in), moments (capacity,) float64 (sum
+    of the harmonic numbers H_{s-1} over a vector's hits at steps s, from which the average iterate
+    follows), state (6,) uint64 and sums (2,) float64 (H_t; ||sum_j n_j phi(s_j)||^2, kept only when
+    theta > 0) are changed in place. capacity is at least min(budget, vectors held + n) + 1.
+
+    Stops early when theta > 0 and ||w_{t+1} - w_t|| <= theta, the papers' rule; the norm is that of
+    the gradient step, without the change that maintenance makes.
+    """
+    scale = -np.float32(gamma) * LOG2_E
+    capacity = S.shape[1]
+    row = np.empty(capacity, np.float32)
+    loss = np.empty(capacity, np.float32)
+    chosen = np.zeros(k, np.int64)
+    x_buffer = np.empty(S.shape[0], np.float32)
+    for i in range(X.shape[0]):
+        x = X[i]
+        n = np.int64(state[N_VECTORS])
+        t = np.float64(state[STEP]) + 1.0
+        kernel_row(S, n, scale, x, row)
+        total = np.float32(0.0)
+        for j in range(n):
+            total += counts32[j] * row[j]
+        hit = np.float64(total) * C < t - 1.0 or n == 0
+        if theta > 0.0:
+            norm = C / max(t - 1.0, 1.0)
+            step = norm * norm * sums[1] + (C * C - 2.0 * C * norm * total if hit else 0.0)
+            sums[1] += 2.0 * total + 1.0 if hit else 0.0
+        if hit:
+            same = _same(row, n)
+            if same == n:
+                for f in range(S.shape[0]):
+                    S[f, n] = x[f]
+                _set_count(counts, counts32, n, 1.0)
+                born[n] = np.int64(state[STEP])
+                moments[n] = sums[0]
+                state[N_VECTORS] += np.uint64(1)
+            else:
+                _set_count(counts, counts32, same, counts[same] + 1.0)
+                moments[same] += sums[0]
+            state[HITS] += np.uint64(1)
+        state[STEP] += np.uint64(1)
+        sums[0] += 1.0 / t
+        if np.int64(state[N_VECTORS]) > budget:
+            _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scale, strategy)
+            if theta > 0.0:
+                sums[1] = squared_norm(
+                    S, counts32, np.int64(state[N_VECTORS]), scale, row, x_buffer
+                )
+        if theta > 0.0 and step <= (theta * t) ** 2:
+            state[STOPPED] = np.uint64(1)
+            return i + 1
+    return X.shape[0]

@@ -1,0 +1,346 @@
+"""Validity indices of a clustering, with and without known classes.
+
+One convention for unlabelled rows, those with a negative label: the indices that compare with
+known classes keep them, as one cluster of their own; the indices that measure distances drop them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.spatial.distance import cdist, pdist
+
+SAMPLED_PAIRS = 1_000_000  # pairs drawn over all clusters too large to sum exactly
+LEAST_PAIRS = 10_000  # pairs drawn in each such cluster at least
+BLOCK_DISTANCES = 4_000_000  # distances held at once, 32 MB
+
+
+class Index(NamedTuple):
+    """What a reader needs to know about one index."""
+
+    title: str
+    direction: str
+    definition: str
+
+
+INDICES: Mapping[str, Index] = {
+    "compactness": Index(
+        "Compactness",
+        "lower",
+        "Mean distance between two rows of the same cluster, each cluster weighted by its rows.",
+    ),
+    "davies_bouldin": Index(
+        "Davies-Bouldin index",
+        "lower",
+        "Spread of two clusters divided by the distance of their centres, for the worst neighbour "
+        "of each cluster, on average; means little for nested or elongated clusters.",
+    ),
+    "purity": Index(
+        "Purity",
+        "higher",
+        "Share of the rows that belong to the most frequent class of their cluster; grows with "
+        "the number of clusters.",
+    ),
+    "rand_index": Index(
+        "Rand index",
+        "higher",
+        "Share of all pairs of rows on which clusters and classes agree: together in both, or "
+        "apart in both.",
+    ),
+    "adjusted_rand_index": Index(
+        "Adjusted Rand index",
+        "higher",
+        "Rand index rescaled so that random labels score 0 on average and equal partitions 1.",
+    ),
+    "normalized_mutual_information": Index(
+        "Normalized mutual information",
+        "higher",
+        "Information that clusters and classes share, divided by the mean of their entropies.",
+    ),
+}
+
+
+def clustering_report(
+    X: ArrayLike, labels: ArrayLike, y_true: ArrayLike | None = None
+) -> dict[str, float]:
+    """Compute every index of a clustering.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+        The rows, on the scale on which distances are meant.
+    labels : array of shape (n_rows,)
+        The cluster of each row; negative means unlabelled (see the module's text).
+    y_true : array of shape (n_rows,), optional
+        The known class of each row.
+
+    Returns
+    -------
+    dict
+        ``n_clusters``, ``compactness`` and ``davies_bouldin``; with `y_true` also ``purity``,
+        ``rand_index``, ``adjusted_rand_index`` and ``normalized_mutual_information``. An index
+        that is not defined is NaN.
+
+    """
+    _, kept = _labelled_rows(X, labels)
+    report: dict[str, float] = {
+        "n_clusters": len(np.unique(kept)),
+        "compactness": compactness(X, labels),
+        "davies_bouldin": davies_bouldin(X, labels),
+    }
+    if y_true is not None:
+        report |= indices_from_contingency(contingency_table(labels, y_true))
+    return report
+
+
+def contingency_table(labels: ArrayLike, y_true: ArrayLike) -> Any:
+    """Count the rows of each cluster in each class.
+
+    Parameters
+    ----------
+    labels : array of shape (n_rows,)
+        Clusters; all negative labels together are one cluster.
+    y_true : array of shape (n_rows,)
+        Classes: integers, booleans or strings.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of int64, shape (n_clusters, n_classes)
+        Rows and columns in sorted order of the labels.
+
+    """
+    clusters, classes = np.asarray(labels), np.asarray(y_true)
+    if clusters.ndim != 1 or clusters.shape != classes.shape:
+        raise ValueError(
+            "labels and y_true must be one-dimensional and of equal length, "
+            f"found shapes {clusters.shape} and {classes.shape}"
+        )
+    if clusters.dtype.kind in "if":
+        clusters = np.where(clusters < 0, -1, clusters)
+    rows, i = np.unique(clusters, return_inverse=True)
+    columns, j = np.unique(classes, return_inverse=True)
+    ones = np.ones(len(clusters), dtype=np.int64)
+    return coo_array((ones, (i, j)), shape=(len(rows), len(columns))).tocsr()
+
+
+def indices_from_contingency(table: Any) -> dict[str, float]:
+    """Compute the four indices that compare clusters with classes.
+
+    Pairs are counted with Python's integers, so no number of rows overflows.
+
+    Parameters
+    ----------
+    table : integer array or scipy sparse array of shape (n_clusters, n_classes)
+        Number of rows of each cluster in each class. Empty clusters and classes are allowed.
+
+    Returns
+    -------
+    dict
+        ``purity``, ``rand_index``, ``adjusted_rand_index`` and ``normalized_mutual_information``
+        (arithmetic mean of the entropies); all NaN for a table without rows.
+
+    Notes
+    -----
+    Pham, Le and Dang, section 5.2. Departure: purity divides N_ij by the rows of the *cluster*,
+    N_i, where the paper prints N_j; only so it is a share of the rows. Single-cluster and
+    single-row cases follow scikit-learn.
+
+    """
+    cells = coo_array(table)
+    if cells.ndim != 2 or cells.dtype.kind not in "iu":
+        raise ValueError(
+            "a contingency table has two dimensions and integer counts, "
+            f"found shape {cells.shape} of {cells.dtype}"
+        )
+    cells.sum_duplicates()
+    if cells.nnz and cells.data.min() < 0:
+        raise ValueError(f"a contingency table has no negative counts, found {cells.data.min()}")
+    cells.eliminate_zeros()
+    counts = cells.data.astype(np.int64)
+    i, j = cells.coords
+    in_cluster, in_class, largest = (
+        np.zeros(n, dtype=np.int64) for n in (*cells.shape, cells.shape[0])
+    )
+    np.add.at(in_cluster, i, counts)
+    np.add.at(in_class, j, counts)
+    np.maximum.at(largest, i, counts)
+    n_rows = int(counts.sum())
+    if n_rows == 0:
+        names = ("purity", "rand_index", "adjusted_rand_index", "normalized_mutual_information")
+        return dict.fromkeys(names, math.nan)
+
+    same_both = _pairs(counts)
+    same_cluster = _pairs(in_cluster)
+    same_class = _pairs(in_class)
+    all_pairs = n_rows * (n_rows - 1) // 2
+    agreeing = all_pairs + 2 * same_both - same_cluster - same_class
+    return {
+        "purity": int(largest.sum()) / n_rows,
+        "rand_index": agreeing / all_pairs if all_pairs else 1.0,
+        "adjusted_rand_index": _adjusted_rand(same_both, same_cluster, same_class, all_pairs),
+        "normalized_mutual_information": _normalized_information(
+            counts, in_cluster[i], in_class[j], _entropy(in_cluster), _entropy(in_class)
+        ),
+    }
+
+
+def purity(labels: ArrayLike, y_true: ArrayLike) -> float:
+    """Return the share of rows in the most frequent class of their cluster.
+
+    Unlabelled rows (negative) are one cluster of their own. See `indices_from_contingency`.
+    """
+    return indices_from_contingency(contingency_table(labels, y_true))["purity"]
+
+
+def compactness(
+    X: ArrayLike,
+    labels: ArrayLike,
+    max_rows: int = 10_000,
+    random_state: int = 0,
+    return_error: bool = False,
+) -> Any:
+    """Return the mean Euclidean distance of two rows of one cluster, weighted by cluster size.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+        The rows; the index has their unit, so it depends on how the columns were scaled.
+    labels : array of shape (n_rows,)
+        The cluster of each row; rows with a negative label are dropped.
+    max_rows
+        Clusters of up to so many rows are summed exactly. A larger one is estimated from pairs
+        drawn uniformly with replacement.
+    random_state
+        Seed of that draw.
+    return_error
+        Return ``(value, standard_error)``; the error is 0 when every cluster was summed exactly.
+
+    Returns
+    -------
+    float or tuple of two floats
+        NaN when no row is labelled.
+
+    Notes
+    -----
+    Pham, Le and Dang, section 5.2. Departures: each pair counts once, as the divisor
+    N_k (N_k - 1) / 2 asks (the printed sum runs over ordered pairs and would double the index);
+    a cluster of one row, where the paper has 0 / 0, adds 0.
+
+    """
+    if max_rows < 2:
+        raise ValueError(f"max_rows must be at least 2, found {max_rows}")
+    rows, kept = _labelled_rows(X, labels)
+    order = np.argsort(kept, kind="stable")
+    _, sizes = np.unique(kept, return_counts=True)
+    rng = np.random.default_rng(random_state)
+    n_sampled = int(sizes[sizes > max_rows].sum())
+    total, variance, start = 0.0, 0.0, 0
+    for size in sizes.tolist():
+        members = rows[order[start : start + size]]
+        start += size
+        if size > max_rows:
+            n_pairs = max(LEAST_PAIRS, SAMPLED_PAIRS * size // n_sampled)
+            mean, error = _sampled_mean_distance(members, n_pairs, rng)
+            total += size * mean
+            variance += (size * error) ** 2
+        elif size > 1:
+            total += size * _mean_distance(members)
+    n_rows = len(rows)
+    value = total / n_rows if n_rows else math.nan
+    if not return_error:
+        return value
+    return value, math.sqrt(variance) / n_rows if n_rows else math.nan
+
+
+def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
+    """Return scikit-learn's Davies-Bouldin index of the labelled rows; smaller is better.
+
+    NaN unless there are at least two clusters and fewer clusters than rows. Pham, Le and Dang,
+    section 5.2; their tables print this index as "larger is better", against its definition.
+    """
+    rows, kept = _labelled_rows(X, labels)
+    if not 2 <= len(np.unique(kept)) <= len(rows) - 1:
+        return math.nan
+    from sklearn.metrics import davies_bouldin_score
+
+    return float(davies_bouldin_score(rows, kept))
+
+
+def _labelled_rows(X: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    rows, clusters = np.asarray(X), np.asarray(labels)
+    if rows.ndim != 2 or clusters.shape != rows.shape[:1]:
+        raise ValueError(
+            "X must have two dimensions and labels one entry for each row, "
+            f"found shapes {rows.shape} and {clusters.shape}"
+        )
+    if clusters.dtype.kind not in "if" or not (clusters < 0).any():
+        return rows, clusters
+    labelled = clusters >= 0
+    return rows[labelled], clusters[labelled]
+
+
+def _pairs(counts: NDArray[np.int64]) -> int:
+    return sum(n * (n - 1) for n in counts.tolist()) // 2
+
+
+def _adjusted_rand(both: int, cluster: int, classes: int, total: int) -> float:
+    if both == cluster == classes:
+        return 1.0
+    return (
+        2
+        * (both * total - cluster * classes)
+        / (total * (cluster + classes) - 2 * cluster * classes)
+    )
+
+
+def _entropy(sizes: NDArray[np.int64]) -> float:
+    shares = sizes[sizes > 0] / sizes.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _normalized_information(
+    counts: NDArray[np.int64],
+    in_cluster: NDArray[np.int64],
+    in_class: NDArray[np.int64],
+    cluster_entropy: float,
+    class_entropy: float,
+) -> float:
+    if cluster_entropy + class_entropy == 0:
+        return 1.0
+    shares = counts / counts.sum()
+    ratio = (counts / in_cluster) / (in_class / counts.sum())
+    information = float((shares * np.log(ratio)).sum())
+    return min(1.0, max(0.0, 2 * information / (cluster_entropy + class_entropy)))
+
+
+def _mean_distance(rows: NDArray[Any]) -> float:
+    n = len(rows)
+    step = max(1, BLOCK_DISTANCES // n)
+    total = 0.0
+    for start in range(0, n, step):
+        block, rest = rows[start : start + step], rows[start + step :]
+        total += float(pdist(block).sum())
+        if len(rest):
+            total += float(cdist(block, rest).sum())
+    return total / (n * (n - 1) / 2)
+
+
+def _sampled_mean_distance(
+    rows: NDArray[Any], n_pairs: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    n = len(rows)
+    step = max(1, BLOCK_DISTANCES // (4 * rows.shape[1] or 1))
+    distances = np.empty(n_pairs)
+    for start in range(0, n_pairs, step):
+        size = min(step, n_pairs - start)
+        i = rng.integers(n, size=size)
+        j = rng.integers(n - 1, size=size)
+        j += j >= i
+        difference = rows[i].astype(np.float64) - rows[j]
+        distances[start : start + size] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    return float(distances.mean()), float(distances.std(ddof=1)) / math.sqrt(n_pairs)

@@ -1,0 +1,77 @@
+"""Uniform samples that depend on nothing but the seed and the rows' numbers.
+
+Every row of a table has a key, 64 bits that a seed and the row's number determine. The rows in the
+order of their keys are a random permutation of the table; the rows whose keys lie below a threshold
+are a uniform sample without replacement. So a sample can be drawn in any partition, in any order,
+and merged, and is always the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+BLOCK_ROWS = 8192
+"""Rows that the driver feeds to a learner at a time, on average."""
+
+
+def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
+    """Return the keys (n,) uint64 of the rows with the numbers `rows` (n,) int64.
+
+    The function is SplitMix64 (Steele, Lea and Flood 2014), a bijection: keys never collide.
+    """
+    start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    z = start + rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def key_threshold(n_rows: int, n_wanted: int) -> int:
+    """Return the number below which the keys of about `n_wanted` of `n_rows` rows lie, or 2^64."""
+    return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
+
+
+def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> list[tuple[int, int]]:
+    """Cut the keys of a sample of `n_wanted` of `n_rows` rows into ranges of about BLOCK_ROWS rows.
+
+    The sample begins behind the `n_held_out` rows, about, with the lowest keys.
+    """
+    low = key_threshold(n_rows, n_held_out) if n_held_out else 0
+    high = key_threshold(n_rows, n_held_out + n_wanted)
+    n_blocks = max(-(-min(n_wanted, n_rows - n_held_out) // BLOCK_ROWS), 1)
+    edges = [low + (high - low) * b // n_blocks for b in range(n_blocks + 1)]
+    return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+def slice_by_key(sorted_keys: np.ndarray, low: int, high: int) -> slice:
+    """Return where the keys in [low, high) stand in an ascending array of keys."""
+    first = np.searchsorted(sorted_keys, np.uint64(low))
+    last = sorted_keys.size if high >= 2**64 else np.searchsorted(sorted_keys, np.uint64(high))
+    return slice(int(first), int(last))
+
+
+def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
+    """Return the order of a block's n rows in an epoch; the first epoch takes them by key."""
+    if epoch == 0:
+        return np.arange(n)
+    sequence = np.random.SeedSequence(seed, spawn_key=(epoch, block))
+    return np.random.default_rng(sequence).permutation(n)
+
+
+def memory_blocks(
+    X: np.ndarray, keys: np.ndarray, ranges: list[tuple[int, int]], seed: int, epoch: int
+) -> Iterator[np.ndarray]:
+    """Yield the blocks of an epoch over a table in memory; `keys` (ascending) are those of X."""
+    for number, (low, high) in enumerate(ranges):
+        chosen = np.arange(len(X))[slice_by_key(keys, low, high)]
+        yield X[chosen[epoch_order(seed, epoch, number, len(chosen))]]
+
+
+def lowest(keys: np.ndarray, n: int) -> np.ndarray:
+    """Return the places of the n lowest keys, in ascending order of keys."""
+    if n < keys.size:
+        places = np.argpartition(keys, n)[:n]
+        return places[np.argsort(keys[places])]
+    return np.argsort(keys)

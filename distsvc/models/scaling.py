@@ -1,0 +1,120 @@
+"""Column statistics that merge exactly, and the scaling made from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from distsvc.kernels.moments import DIGITS, add_block
+
+
+@dataclass
+class ColumnSums:
+    """Exact sums of every column of the rows seen so far, which merge in any order.
+
+    Attributes
+    ----------
+    shift : ndarray of shape (d,), float64
+        What is subtracted from every value first; sums merge only when it is the same. It should
+        lie near the data: squares are taken of x - shift, rounded once to float64.
+    first, second : list of int
+        Sums of x - shift and of (x - shift)^2 in units of 2^-1074.
+    least, most : ndarray of shape (d,), float64
+    counts : ndarray of shape (d,), int64
+        Values that were not missing (NaN).
+
+    """
+
+    shift: np.ndarray
+    first: list[int]
+    second: list[int]
+    least: np.ndarray
+    most: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def empty(cls, shift: np.ndarray) -> ColumnSums:
+        """Return the sums of no rows."""
+        d = shift.size
+        bounds = np.full(d, np.inf)
+        return cls(shift, [0] * d, [0] * d, bounds, -bounds, np.zeros(d, np.int64))
+
+    def add(self, X: np.ndarray) -> tuple[int, int] | None:
+        """Add a block (n, d) float64; NaN is left out.
+
+        Returns the place (row, column) of the first infinite value, or of one too far from the
+        shift for its square to be a float64; the sums are then of no use.
+        """
+        digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
+        row, column = add_block(X, self.shift, digits, self.least, self.most, self.counts)
+        if row >= 0:
+            return row, column
+        for sums, part in zip((self.first, self.second), digits, strict=True):
+            for k, column_digits in enumerate(part):
+                sums[k] += sum(int(v) << (32 * i) for i, v in enumerate(column_digits) if v)
+        return None
+
+    def merge(self, other: ColumnSums) -> None:
+        """Add the rows of another part of the table."""
+        self.first = [a + b for a, b in zip(self.first, other.first, strict=True)]
+        self.second = [a + b for a, b in zip(self.second, other.second, strict=True)]
+        self.least = np.minimum(self.least, other.least)
+        self.most = np.maximum(self.most, other.most)
+        self.counts = self.counts + other.counts
+
+    def impute(self, values: np.ndarray, n_rows: int) -> None:
+        """Count every missing value among `n_rows` rows as `values` (d,) float64."""
+        for k, (value, missing) in enumerate(zip(values, n_rows - self.counts, strict=True)):
+            if missing:
+                e = float(value) - float(self.shift[k])
+                self.first[k] += int(missing) * int(Fraction(e) * 2**1074)
+                self.second[k] += int(missing) * int(Fraction(e * e) * 2**1074)
+        self.counts[:] = n_rows
+
+    def mean_and_variance(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and population variances, (d,) float64, of exact sums rounded at the end."""
+        means, variances = np.zeros(self.shift.size), np.zeros(self.shift.size)
+        for k, n in enumerate(self.counts):
+            if n:
+                mean = Fraction(self.first[k], int(n) << 1074)
+                square = Fraction(self.second[k], int(n) << 1074)
+                means[k] = float(mean + Fraction(float(self.shift[k])))
+                variances[k] = max(float(square - mean * mean), 0.0)
+        return means, variances
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How a raw row becomes a learner's: missing values filled, then (x - centre) / scale.
+
+    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    fill: np.ndarray
+
+    @classmethod
+    def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
+        """Make a scaling of the kind ``standard``, ``minmax`` or ``none``."""
+        mean, variance = sums.mean_and_variance()
+        constant = sums.least >= sums.most
+        if kind == "standard":
+            centre, scale = mean, np.sqrt(variance)
+        elif kind == "minmax":
+            centre, scale = sums.least.copy(), sums.most - sums.least
+        else:
+            centre, scale = np.zeros_like(mean), np.ones_like(mean)
+        constant = constant if kind != "none" else np.zeros_like(constant)
+        centre[constant] = sums.least[constant]
+        scale[constant | (scale == 0.0)] = 1.0
+        return cls(centre, scale, fill)
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """Return the scaled rows of X (n, d) float64, as float64."""
+        missing = np.isnan(X)
+        if missing.any():
+            X = np.where(missing, self.fill, X)
+        return (X - self.centre) / self.scale

@@ -1,0 +1,456 @@
+"""Support vector clustering: the domain of novelty and its components.
+
+| papers 000 and 003 | here |
+|---|---|
+| J(w), eq. (1); gamma, C | `SupportVectorClustering.gamma`, ``C`` or ``nu`` |
+| Algorithms 1 and 2; B; k | ``solver``, ``budget``, ``maintenance``, ``projection_size`` |
+| theta, the stopping threshold | ``theta`` with ``stopping="step-norm"`` |
+| eps of B_eps; m sample points | ``epsilon``, ``segment_samples`` |
+| alpha_i and x_i in f | ``dual_coef_``, ``support_vectors_`` |
+| E | ``equilibria_`` |
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.svm import OneClassSVM
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from distsvc.kernels.exact import coordinate_ascent, gram_matrix
+from distsvc.models import labelling, sampling
+from distsvc.models.descent import STRATEGIES, Descent
+from distsvc.models.kernel_width import automatic_gamma
+from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
+
+PILOT_ROWS = 10_000
+"""Rows, those with the lowest keys, that everything but the descent itself is decided on."""
+
+EVALUATION_ROWS = 2048
+CHECK_STEPS = 10_000
+PATIENCE = 3
+EXACT_ROWS = 10_000
+DEFAULT_NU = 0.1
+BOUNDARY_WANTED = 50
+
+
+class SupportVectorClustering(ClusterMixin, BaseEstimator):
+    """Clusters are the connected parts of the region where a one-class SVM is non-negative.
+
+    A large-margin one-class SVM with a Gaussian kernel is trained by stochastic gradient descent on
+    a budget of support vectors; rows near its boundary climb to equilibrium points; equilibria
+    joined by a segment inside the region are one cluster; every row takes the label of its nearest
+    boundary row. Rows with f(x) < 0 are outliers. Features should be on comparable scales.
+
+    Parameters
+    ----------
+    gamma : float or "auto"
+        Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. "auto" is
+        `distsvc.models.kernel_width.automatic_gamma`.
+    nu : float in (0, 1] or None
+        Share of rows allowed outside. C then follows from the exact equivalence C = 1 / (nu rho*),
+        with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows, and the level
+        of f is set so that a share nu of up to 10,000 rows lies outside. 0.1 when C is None too.
+    C : float or None
+        The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), the convention
+        of paper 000; for that of paper 003 (the sum of hinges) give C N. Not with `nu`.
+    solver : {"bsgd", "sgd", "exact"}
+        Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or coordinate ascent on the dual,
+        for at most 10,000 rows.
+    budget : int
+        Support vectors kept by ``bsgd``.
+    maintenance : {"merge", "project-nearest", "project-random", "removal"}
+        What happens when the budget is exceeded. Merging is not in the papers; in our measurements it
+        comes closest to the optimum. Projections are onto the cone, so weights never turn negative.
+    projection_size : int
+        Vectors that a removed one is projected on (k in section 3.3.2).
+    stopping : {"held-out", "step-norm"}
+        "held-out": every 10,000 steps J is measured on 2048 rows (which are not trained on when there
+        are 40,960 or more rows); training ends when the best of the last three values is not
+        better than the best before by `tol`, relatively. "step-norm" is the papers' rule, ||w_{t+1} -
+        w_t|| <= theta, which says little about convergence: it ends after at most 1.41 C / theta steps
+        whatever the data.
+    tol, theta : float
+        Thresholds of the two rules.
+    max_iter : int
+        Most steps of stochastic gradient descent, or sweeps of ``exact``.
+    average : bool
+        Use the mean iterate (Theorem 7) in place of the last; only with ``sgd``.
+    labelling : {"equilibria"}
+        Algorithm 3 of paper 000.
+    epsilon : float
+        Half-width of the extended boundary, in units of f.
+    segment_samples : int
+        Points tested on the segment between two equilibria.
+    boundary_size : int
+        Most boundary rows kept (`distsvc.models.labelling.Boundary` says which).
+    random_state : int, RandomState or None
+        Decides the order of rows.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,), int32
+        Cluster of every row; outliers too get the nearest boundary row's. 0 is the largest cluster,
+        as counted on up to 10,000 rows.
+    n_clusters_ : int
+    support_vectors_ : ndarray of shape (B, d), float32
+    dual_coef_ : ndarray of shape (B,), float32
+        Positive weights of f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_.
+    offset_ : float
+        Always 1, as in the papers.
+    gamma_, C_ : float
+        Values used.
+    equilibria_ : ndarray of shape (M, d), float32
+    equilibrium_labels_ : ndarray of shape (M,), int32
+        Their clusters; -1 outside the domain of novelty.
+    n_iter_ : int
+        Steps done.
+    notes_ : list of str
+        Where the papers' procedure was undefined and what was done; also issued as warnings by `fit`.
+
+    Notes
+    -----
+    Rows are centred and turned to float32. The result does not depend on the order of rows beyond
+    the random order that follows from their positions and `random_state`. Sampling is without
+    replacement within an epoch, where the papers sample with replacement.
+
+    """
+
+    def __init__(
+        self,
+        gamma: float | str = "auto",
+        *,
+        nu: float | None = None,
+        C: float | None = None,
+        solver: str = "bsgd",
+        budget: int = 100,
+        maintenance: str = "merge",
+        projection_size: int = 5,
+        stopping: str = "held-out",
+        tol: float = 1e-3,
+        theta: float = 0.01,
+        max_iter: int = 200_000,
+        average: bool = False,
+        labelling: str = "equilibria",
+        epsilon: float = 0.1,
+        segment_samples: int = 20,
+        boundary_size: int = 2048,
+        random_state: Any = None,
+    ):
+        self.gamma = gamma
+        self.nu = nu
+        self.C = C
+        self.solver = solver
+        self.budget = budget
+        self.maintenance = maintenance
+        self.projection_size = projection_size
+        self.stopping = stopping
+        self.tol = tol
+        self.theta = theta
+        self.max_iter = max_iter
+        self.average = average
+        self.labelling = labelling
+        self.epsilon = epsilon
+        self.segment_samples = segment_samples
+        self.boundary_size = boundary_size
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> SupportVectorClustering:
+        """Cluster the rows of X (n, d), float32 or float64, n >= 2.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinity in X, fewer than 2 rows, a parameter out of range, or more than 10,000
+            rows with ``solver="exact"``.
+
+        """
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        keys = sampling.row_keys(self.begin(), np.arange(len(X)))
+        order = np.argsort(keys)
+        self.set_width(X[order[:PILOT_ROWS]], len(X))
+        Z = self.centred(X)
+        ranked, ranked_keys = Z[order], keys[order]
+        blocks = self.key_ranges()
+        self.train(
+            lambda epoch: sampling.memory_blocks(ranked, ranked_keys, blocks, self.seed_, epoch)
+        )
+        self._find_clusters(Z, keys)
+        self.labels_ = self._labels(Z)
+        for note in self.notes_:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> SupportVectorClustering:
+        """Do one step of phase one per row of a block X (n, d), in the rows' order.
+
+        Rows should come in random order. The first block decides the centre, gamma and C, so it
+        should have some hundred rows. `predict` after it labels with a boundary drawn from the rows of
+        all blocks. Only the solvers ``bsgd`` and ``sgd`` can do this.
+        """
+        first = not hasattr(self, "descent_")
+        X = validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            reset=first,
+            ensure_min_samples=2 if first else 1,
+        )
+        if first:
+            self.begin()
+            if self.solver == "exact":
+                raise ValueError("solver='exact' needs all rows at once; use fit")
+            self.set_width(X[:PILOT_ROWS], len(X))
+            self.n_seen_ = 0
+            self.reservoir_ = np.zeros((0, X.shape[1]), np.float32), np.zeros(0, np.uint64)
+        Z = self.centred(X)
+        self.descent_.feed(Z)
+        keys = sampling.row_keys(self.seed_, np.arange(self.n_seen_, self.n_seen_ + len(X)))
+        self.n_seen_ += len(X)
+        rows = np.concatenate([self.reservoir_[0], Z]), np.concatenate([self.reservoir_[1], keys])
+        kept = sampling.lowest(rows[1], PILOT_ROWS)
+        self.reservoir_ = rows[0][kept], rows[1][kept]
+        self.pilot_ = self.reservoir_[0]
+        self._publish_model(self.descent_.vectors, self.descent_.coefficients)
+        self.n_iter_ = self.descent_.n_steps
+        self.__dict__.pop("clusters_", None)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the cluster (n,) int32 of the nearest boundary row to every row of X (n, d)."""
+        Z = self._checked(X)
+        if not hasattr(self, "clusters_"):
+            self._find_clusters(*self.reservoir_)
+        return self._labels(Z)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return f (n,) float64 of every row of X (n, d), negative outside the domain of novelty."""
+        return self.decision_(self._checked(X)).astype(np.float64)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return f + 1 = w.phi(x), (n,) float64: the weighted kernel sum, non-negative."""
+        return self.decision_function(X) + self.offset_
+
+    # The phases that `fit` and the distributed job have in common, in the order of their use.
+
+    def begin(self) -> int:
+        """Check the parameters, forget an earlier fit and return the seed of the row keys."""
+        self._check_parameters()
+        for name in ("descent_", "clusters_"):
+            self.__dict__.pop(name, None)
+        state = self.random_state
+        is_seed = isinstance(state, Integral)
+        self.seed_ = int(state) if is_seed else int(check_random_state(state).randint(2**31))
+        self.notes_: list[str] = []
+        return self.seed_
+
+    def set_width(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle the centre, gamma and C from pilot rows (m, d), in the order of their keys."""
+        self.n_rows_ = n_rows
+        self.centre_ = pilot.mean(axis=0, dtype=np.float64)
+        self.pilot_ = self.centred(pilot)
+        wide = self.pilot_.astype(np.float64)
+        if (wide == wide[0]).all():
+            self.notes_.append(
+                "all rows looked at are equal: they are one cluster, and gamma is 1 if it was to be found"
+            )
+        self.gamma_ = automatic_gamma(wide) if self.gamma == "auto" else float(self.gamma)
+        self.nu_ = self.nu if self.nu is not None or self.C is not None else DEFAULT_NU
+        self.C_ = float(self.C) if self.C is not None else self._penalty(wide, self.nu_)
+        self.descent_ = Descent(
+            n_features=pilot.shape[1],
+            gamma=self.gamma_,
+            C=self.C_,
+            budget=self.budget if self.solver == "bsgd" else None,
+            maintenance=self.maintenance,
+            projection_size=self.projection_size,
+            theta=self.theta if self.stopping == "step-norm" else 0.0,
+            average=self.average,
+            seed=self.seed_,
+        )
+
+    def centred(self, X: np.ndarray) -> np.ndarray:
+        """Return the rows as the kernels want them: centred, float32, C order."""
+        return np.ascontiguousarray(X - self.centre_, np.float32)
+
+    def key_ranges(self) -> list[tuple[int, int]]:
+        """Return the key ranges of the blocks of an epoch: at most `max_iter` rows of the table."""
+        n_held_out = EVALUATION_ROWS if self.n_rows_ >= 20 * EVALUATION_ROWS else 0
+        wanted = self.n_rows_ if self.solver == "exact" else min(self.n_rows_, self.max_iter)
+        return sampling.key_blocks(self.n_rows_, wanted, n_held_out)
+
+    def train(self, blocks: Callable[[int], Iterable[np.ndarray]]) -> None:
+        """Find the decision function; ``blocks(epoch)`` are the centred blocks of an epoch."""
+        if self.solver == "exact":
+            S, a = self._solve_exactly(np.concatenate(list(blocks(0))))
+        else:
+            self._descend(blocks)
+            S, a = self.descent_.vectors, self.descent_.coefficients
+            self.n_iter_ = self.descent_.n_steps
+        self._publish_model(S, a)
+
+    def decision_facts(self) -> dict[str, Any]:
+        """Return the numbers that phase two needs beside the decision function's arrays."""
+        return {
+            "gamma": self.gamma_,
+            "epsilon": self.epsilon_,
+            "boundary_size": self.boundary_size,
+            "segment_samples": self.segment_samples,
+        }
+
+    def set_boundary(self, boundary: Boundary) -> None:
+        """Take the merged boundary, or rows of the pilot where it is empty."""
+        if not len(boundary.X):
+            rows = self.pilot_[:1]
+            keys, owner = np.zeros(1, np.uint64), np.zeros(1, np.int32)
+            boundary = Boundary(rows, keys, owner, boundary.counts)
+        self.boundary_ = boundary
+
+    def set_equilibria(self, ends: np.ndarray) -> None:
+        """Merge the end points (m, d) of the trajectories that start at the boundary's rows."""
+        self.equilibria_centred_, self.end_of_ = labelling.merge_equilibria(self.decision_, ends)
+        self.equilibria_ = self._original(self.equilibria_centred_)
+        if len(self.equilibria_) == 1:
+            self.notes_.append("all trajectories end at one equilibrium: the answer is one cluster")
+
+    def set_clusters(self, pairs: np.ndarray) -> None:
+        """Make clusters of the equilibria that the connected pairs (p, 2) join."""
+        E = self.equilibria_centred_
+        self.clusters_, self.equilibrium_labels_ = Clusters.from_equilibria(
+            self.decision_,
+            self.boundary_.X,
+            self.end_of_,
+            E,
+            labelling.components(pairs, len(E)),
+            self.pilot_,
+        )
+        self.n_clusters_ = self.clusters_.n_clusters
+
+    def _penalty(self, X: np.ndarray, nu: float) -> float:
+        """Return C = 1 / (nu rho*), rho* the offset of the nu-one-class SVM with sum a = 1."""
+        X = X if self.solver == "exact" else X[:2000]
+        machine = OneClassSVM(gamma=self.gamma_, nu=nu, tol=1e-6).fit(X)
+        rho = float(machine.offset_[0]) / (nu * len(X))
+        return 1.0 / (nu * max(rho, 1e-12))
+
+    def _descend(self, blocks: Callable[[int], Iterable[np.ndarray]]) -> None:
+        """Feed epochs of blocks to the descent until a stopping rule says so."""
+        descent, evaluation = self.descent_, self.pilot_[:EVALUATION_ROWS]
+        history: list[float] = []
+        epoch = 0
+        while True:
+            for block in blocks(epoch):
+                while len(block):
+                    left = min(
+                        CHECK_STEPS - descent.n_steps % CHECK_STEPS, self.max_iter - descent.n_steps
+                    )
+                    descent.feed(block[:left])
+                    block = block[left:]
+                    if descent.stopped or descent.n_steps >= self.max_iter:
+                        return
+                    if self.stopping == "held-out" and descent.n_steps % CHECK_STEPS == 0:
+                        history.append(descent.objective(evaluation))
+                        best = min(history[:-PATIENCE], default=np.inf)
+                        if min(history[-PATIENCE:]) > best * (1.0 - self.tol):
+                            return
+            if epoch == 0:
+                descent.forget_average()
+            epoch += 1
+
+    def _solve_exactly(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if len(X) > EXACT_ROWS:
+            raise ValueError(
+                f"solver='exact' keeps the whole kernel matrix and takes at most {EXACT_ROWS} rows, "
+                f"found {len(X)}; use 'bsgd'"
+            )
+        a = np.zeros(len(X))
+        K = gram_matrix(X.astype(np.float64), self.gamma_)
+        self.n_iter_ = coordinate_ascent(K, a, self.C_ / len(X), 1e-9, self.max_iter)
+        used = a > 0.0
+        return np.ascontiguousarray(X[used].T), a[used]
+
+    def _publish_model(self, S: np.ndarray, a: np.ndarray) -> None:
+        """Set the level of f, and the attributes that follow from the support vectors."""
+        f = DecisionFunction(S, a.astype(np.float32), self.gamma_)
+        values = f(self.pilot_).astype(np.float64) + 1.0
+        level = 1.0
+        if self.nu is not None or self.C is None:
+            if self.solver != "exact":
+                level = float(np.quantile(values, self.nu_, method="lower"))
+        elif values.max() < 1.0:
+            level = float(np.quantile(values, DEFAULT_NU, method="lower"))
+            self.notes_.append(
+                f"C = {self.C_:g} leaves f < 0 everywhere; the level was set so that a share "
+                f"{DEFAULT_NU} of the rows lies outside"
+            )
+        if level < 1e-3 * values.max():
+            level = 1e-3 * float(values.max())
+            self.notes_.append(
+                "rows far from every support vector make up more than the share nu; the level was set "
+                "to a thousandth of the highest value of w.phi(x)"
+            )
+        kept = a > 0.0
+        a = (a[kept] / level).astype(np.float32)
+        self.decision_ = DecisionFunction(np.ascontiguousarray(S[:, kept]), a, self.gamma_)
+        self.support_vectors_ = self._original(self.decision_.S.T)
+        self.dual_coef_, self.offset_ = a, 1.0
+        on_pilot = self.decision_(self.pilot_)
+        wanted = min(BOUNDARY_WANTED, len(on_pilot))
+        self.epsilon_ = labelling.widened_epsilon(on_pilot, self.epsilon, wanted)
+
+    def _find_clusters(self, Z: np.ndarray, keys: np.ndarray) -> None:
+        """Do phase two on the centred rows Z (n, d) with their keys (n,)."""
+        f, limit = self.decision_, self.boundary_size
+        self.set_boundary(Boundary.collect(f, Z, keys, self.epsilon_, limit))
+        self.set_equilibria(labelling.climb(f, self.boundary_.X))
+        pairs = labelling.all_connected_pairs(f, self.equilibria_centred_, self.segment_samples)
+        self.set_clusters(np.concatenate(list(pairs)))
+
+    def _labels(self, Z: np.ndarray) -> np.ndarray:
+        return labelling.label_rows(self.decision_, self.clusters_, self.clusters_.labeller(), Z)[0]
+
+    def _original(self, Z: np.ndarray) -> np.ndarray:
+        return (Z + self.centre_).astype(np.float32)
+
+    def _checked(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "decision_")
+        return self.centred(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+
+    def _check_parameters(self) -> None:
+        if self.nu is not None and self.C is not None:
+            raise ValueError(f"give nu or C, not both (found nu={self.nu!r} and C={self.C!r})")
+        if not (self.gamma == "auto" or (_is_real(self.gamma) and self.gamma > 0)):
+            raise ValueError(f"gamma must be 'auto' or a positive number, found {self.gamma!r}")
+        if self.nu is not None and not (_is_real(self.nu) and 0 < self.nu <= 1):
+            raise ValueError(f"nu must lie in (0, 1], found {self.nu!r}")
+        for name in ("C", "tol", "theta", "epsilon"):
+            value = getattr(self, name)
+            if not (value is None and name == "C") and not (_is_real(value) and 0 < value < np.inf):
+                raise ValueError(f"{name} must be a positive number, found {value!r}")
+        for name in ("budget", "projection_size", "max_iter", "segment_samples", "boundary_size"):
+            value = getattr(self, name)
+            if not (isinstance(value, Integral) and value >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, found {value!r}")
+        choices = {
+            "solver": ("bsgd", "sgd", "exact"),
+            "maintenance": tuple(STRATEGIES),
+            "stopping": ("held-out", "step-norm"),
+            "labelling": ("equilibria",),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {known}, found {getattr(self, name)!r}")
+        if self.average and self.solver != "sgd":
+            raise ValueError(
+                "average=True needs solver='sgd': under a budget iterates differ in vectors"
+            )
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -1,0 +1,336 @@
+"""The report's figures: each function takes a part of ``report.json`` and returns one SVG string.
+
+The same input gives the same bytes. Text stays text (escaped, and never read as mathematics), so
+that the page's font applies and a reader can search it; layers of points are embedded as images.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+Arguments = ParamSpec("Arguments")
+
+# Chosen to stay apart under normal, deuteranopic and protanopic vision, from the grey of outliers
+# and from the region's orange; beyond twenty clusters the colours repeat.
+COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#882255", "#999933",
+    "#e1c300", "#6969ff", "#780000", "#78c378", "#0000ff", "#d20f4b", "#6996ff", "#1e00b4",
+    "#f0a5b4", "#780f69", "#a52d00", "#2d5ac3",
+)  # fmt: skip
+MAX_SHOWN = 20  # clusters that get a bar, a table row and a number of their own
+INK, GREY, REGION, EDGE = "#1f2933", "#7a7f87", "#ffe3bf", "#e08a1e"
+WIDTH = 6.4  # inches
+RASTER_DPI = 200
+STYLE = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#9aa3ad",
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 10.5,
+    "grid.color": "#e6e9ed",
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def cluster_colours(clusters: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Return the colour of each label, by rank: the largest cluster comes first."""
+    return {row["label"]: COLOURS[i % len(COLOURS)] for i, row in enumerate(clusters)}
+
+
+def one_line(text: object, length: int) -> str:
+    """Return untrusted text without line breaks and control characters, cut to a length."""
+    clean = "".join(c if c.isprintable() else " " for c in str(text))
+    clean = " ".join(clean.split())
+    return clean if len(clean) <= length else clean[: length - 1] + "…"
+
+
+def _drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
+    """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG."""
+
+    @functools.wraps(draw)
+    def figure_as_svg(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
+        name = draw.__name__.replace("_", "-")
+        with mpl.rc_context(), warnings.catch_warnings():
+            mpl.rcdefaults()
+            mpl.rcParams.update(STYLE | {"svg.hashsalt": name})
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            svg = io.StringIO()
+            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            draw(*args, **kwargs).savefig(svg, format="svg", dpi=RASTER_DPI, metadata=nothing)
+        return _inline(svg.getvalue(), name)
+
+    return figure_as_svg
+
+
+def _inline(svg: str, name: str) -> str:
+    """Cut a stand-alone SVG file down to an element that scales and whose ids are its own."""
+    svg = svg[svg.index("<svg") :]
+    head, end, body = svg.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)
+
+    def rename(tag: re.Match[str]) -> str:
+        text = re.sub(r' id="(?=[^"]*")', f' id="{name}-', tag.group())
+        return re.sub(r'href="#|url\(#', lambda m: f"{m.group()}{name}-", text)
+
+    return head + end + re.sub(r"<[^<>]*>", rename, body)
+
+
+@_drawn
+def plane(
+    sample: Mapping[str, Any],
+    clusters: Sequence[Mapping[str, Any]],
+    picture: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw sampled rows in two dimensions, coloured by cluster.
+
+    Parameters
+    ----------
+    sample
+        ``kind``, ``axes``, ``x``, ``y``, ``label`` and ``outlier`` of each row. The kind
+        ``"single"`` has the decision value as y.
+    clusters
+        ``label`` of each cluster, largest first: their rank is their colour.
+    picture
+        ``grid_x``, ``grid_y``, ``f``, ``support_vectors`` and ``equilibria``; adds the domain of
+        novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham, Le and Dang.
+
+    """
+    figure = Figure(figsize=(WIDTH, 5.4), layout="constrained")
+    axes = figure.add_subplot()
+    x, y = np.asarray(sample["x"], float), np.asarray(sample["y"], float)
+    labels, outlier = np.asarray(sample["label"], int), np.asarray(sample["outlier"], bool)
+    legend: list[Any] = []
+    if picture is not None:
+        legend += _domain(axes, picture)
+    if sample["kind"] == "single":
+        legend.append(axes.axhline(0, color=EDGE, linewidth=1.2, label="boundary, f = 0"))
+
+    colour_of = cluster_colours(clusters)
+    colours = np.array([colour_of.get(label, GREY) for label in labels.tolist()], dtype=object)
+    size = float(np.clip(12_000 / max(1, len(x)), 5, 26))
+    inside = ~outlier
+    axes.scatter(
+        x[inside], y[inside], size, list(colours[inside]),
+        alpha=0.85, linewidths=0, rasterized=True, zorder=2,
+    )  # fmt: skip
+    crosses = axes.scatter(
+        x[outlier], y[outlier], size * 1.3, GREY,
+        marker="x", linewidths=0.8, rasterized=True, zorder=2.1, label="row outside every cluster",
+    )  # fmt: skip
+    if outlier.any():
+        legend.append(crosses)
+    if picture is not None:
+        legend += _vectors(axes, picture)
+
+    _frame(axes, x, y, sample["kind"])
+    axes.set_xlabel(one_line(sample["axes"][0], 50))
+    axes.set_ylabel(one_line(sample["axes"][1], 50))
+    if len(clusters) > 1:
+        shown = [row["label"] for row in clusters[:MAX_SHOWN]]
+        _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
+    if legend:
+        figure.legend(handles=legend, loc="outside lower center", ncols=2 if len(legend) > 2 else 3)
+    return figure
+
+
+@_drawn
+def cluster_sizes(clusters: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw the rows of the largest clusters as bars, the pale end being rows outside."""
+    shown, rest = clusters[:MAX_SHOWN], clusters[MAX_SHOWN:]
+    colours = list(cluster_colours(clusters).values())[: len(shown)]
+    names = [str(row["label"]) for row in shown]
+    rows = [row["rows"] for row in shown]
+    outside = [row["outliers"] for row in shown]
+    shares = [row["share"] for row in shown]
+    if rest:
+        names.append(f"{len(rest):,} more")
+        rows.append(sum(row["rows"] for row in rest))
+        outside.append(sum(row["outliers"] for row in rest))
+        shares.append(sum(row["share"] for row in rest))
+        colours.append(GREY)
+    figure = Figure(figsize=(WIDTH, 1.1 + 0.27 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    inside = [a - b for a, b in zip(rows, outside, strict=True)]
+    at = range(len(rows))
+    axes.barh(at, inside, color=colours, height=0.72)
+    axes.barh(at, outside, left=inside, color=colours, height=0.72, alpha=0.35)
+    for i, (n, share) in enumerate(zip(rows, shares, strict=True)):
+        axes.annotate(
+            f"{n:,} ({100 * share:.1f} %)", (n, i),
+            xytext=(4, 0), textcoords="offset points", va="center", fontsize=9.5,
+        )  # fmt: skip
+    axes.set_yticks(at, names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(0, max([*rows, 1]) * 1.38)
+    axes.set_ylabel("cluster")
+    axes.set_xlabel("rows")
+    _count_axis(axes.xaxis)
+    axes.grid(axis="x")
+    if any(outside):
+        handles = [Patch(color="#52606d", label="inside"), Patch(color="#52606d", alpha=0.35)]
+        handles[1].set_label("outside every cluster")
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+@_drawn
+def score_histogram(edges: Sequence[float], counts: Sequence[int]) -> Figure:
+    """Draw how the decision values f(x) are spread on both sides of the boundary f = 0."""
+    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    axes = figure.add_subplot()
+    cuts, heights = np.asarray(edges, float), np.asarray(counts, float)
+    bin_of_zero = int(np.searchsorted(cuts, 0, side="right")) - 1
+    if 0 <= bin_of_zero < len(heights) and cuts[bin_of_zero] < 0:  # colour its two halves apart
+        cuts = np.insert(cuts, bin_of_zero + 1, 0.0)
+        heights = np.insert(heights, bin_of_zero, heights[bin_of_zero])
+    below = cuts[:-1] < 0
+    for side, colour in ((below, GREY), (~below, "#0072b2")):
+        if side.any():
+            part = np.append(cuts[:-1][side], cuts[1:][side][-1])
+            axes.stairs(heights[side], part, fill=True, color=colour, alpha=0.85)
+    axes.axvline(0, color=EDGE, linewidth=1.6)
+    low, high = min(cuts[0], 0), max(cuts[-1], 0)
+    axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
+    axes.set_ylim(0, max(heights.max(), 1) * 1.16)
+    middle = (low + high) / 2
+    axes.annotate(
+        "boundary, f = 0", (0, 1), xycoords=("data", "axes fraction"),
+        xytext=(6 if middle >= 0 else -6, -2), textcoords="offset points",
+        ha="left" if middle >= 0 else "right", va="top", color="#8a4b00", fontsize=9.5,
+    )  # fmt: skip
+    axes.set_xlabel("decision value f(x); negative is outside every cluster")
+    axes.set_ylabel("rows")
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    _count_axis(axes.yaxis)
+    axes.grid(axis="y")
+    return figure
+
+
+@_drawn
+def phase_costs(phases: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw the seconds and the peak memory of each phase, side by side."""
+    figure = Figure(figsize=(WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")
+    time, memory = figure.subplots(1, 2, sharey=True)
+    at = np.arange(len(phases))
+    time.barh(at, [row["seconds"] for row in phases], color="#0072b2", height=0.62)
+    time.set_yticks(at, [one_line(row["name"], 22) for row in phases])
+    time.set_ylim(len(phases) - 0.4, -0.6)
+    time.set_xlabel("seconds")
+    names = (
+        ("driver_peak_mb", "driver", "#009e73", -0.17),
+        ("worker_peak_mb", "worker", "#cc79a7", 0.17),
+    )
+    for key, name, colour, shift in names:
+        values = [row.get(key) or 0.0 for row in phases]
+        memory.barh(at + shift, values, color=colour, height=0.31, label=name)
+    memory.set_xlabel("peak memory, MB")
+    for axes in (time, memory):
+        axes.tick_params(axis="y", length=0)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axes.grid(axis="x")
+    figure.legend(*memory.get_legend_handles_labels(), loc="outside lower right", ncols=2)
+    return figure
+
+
+def _domain(axes: Axes, picture: Mapping[str, Any]) -> list[Any]:
+    f = np.asarray(picture["f"], float)
+    if not (f >= 0).any():
+        return []
+    grid = (picture["grid_x"], picture["grid_y"], f)
+    axes.contourf(*grid, levels=[0, max(float(f.max()), 1e-12)], colors=[REGION], zorder=1)
+    if (f < 0).any():
+        axes.contour(*grid, levels=[0], colors=[EDGE], linewidths=0.9, zorder=1.1)
+    return [Patch(facecolor=REGION, edgecolor=EDGE, label="domain of novelty, f ≥ 0")]
+
+
+def _vectors(axes: Axes, picture: Mapping[str, Any]) -> list[Any]:
+    legend = []
+    for key, style in {
+        "support_vectors": {"marker": "o", "markersize": 5.5, "markerfacecolor": "none",
+                            "markeredgecolor": INK, "label": "support vector"},
+        "equilibria": {"marker": "*", "markersize": 12, "markerfacecolor": "#fff200",
+                       "markeredgecolor": "black", "label": "equilibrium"},
+    }.items():  # fmt: skip
+        points = np.asarray(picture[key], float).reshape(-1, 2)
+        if len(points):
+            line = Line2D(
+                points[:, 0], points[:, 1], linestyle="", markeredgewidth=0.8, zorder=3, **style
+            )  # type: ignore[arg-type]
+            line.set_rasterized(len(points) > 200)
+            axes.add_line(line)
+            legend.append(line)
+    return legend
+
+
+def _frame(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], kind: str) -> None:
+    """Keep the shape of the data when both axes have a similar range."""
+    if kind == "single" or len(x) == 0:
+        return
+    spans = np.ptp(x), np.ptp(y)
+    if min(spans) > 0 and max(spans) < 2 * min(spans):
+        axes.set_aspect("equal", adjustable="datalim")
+
+
+def _number_clusters(
+    axes: Axes,
+    points: NDArray[np.float64],
+    labels: NDArray[np.int_],
+    inside: NDArray[np.bool_],
+    shown: Sequence[int],
+) -> None:
+    """Write each label on a row of its cluster near the middle, apart from those before it."""
+    placed: list[NDArray[np.float64]] = []
+    spread = np.ptp(points, axis=0) if len(points) else np.ones(2)
+    scale = np.where(spread > 0, spread, 1.0)
+    for label in shown:
+        members = points[(labels == label) & inside]
+        if len(members) == 0:
+            members = points[labels == label]
+        if len(members) == 0:
+            continue
+        unit = members / scale
+        nearest = np.argsort(np.linalg.norm(unit - np.median(unit, axis=0), axis=1), kind="stable")
+        for at in unit[nearest]:
+            if all(math.hypot(*(at - other)) > 0.06 for other in placed):
+                placed.append(at)
+                axes.annotate(
+                    str(label), tuple(at * scale), ha="center", va="center", fontsize=10,
+                    fontweight="bold", zorder=4,
+                    bbox={"boxstyle": "round,pad=0.18", "facecolor": "white",
+                          "edgecolor": "#9aa3ad", "linewidth": 0.6, "alpha": 0.9},
+                )  # fmt: skip
+                break
+
+
+def _count_axis(axis: Any) -> None:
+    def compact(value: float, _: int) -> str:
+        for size, unit in ((1e9, " bn"), (1e6, " M")):
+            if abs(value) >= size:
+                return f"{value / size:.4g}{unit}"
+        return f"{value:,.0f}"
+
+    axis.set_major_locator(MaxNLocator(4, integer=True))
+    axis.set_major_formatter(FuncFormatter(compact))

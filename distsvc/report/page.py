@@ -1,0 +1,234 @@
+"""The report's page: one self-contained HTML file made from the content of ``report.json``."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from distsvc.metrics import INDICES, Index
+from distsvc.report import figures
+
+LISTED_COLUMNS = 12  # more column names than this are folded away
+
+
+def write_page(report: Mapping[str, Any], path: str | Path) -> None:
+    """Write the page of one run, whole or not at all.
+
+    Parameters
+    ----------
+    report
+        The content of ``report.json``. Its text is untrusted and is escaped.
+    path
+        The HTML file; replaced when it exists.
+
+    Raises
+    ------
+    OSError
+        The folder does not exist or can't be written; an earlier page stays as it was.
+
+    """
+    path = Path(path)
+    content = render_page(report).encode("utf-8", errors="replace")
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        unfinished.write_bytes(content)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def render_page(report: Mapping[str, Any]) -> str:
+    """Return the page of one run as HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "count": count,
+        "percent": percent,
+        "value": value,
+        "seconds": seconds,
+        "megabytes": megabytes,
+        "moment": moment,
+    }
+    clusters = report["clusters"]
+    return environment.get_template("page.html").render(
+        report=report,
+        answer=answer(report),
+        caption=_caption(report),
+        clusters=clusters[: figures.MAX_SHOWN],
+        more=_more(clusters[figures.MAX_SHOWN :]),
+        colours=figures.cluster_colours(clusters),
+        indices=_indices(report.get("indices") or {}),
+        total=_total(report["phases"]),
+        listed_columns=LISTED_COLUMNS,
+        figures=_figures(report),
+    )
+
+
+def answer(report: Mapping[str, Any]) -> str:
+    """Return the run's result as one plain sentence."""
+    n_clusters, n_rows = len(report["clusters"]), report["input"]["n_rows"]
+    outside, share = report["outliers"]["rows"], report["outliers"]["share"]
+    found = f"{count(n_clusters)} cluster{'' if n_clusters == 1 else 's'}"
+    rows = f"{count(n_rows)} row{'' if n_rows == 1 else 's'}"
+    where = "the cluster" if n_clusters == 1 else "every cluster"
+    if outside == 0:
+        return f"{found} in {rows}; no row lies outside {where}."
+    if outside == n_rows:
+        return f"{found} in {rows}; all of the rows lie outside {where}."
+    return f"{found} in {rows}; {percent(share)} of the rows lie outside {where}."
+
+
+def count(number: float | None) -> str:
+    """Format a number of things with thousands separators."""
+    return "–" if _missing(number) else f"{number:,.0f}"
+
+
+def percent(share: float) -> str:
+    """Format a share so that neither "none" nor "all" is claimed by rounding."""
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    if 0.999 < share < 1:
+        return "> 99.9 %"
+    return f"{100 * share:.1f} %".replace(".0 %", " %")
+
+
+def seconds(duration: float) -> str:
+    """Format a duration at a precision that suits its length."""
+    if duration < 60:
+        return f"{duration:.2f} s" if duration < 10 else f"{duration:.1f} s"
+    minutes, rest = divmod(round(duration), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60:,} h {minutes % 60:02d} min"
+
+
+def megabytes(size: float | None) -> str:
+    """Format an amount of memory given in MB."""
+    if _missing(size):
+        return "–"
+    return f"{size:,.0f} MB" if size < 1000 else f"{size / 1000:,.2f} GB"  # type: ignore[operator]
+
+
+def value(content: Any) -> str:
+    """Format any parameter or fitted value."""
+    if content is None:
+        return "not set"
+    if isinstance(content, bool):
+        return str(content).lower()
+    if isinstance(content, int):
+        return f"{content:,}"
+    if isinstance(content, float):
+        return "not defined" if math.isnan(content) else f"{content:,.6g}"
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return ", ".join(value(item) for item in content)
+    return str(content)
+
+
+def moment(text: str) -> str:
+    """Format an ISO time to the minute; return what is not a time unchanged."""
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    zone = time.tzname()
+    return f"{time:%Y-%m-%d %H:%M}" + (f" {zone}" if zone else "")
+
+
+def _missing(number: float | None) -> bool:
+    return number is None or math.isnan(number)
+
+
+def _figures(report: Mapping[str, Any]) -> dict[str, str | None]:
+    """Draw every figure that has something to show."""
+    sample, histogram, clusters = report["sample"], report["score_histogram"], report["clusters"]
+    drawn: dict[str, str | None] = dict.fromkeys(("plane", "sizes", "scores", "phases"))
+    if len(sample["x"]):
+        drawn["plane"] = figures.plane(sample, clusters, report.get("picture"))
+    if clusters:
+        drawn["sizes"] = figures.cluster_sizes(clusters)
+    if len(histogram["counts"]):
+        drawn["scores"] = figures.score_histogram(histogram["edges"], histogram["counts"])
+    if report["phases"]:
+        drawn["phases"] = figures.phase_costs(report["phases"])
+    return drawn
+
+
+def _caption(report: Mapping[str, Any]) -> str:
+    """Say which rows the picture shows, in which plane, and what it leaves out."""
+    sample, n_rows = report["sample"], report["input"]["n_rows"]
+    drawn = len(sample["x"])
+    who = "All" if drawn >= n_rows else "A sample of"
+    of = "" if drawn >= n_rows else f" of {count(n_rows)}"
+    parts = [f"{who} {count(drawn)}{of} rows"]
+    if sample["kind"] == "pca":
+        parts[0] += (
+            f", projected on the first two principal components of "
+            f"{count(report['input']['n_features'])} columns"
+        )
+        explained = sample.get("explained")
+        if explained:
+            first, second = explained
+            parts.append(
+                f"They hold {percent(first + second)} of the variance "
+                f"({percent(first)} and {percent(second)}), so clusters that overlap here may be "
+                "apart in the others"
+            )
+    elif sample["kind"] == "single":
+        parts[0] += ", the column against the decision value"
+    else:
+        parts[0] += " in the plane of the two columns"
+    if len(report["clusters"]) > figures.MAX_SHOWN:
+        parts.append(
+            f"The {figures.MAX_SHOWN} largest clusters are numbered; with more clusters than "
+            "that, colours repeat"
+        )
+    elif len(report["clusters"]) > 1:
+        parts.append("Colours and numbers are those of the chart of sizes below")
+    return ". ".join(parts) + "."
+
+
+def _more(rest: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    if not rest:
+        return None
+    sums = {key: sum(row[key] for row in rest) for key in ("rows", "share", "outliers")}
+    return {"clusters": len(rest), **sums}
+
+
+def _indices(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Join the computed indices with their descriptions, known ones first and in their order."""
+    names = [name for name in INDICES if name in found]
+    names += [name for name in found if name not in INDICES]
+    table = []
+    for name in names:
+        index = INDICES.get(name, Index(name, "", ""))
+        entry = found[name]
+        shown = "not defined" if _missing(entry["value"]) else f"{entry['value']:,.4g}"
+        error = entry.get("error")
+        if error and not _missing(entry["value"]) and not _missing(error):
+            shown += f" ± {error:.1g}"
+        table.append({**index._asdict(), "value": shown, "rows": entry.get("rows")})
+    return table
+
+
+def _total(phases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def peak(key: str) -> float | None:
+        sizes = [phase[key] for phase in phases if not _missing(phase.get(key))]
+        return max(sizes, default=None)
+
+    return {
+        "seconds": sum(phase["seconds"] for phase in phases),
+        "driver_peak_mb": peak("driver_peak_mb"),
+        "worker_peak_mb": peak("worker_peak_mb"),
+    }

@@ -1,0 +1,249 @@
+"""The whole story of a run, top to bottom: plan, survey, fit, label, publish.
+
+Each step maps a task over partitions, on workers or in this process, reads the small files that the
+tasks left in the run's directory, in the order of the partitions, and writes what the next
+step needs to know. Only `fit` is sequential: it streams a random sample of the table past the
+learner. Nothing that decides a label depends on how the table is cut or who does the work.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from distsvc.config import Job
+from distsvc.errors import DataError
+from distsvc.models import sampling
+from distsvc.models.labelling import Boundary, pair_blocks
+from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.models.support_vector import PILOT_ROWS, SupportVectorClustering
+from distsvc.run import summary, tasks
+from distsvc.run.cluster import connected
+from distsvc.run.directory import Plan, RunDirectory
+from distsvc.run.fanout import fan_out
+from distsvc.run.partitions import choose_block_rows, plan_partitions
+from distsvc.run.progress import Progress
+from distsvc.run.stream import sample_blocks
+from distsvc.storage.arrays import read_json
+from distsvc.storage.parts import Output, create_zarr
+from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
+
+PILOT_BYTES = 16 * 2**20
+
+
+def run_job(
+    job: Job,
+    *,
+    command: str = "",
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Cluster a table and publish labels, model and report; return the report.
+
+    Nothing is published unless everything is. `distsvc.errors` lists what can go wrong.
+    """
+    progress = progress or Progress(quiet=True)
+    output = Output(job.output.path)
+    digest = job.digest()
+    with output.locked(), output.run_folder(digest[:12]) as folder, ExitStack() as stack:
+        run = RunDirectory(folder)
+        with progress.phase("open"):
+            table = open_table(job.input, folder / "staging")
+            inputs = fingerprint(table)
+            if output.check_free(digest, inputs, overwrite):
+                progress.event("already published", output=str(output.path))
+                return read_json(output.path / "report.json")
+            plan = make_plan(job, table)
+            run.write_plan(plan)
+        with progress.phase("cluster"):
+            cluster = connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file)
+            steps = Steps(run, len(plan.partitions), stack.enter_context(cluster), progress)
+        survey = survey_table(steps, plan)
+        model = fit_support_vector(steps, job, survey)
+        totals = label_table(steps, model.n_clusters_, job.output.format)
+        with progress.phase("publish"):
+            summary.write_model(run, job, plan, model)
+            report = summary.write_report(
+                run, job, plan, model, survey.pilot, totals, command, progress
+            )
+            output.publish(folder, summary.manifest(folder, job, plan, digest, inputs, totals))
+    return report
+
+
+def predict_table(
+    published: str | Path, path: str, output_path: str, *, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Label the rows of another table with a published model, and publish them; return the manifest.
+
+    The table needs the model's columns: where the job named columns, those; otherwise its numeric
+    columns, but for the job's id and label, have to be the model's, in the same order.
+    """
+    progress = progress or Progress(quiet=True)
+    output = Output(output_path)
+    with output.locked(), output.run_folder("predict") as folder:
+        run = RunDirectory(folder)
+        with progress.phase("open"):
+            job, n_clusters = summary.restore_model(Path(published), run, path, output_path)
+            table = open_table(job.input, folder / "staging")
+            inputs, digest = fingerprint(table), job.digest()
+            if output.check_free(digest, inputs, overwrite=False):
+                return output.manifest() or {}
+            plan = make_plan(job, table)
+            run.write_plan(plan)
+        totals = label_table(Steps(run, len(plan.partitions), None, progress), n_clusters)
+        manifest = summary.manifest(folder, job, plan, digest, inputs, totals)
+        output.publish(folder, manifest)
+    return manifest
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What every step needs: the run's directory, its partitions, the workers and the display."""
+
+    run: RunDirectory
+    n_partitions: int
+    client: Any
+    progress: Progress
+
+    def map(self, name: str, task: Callable[[str, int], int], n: int | None = None) -> None:
+        """Do a task for every partition, or for the numbers below n."""
+        numbers = range(self.n_partitions if n is None else n)
+        with self.progress.phase(name) as phase:
+            fan_out(self.client, task, str(self.run.path.absolute()), numbers, phase)
+
+    def results(self, name: str, n: int | None = None) -> Any:
+        """Return an iterator over what the tasks left, in the order of their numbers."""
+        return self.run.results(name, self.n_partitions if n is None else n)
+
+
+def make_plan(job: Job, table: Table) -> Plan:
+    """Cut the table, and find a point near its data for sums of squares to be taken about."""
+    d = len(table.columns)
+    first = next(read_blocks(table, 0, table.n_rows, 1024), None)
+    if first is None:
+        raise DataError(f"input.where = {job.input.where!r} leaves no row of {job.input.path}")
+    known = np.where(np.isfinite(first.X), first.X, 0.0)
+    return Plan(
+        table=table,
+        partitions=plan_partitions(table.extents, job.cluster.partition_rows),
+        block_rows=job.cluster.block_rows or choose_block_rows(d),
+        missing=job.preprocess.missing,
+        seed=job.model.seed,
+        pilot_rows=max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * d))),
+        shift=np.median(known, axis=0),
+    )
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass tells of a table: rows used, exact column sums, the rows with the lowest keys."""
+
+    n_rows: int
+    sums: ColumnSums
+    pilot: np.ndarray
+
+
+def survey_table(steps: Steps, plan: Plan) -> Survey:
+    """Read the table once for its statistics and a small uniform sample, the pilot."""
+    steps.map("survey", tasks.survey_partition)
+    sums = ColumnSums.empty(plan.shift)
+    pilot, keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
+    n_rows = 0
+    for facts, arrays in steps.results("survey"):
+        n_rows += facts["n_rows"]
+        bounds = arrays["least"], arrays["most"], arrays["counts"]
+        sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
+        keys = np.concatenate([keys, arrays["keys"]])
+        kept = sampling.lowest(keys, plan.pilot_rows)
+        pilot, keys = np.concatenate([pilot, arrays["pilot"]])[kept], keys[kept]
+    if n_rows < 2:
+        raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
+    return Survey(n_rows, sums, pilot)
+
+
+def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorClustering:
+    """Train the decision function on a stream of rows, then find its clusters."""
+    run = steps.run
+    model = SupportVectorClustering(**job.model.parameters())
+    with steps.progress.phase("width"):
+        seed = model.begin()
+        scaling, notes = make_scaling(job, survey, run.plan)
+        model.notes_ += notes
+        model.set_width(scaling.apply(survey.pilot), survey.n_rows)
+        ranges = model.key_ranges()
+        keys = {"key_low": ranges[0][0], "key_high": ranges[-1][1]}
+        run.write("scaling", keys, **vars(scaling), origin=model.centre_)
+    steps.map("sample", tasks.sample_partition)
+    with steps.progress.phase("train") as phase:
+        model.train(lambda epoch: sample_blocks(run, steps.n_partitions, ranges, seed, epoch))
+        phase.rows = model.n_iter_
+        run.write("decision", model.decision_facts(), S=model.decision_.S, a=model.decision_.a)
+    steps.map("boundary", tasks.find_boundary)
+    with steps.progress.phase("merge"):
+        boundary = Boundary.empty(model.decision_)
+        for _, arrays in steps.results("boundary"):
+            boundary = boundary.merge(Boundary(**arrays), model.boundary_size)
+        model.set_boundary(boundary)
+        run.write("boundary", {}, X=model.boundary_.X)
+    n_climbs = tasks.climb_tasks(len(model.boundary_.X))
+    steps.map("climb", tasks.climb_from_boundary, n_climbs)
+    with steps.progress.phase("equilibria"):
+        ends = [arrays["ends"] for _, arrays in steps.results("climb", n_climbs)]
+        model.set_equilibria(np.concatenate(ends))
+        run.write("equilibria", {}, E=model.equilibria_centred_)
+    n_blocks = pair_blocks(len(model.equilibria_))
+    steps.map("segments", tasks.join_equilibria, n_blocks)
+    with steps.progress.phase("clusters"):
+        pairs = [arrays["pairs"] for _, arrays in steps.results("segments", n_blocks)]
+        model.set_clusters(np.concatenate(pairs))
+        clusters = model.clusters_
+        arrays = {"points": clusters.points, "cluster": clusters.cluster}
+        edges = summary.score_edges(model)
+        run.write("clusters", {"n_clusters": clusters.n_clusters}, score_edges=edges, **arrays)
+    return model
+
+
+def make_scaling(job: Job, survey: Survey, plan: Plan) -> tuple[Scaling, list[str]]:
+    """Turn the column sums into the scaling that the job asks for, and say what is remarkable."""
+    sums, names = survey.sums, plan.table.columns
+    notes = []
+    empty = [name for name, n in zip(names, sums.counts, strict=True) if n == 0]
+    if empty:
+        raise DataError(f"column {empty[0]!r} has no value in any row")
+    fill = np.zeros(len(names))
+    if job.preprocess.missing == "median":
+        means, _ = sums.mean_and_variance()
+        pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
+        fill = np.nanmedian(pilot, axis=0)
+        n_missing = int((survey.n_rows - sums.counts).sum())
+        sums.impute(fill, survey.n_rows)
+        if n_missing:
+            notes.append(f"{n_missing} missing values were replaced by their columns' medians")
+    constant = [n for n, a, b in zip(names, sums.least, sums.most, strict=True) if a == b]
+    if constant:
+        notes.append(f"constant columns carry no information: {', '.join(constant)}")
+    return Scaling.from_sums(sums, job.preprocess.scale, fill), notes
+
+
+def label_table(steps: Steps, n_clusters: int, form: str = "parquet") -> summary.Totals:
+    """Write every row's label, score and outlier flag, and add up what the report tells."""
+    steps.map("label", tasks.label_partition)
+    with steps.progress.phase("totals"):
+        totals = summary.add_up(steps.results("labelled"), n_clusters)
+    if form == "zarr":
+        parts = [(part["file"], part["rows"]) for part in totals.parts]
+        steps.run.write("parts", {"parts": parts})
+        n_chunks = create_zarr(
+            steps.run.path / "labels.zarr", steps.run.path / "labels", totals.n_rows
+        )
+        steps.map("zarr", tasks.fill_zarr, n_chunks)
+        shutil.rmtree(steps.run.path / "labels")
+    return totals

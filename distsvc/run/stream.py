@@ -1,0 +1,40 @@
+"""Phase one's rows: blocks in random order over the whole table, read ahead of the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from distsvc.models import sampling
+from distsvc.run.directory import RunDirectory, task_file
+from distsvc.storage.arrays import map_array
+
+
+def sample_blocks(
+    run: RunDirectory, n_partitions: int, ranges: list[tuple[int, int]], seed: int, epoch: int
+) -> Iterator[np.ndarray]:
+    """Yield the blocks (n, d) float32 of an epoch, as `sampling.memory_blocks` does from memory.
+
+    The sample phase left each partition's rows of the sample in the order of their keys. A block is a
+    range of keys, so it takes its rows from all partitions at once and is a uniform sample of the
+    table, however that is sorted. While a block is in use the next one is read.
+    """
+    names = [run.path / f"{task_file('sample', n)}.npz" for n in range(n_partitions)]
+    parts = [(map_array(name, "keys"), map_array(name, "X")) for name in names]
+
+    def load(number: int) -> np.ndarray:
+        places = [sampling.slice_by_key(keys, *ranges[number]) for keys, _ in parts]
+        keys = np.concatenate([k[s] for (k, _), s in zip(parts, places, strict=True)])
+        X = np.concatenate([x[s] for (_, x), s in zip(parts, places, strict=True)])
+        order = np.argsort(keys)
+        return X[order[sampling.epoch_order(seed, epoch, number, len(order))]]
+
+    with ThreadPoolExecutor(1, "read-ahead") as reader:
+        following = reader.submit(load, 0)
+        for number in range(len(ranges)):
+            block = following.result()
+            if number + 1 < len(ranges):
+                following = reader.submit(load, number + 1)
+            yield block

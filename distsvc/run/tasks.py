@@ -1,0 +1,185 @@
+"""What a worker does: one function for each mapped phase, of a run's directory and a number.
+
+A task reads small files of the run's directory and its own rows of the table, and writes one file
+there, named after the phase and the number. It returns the rows it handled. So a task can be called
+by a Dask worker, by a loop, or by hand: ``label_partition("out/.runs/ab12", 3)``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+
+import numpy as np
+
+from distsvc.models import labelling, sampling
+from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.run.directory import RunDirectory, task_file
+from distsvc.storage.parts import PartBuilder, write_zarr_chunk
+
+CLIMB_ROWS = 512
+
+
+def survey_partition(run_dir: str, number: int) -> int:
+    """Sum up a partition's columns and keep its rows with the lowest keys."""
+    run = RunDirectory(run_dir)
+    plan = run.plan
+    sums = ColumnSums.empty(plan.shift)
+    pilot, pilot_keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
+    n_rows = 0
+    for block in plan.blocks(number):
+        too_far = sums.add(block.X)
+        if too_far:
+            raise plan.unusable(block, *too_far)
+        n_rows += len(block.rows)
+        keys = np.concatenate([pilot_keys, sampling.row_keys(plan.seed, block.rows)])
+        kept = sampling.lowest(keys, plan.pilot_rows)
+        pilot, pilot_keys = np.concatenate([pilot, block.X])[kept], keys[kept]
+    facts = {"n_rows": n_rows, "first": sums.first, "second": sums.second}
+    run.write(
+        task_file("survey", number),
+        facts,
+        pilot=pilot,
+        keys=pilot_keys,
+        least=sums.least,
+        most=sums.most,
+        counts=sums.counts,
+    )
+    return n_rows
+
+
+def sample_partition(run_dir: str, number: int) -> int:
+    """Keep a partition's rows of the training sample, as the learner wants them, by key."""
+    run = RunDirectory(run_dir)
+    facts, _ = run.read("scaling")
+    low, last = np.uint64(facts["key_low"]), np.uint64(facts["key_high"] - 1)
+    rows, keys = [np.zeros((0, run.plan.shift.size), np.float32)], [np.zeros(0, np.uint64)]
+    n_rows = 0
+    for block in run.plan.blocks(number):
+        n_rows += len(block.rows)
+        block_keys = sampling.row_keys(run.plan.seed, block.rows)
+        chosen = (block_keys >= low) & (block_keys <= last)
+        rows.append(prepared(run, block.X[chosen]))
+        keys.append(block_keys[chosen])
+    all_keys = np.concatenate(keys)
+    order = np.argsort(all_keys)
+    X = np.concatenate(rows)[order]
+    run.write(task_file("sample", number), {}, X=X, keys=all_keys[order])
+    return n_rows
+
+
+def find_boundary(run_dir: str, number: int) -> int:
+    """Collect a partition's rows of the extended boundary."""
+    run = RunDirectory(run_dir)
+    f, facts = decision(run)
+    limit = facts["boundary_size"]
+    boundary, n_rows = Boundary.empty(f), 0
+    for block in run.plan.blocks(number):
+        n_rows += len(block.rows)
+        keys = sampling.row_keys(run.plan.seed, block.rows)
+        found = Boundary.collect(f, prepared(run, block.X), keys, facts["epsilon"], limit)
+        boundary = boundary.merge(found, limit)
+    arrays = {field.name: getattr(boundary, field.name) for field in fields(boundary)}
+    run.write(task_file("boundary", number), {}, **arrays)
+    return n_rows
+
+
+def climb_from_boundary(run_dir: str, number: int) -> int:
+    """Climb from the merged boundary's rows number [512 n, 512 (n + 1))."""
+    run = RunDirectory(run_dir)
+    starts = run.read("boundary")[1]["X"][number * CLIMB_ROWS : (number + 1) * CLIMB_ROWS]
+    run.write(task_file("climb", number), {}, ends=labelling.climb(decision(run)[0], starts))
+    return len(starts)
+
+
+def climb_tasks(n_starts: int) -> int:
+    """Return the number of tasks that `climb_from_boundary` divides the starts into."""
+    return math.ceil(n_starts / CLIMB_ROWS)
+
+
+def join_equilibria(run_dir: str, number: int) -> int:
+    """Find the connected pairs in one block of the pairs of equilibria."""
+    run = RunDirectory(run_dir)
+    f, facts = decision(run)
+    E = run.read("equilibria")[1]["E"]
+    pairs = labelling.connected_pairs(f, E, number, facts["segment_samples"])
+    run.write(task_file("segments", number), {}, pairs=pairs)
+    return 0
+
+
+def label_partition(run_dir: str, number: int) -> int:
+    """Write a partition's labels, scores and outlier flags, and count what the report tells."""
+    run = RunDirectory(run_dir)
+    f, _ = decision(run)
+    clusters, edges = label_model(run)
+    nearest = clusters.labeller()
+    plan = run.plan
+    part = PartBuilder(plan.table.id or "row")
+    sizes = np.zeros((clusters.n_clusters, 2), np.int64)
+    histogram = np.zeros(edges.size - 1, np.int64)
+    classes: dict[str, np.ndarray] = {}
+    columns = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
+    for block in plan.blocks(number, **columns):
+        X = prepared(run, block.X)
+        label, score = labelling.label_rows(f, clusters, nearest, X)
+        outlier = score < 0.0
+        part.add(block.rows if block.ids is None else block.ids, label, score, outlier)
+        both = np.bincount(2 * label + outlier, minlength=2 * clusters.n_clusters)
+        sizes += both.reshape(-1, 2)
+        histogram += np.histogram(np.clip(score, edges[0], edges[-1]), edges)[0]
+        if block.labels is not None:
+            _count_classes(classes, block.labels, label, clusters.n_clusters)
+    (run.path / "labels").mkdir(exist_ok=True)
+    written = part.write(run.path / "labels" / f"part-{number:05d}.parquet")
+    counts = np.array(list(classes.values()), np.int64).reshape(-1, clusters.n_clusters)
+    run.write(
+        task_file("labelled", number),
+        {"part": written, "classes": list(classes)},
+        sizes=sizes,
+        histogram=histogram,
+        classes=counts,
+    )
+    return part.n_rows
+
+
+def fill_zarr(run_dir: str, number: int) -> int:
+    """Write one chunk of the Zarr output from the Parquet parts."""
+    run = RunDirectory(run_dir)
+    facts, _ = run.read("parts")
+    parts = [(run.path / name, rows) for name, rows in facts["parts"]]
+    write_zarr_chunk(run.path / "labels.zarr", parts, number)
+    return 0
+
+
+def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
+    """Return raw rows X (n, d) float64 scaled and centred as the kernels want them, float32."""
+    _, scaling = run.read("scaling")
+    scaled = Scaling(scaling["centre"], scaling["scale"], scaling["fill"]).apply(X)
+    return np.ascontiguousarray(scaled - scaling["origin"], np.float32)
+
+
+def decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, float]]:
+    """Return the trained decision function and the numbers of phase two."""
+    facts, arrays = run.read("decision")
+    return DecisionFunction(arrays["S"], arrays["a"], facts["gamma"]), facts
+
+
+def label_model(run: RunDirectory) -> tuple[Clusters, np.ndarray]:
+    """Return the clusters' boundary points and the edges of the score histogram."""
+    facts, arrays = run.read("clusters")
+    clusters = Clusters(arrays["points"], arrays["cluster"], facts["n_clusters"])
+    return clusters, arrays["score_edges"]
+
+
+def _count_classes(
+    classes: dict[str, np.ndarray], found: object, label: np.ndarray, n_clusters: int
+) -> None:
+    """Add the rows of a block to the table of classes (as text) by cluster."""
+    encoded = found.dictionary_encode()  # type: ignore[attr-defined]
+    codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    names = [str(value) for value in encoded.dictionary.to_pylist()] + ["null"]
+    for code in np.unique(codes):
+        counts = np.bincount(label[codes == code], minlength=n_clusters)
+        name = names[int(code)]
+        classes[name] = classes.get(name, 0) + counts

@@ -1,0 +1,174 @@
+"""Which columns a table has, and which of them a learner sees."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from distsvc.config import InputConfig
+from distsvc.errors import DataError, JobFileError
+from distsvc.storage.files import shown
+
+# pandas stores an index of the table under such a name; it is not a column the user made.
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a look at a table's metadata tells.
+
+    ``types`` maps each column to its type, dictionary encoding undone; ``shown`` to the words for
+    that type in a message; ``problems`` to why a column can't be used, if it can't; ``default``
+    lists the columns from which the features come when the job names none; ``extents`` are the rows
+    of each storage unit, ``file_units`` the number of units of each of ``files``.
+    """
+
+    types: dict[str, pa.DataType]
+    shown: dict[str, str]
+    problems: dict[str, str]
+    default: tuple[str, ...]
+    extents: tuple[int, ...]
+    files: tuple[str, ...] = ()
+    file_units: tuple[int, ...] = ()
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether values of an Arrow type turn into float64: numbers, decimals, booleans."""
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+    )
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values, however they are laid out: dictionary or view undone."""
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def merge_schemas(
+    schemas: Sequence[pa.Schema], names: Sequence[str]
+) -> tuple[dict[str, pa.DataType], dict[str, str]]:
+    """Return the columns of several files with one type each, and the columns where they differ.
+
+    Parameters
+    ----------
+    schemas
+        One for each file.
+    names
+        The files, for the messages.
+
+    Raises
+    ------
+    DataError
+        A file holds two columns of one name.
+
+    """
+    types: dict[str, pa.DataType] = {}
+    problems: dict[str, str] = {}
+    seen: pa.Schema | None = None
+    for schema, name in zip(schemas, names, strict=True):
+        if seen is not None and schema.equals(seen):
+            continue
+        fields = {field.name: plain(field.type) for field in schema}
+        if len(fields) < len(schema.names):
+            twice = next(n for n in schema.names if schema.names.count(n) > 1)
+            raise DataError(f"{name} has two columns named {twice!r}")
+        if seen is not None:
+            for column in types.keys() - fields.keys():
+                problems.setdefault(column, f"column {column!r} is missing from {name}")
+            for column in fields.keys() - types.keys():
+                problems.setdefault(column, f"column {column!r} is in {name}, not in {names[0]}")
+        for column, kind in fields.items():
+            merged = _common_type(types.get(column, kind), kind)
+            if merged is None:
+                expected = types[column]
+                problems.setdefault(
+                    column, f"column {column!r} is {kind} in {name}, {expected} before it"
+                )
+            else:
+                types[column] = merged
+        seen = schema
+    return types, problems
+
+
+def choose_features(config: InputConfig, scan: Scan, where: Sequence[str]) -> tuple[str, ...]:
+    """Return the feature columns, and check every other column that the job names.
+
+    Without ``input.columns`` these are the numeric, boolean and decimal columns in the table's
+    order, except the label, the id and the columns of ``where``: a column that only chooses rows,
+    such as ``split``, is not a feature. An index that pandas stored is none either.
+
+    Raises
+    ------
+    DataError
+        A column is missing or differs between files, a feature is not numeric, or none is left.
+    JobFileError
+        ``input.columns`` names a column twice.
+
+    """
+    path = shown(config.path)
+    used = {"input.id": [config.id], "input.label": [config.label], "input.where": where}
+    for field, columns in used.items():
+        for column in columns:
+            if column is not None:
+                _check(column, field, path, scan)
+    if config.columns is None:
+        apart = {config.id, config.label, *where}
+        features = tuple(
+            name
+            for name in scan.default
+            if is_numeric(scan.types[name])
+            and name not in apart
+            and not _PANDAS_INDEX.fullmatch(name)
+        )
+        if not features:
+            raise DataError(
+                f"{path} has no numeric column to use as a feature; "
+                f"found {_some([f'{n} ({t})' for n, t in scan.shown.items()])}"
+            )
+    else:
+        features = config.columns
+        for name in features:
+            if features.count(name) > 1:
+                raise JobFileError(f"input.columns names {name!r} twice")
+    for name in features:
+        _check(name, "input.columns", path, scan)
+        if not is_numeric(scan.types[name]):
+            raise DataError(
+                f"input.columns: column {name!r} of {path} is {scan.shown[name]}, "
+                "expected a numeric or boolean column"
+            )
+    return features
+
+
+def _check(column: str, field: str, path: str, scan: Scan) -> None:
+    if column in scan.problems:
+        raise DataError(f"{field}: {scan.problems[column]}")
+    if column not in scan.types:
+        close = difflib.get_close_matches(column, scan.types, n=3)
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else ""
+        hint = hint or f"available: {_some(list(scan.types))}"
+        raise DataError(f"{field}: {path} has no column {column!r}; {hint}")
+
+
+def _some(words: list[str]) -> str:
+    more = f" and {len(words) - 20} more" if len(words) > 20 else ""
+    return ", ".join(words[:20]) + more
+
+
+def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    if one.equals(other):
+        return one
+    pair = [pa.schema([pa.field("column", kind)]) for kind in (one, other)]
+    try:
+        return pa.unify_schemas(pair, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        return pa.float64() if is_numeric(one) and is_numeric(other) else None

@@ -1,0 +1,222 @@
+"""Output parts: written whole, listed in a manifest, published by one rename."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zarr
+from filelock import FileLock, Timeout
+
+from distsvc.errors import DataError, JobFileError, OutputPermissionError, TemporaryError
+from distsvc.storage.arrays import read_json, write_json, write_whole
+
+ROW_GROUP_ROWS = 1_048_576
+CHUNK_ROWS = 1_048_576
+NO_LABEL = -1
+PUBLISHED = ("labels", "labels.zarr", "model", "report.html", "report.json")
+"""What lies beside a manifest."""
+
+
+class PartBuilder:
+    """One part of the output in the making: rows in, one Parquet file out."""
+
+    def __init__(self, id_name: str):
+        self.id_name = id_name
+        self.n_rows = 0
+        self._columns: list[list[Any]] = [[], [], [], []]
+
+    def add(
+        self,
+        ids: np.ndarray | pa.Array,
+        label: np.ndarray,
+        score: np.ndarray,
+        outlier: np.ndarray,
+    ) -> None:
+        """Add rows: their numbers or ids, label int32, score float32, outlier bool."""
+        self.n_rows += len(label)
+        for column, values in zip(self._columns, (ids, label, score, outlier), strict=True):
+            column.append(values if isinstance(values, pa.Array) else pa.array(values))
+
+    def write(self, path: Path) -> dict[str, Any]:
+        """Write the part, read its footer again, and return what the manifest says of it."""
+        types = [self._columns[0][0].type if self.n_rows else pa.int64(), pa.int32()]
+        types += [pa.float32(), pa.bool_()]
+        names = [self.id_name, "label", "score", "outlier"]
+        schema = pa.schema(list(zip(names, types, strict=True)))
+        arrays = [pa.chunked_array(c, t) for c, t in zip(self._columns, types, strict=True)]
+        table = pa.Table.from_arrays(arrays, schema=schema)
+        write_whole(path, lambda s: pq.write_table(table, s, row_group_size=ROW_GROUP_ROWS))
+        footer = pq.read_metadata(path)
+        if footer.num_rows != self.n_rows:
+            raise TemporaryError(f"{path} holds {footer.num_rows} rows of {self.n_rows}")
+        return {"rows": self.n_rows, **described(path)}
+
+
+def described(path: Path) -> dict[str, Any]:
+    """Return a file's size in bytes and SHA-256."""
+    with open(path, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
+
+
+def create_zarr(folder: Path, parts: Path, n_rows: int) -> int:
+    """Create a Zarr group with an array for each column of the Parquet `parts`; return its chunks.
+
+    Fill values are ones that no row takes, and chunks that hold nothing else are stored too: with
+    Zarr's defaults a chunk of fill values would not exist.
+    """
+    schema = pq.read_schema(sorted(parts.iterdir())[0])
+    if not pa.types.is_integer(schema[0].type):
+        raise DataError(
+            f"output.format 'zarr' needs whole numbers as ids; column {schema[0].name!r} is "
+            f"{schema[0].type}"
+        )
+    fills = (NO_LABEL, NO_LABEL, np.nan, False)
+    group = zarr.create_group(folder, overwrite=True)
+    for field, fill in zip(schema, fills, strict=True):
+        group.create_array(
+            field.name,
+            shape=(n_rows,),
+            chunks=(min(CHUNK_ROWS, n_rows),),
+            dtype=np.int64 if field.name == schema[0].name else field.type.to_pandas_dtype(),
+            fill_value=fill,
+            config={"write_empty_chunks": True},
+        )
+    return -(-n_rows // CHUNK_ROWS)
+
+
+def write_zarr_chunk(folder: Path, parts: list[tuple[Path, int]], number: int) -> None:
+    """Fill chunk `number` of every array from Parquet parts, given in order with their rows."""
+    start = number * CHUNK_ROWS
+    stop = min(start + CHUNK_ROWS, sum(rows for _, rows in parts))
+    tables, first = [], 0
+    for path, rows in parts:
+        begin, end = max(start - first, 0), min(stop - first, rows)
+        if begin < end:
+            tables.append(pq.read_table(path).slice(begin, end - begin))
+        first += rows
+    table = pa.concat_tables(tables)
+    group = zarr.open_group(folder, mode="r+")
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        group[name][start:stop] = column.to_numpy()
+
+
+class Output:
+    """The folder where a run is published; `manifest.json` in it is the commit."""
+
+    def __init__(self, path: str):
+        self.path = Path(path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and hold it against other runs; an empty folder is left away again.
+
+        Raises
+        ------
+        OutputPermissionError
+            The folder can't be made or written.
+        TemporaryError
+            Another run holds it.
+
+        """
+        existed = self.path.exists()
+        runs = self.path / ".runs"
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(runs / "lock", timeout=0)
+            lock.acquire()
+        except Timeout:
+            raise TemporaryError(f"another run is writing to {self.path}") from None
+        except OSError as error:
+            raise OutputPermissionError(
+                f"output.path {self.path} can't be written: {error}"
+            ) from None
+        try:
+            for stale in runs.iterdir():
+                if stale.is_dir():
+                    shutil.rmtree(stale)
+            yield
+        finally:
+            (runs / "lock").unlink(missing_ok=True)
+            lock.release()
+            for folder in (runs, *([] if existed else [self.path])):
+                if folder.exists() and not any(folder.iterdir()):
+                    folder.rmdir()
+
+    @contextmanager
+    def run_folder(self, name: str) -> Iterator[Path]:
+        """Make a folder for a run's files and remove it at the end, however the run ends."""
+        folder = self.path / ".runs" / name
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """Return what is published here, or None."""
+        path = self.path / "manifest.json"
+        if not path.exists():
+            return None
+        content = read_json(path)
+        if not isinstance(content, dict) or "job_sha256" not in content:
+            raise DataError(f"{path} is not a manifest of distsvc")
+        return content
+
+    def check_free(self, job_sha256: str, input_sha256: str, overwrite: bool) -> bool:
+        """Return whether the identical run is already published here.
+
+        Raises
+        ------
+        JobFileError
+            Something else is, and `overwrite` is false.
+
+        """
+        found = self.manifest()
+        if found is None:
+            present = [name for name in PUBLISHED if (self.path / name).exists()]
+            if present and not overwrite:
+                raise JobFileError(
+                    f"output.path {self.path} holds {', '.join(present)} without a manifest; "
+                    "give --overwrite to replace it"
+                )
+            return False
+        same_job = found["job_sha256"] == job_sha256
+        if same_job and found["input_sha256"] == input_sha256:
+            return True
+        if not overwrite:
+            what = "by a different configuration"
+            what = "from an input that has changed since" if same_job else what
+            raise JobFileError(
+                f"output.path {self.path} was already published {what}; "
+                "give --overwrite to replace it, or another path"
+            )
+        return False
+
+    def publish(self, folder: Path, manifest: dict[str, Any]) -> None:
+        """Move a run's results here and commit them by writing the manifest last.
+
+        What was published before is withdrawn first: at no moment does a manifest list files of
+        another run.
+        """
+        for name in ("_SUCCESS", "manifest.json"):
+            (self.path / name).unlink(missing_ok=True)
+        for name in PUBLISHED:
+            old = self.path / name
+            if old.is_dir():
+                shutil.rmtree(old)
+            else:
+                old.unlink(missing_ok=True)
+            if (folder / name).exists():
+                os.replace(folder / name, old)
+        write_json(self.path / "manifest.json", manifest)
+        (self.path / "_SUCCESS").touch()
