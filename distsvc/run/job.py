@@ -241,9 +241,10 @@ def label_table(steps: Steps, n_clusters: int, form: str = "parquet") -> summary
     if form == "zarr":
         parts = [(part["file"], part["rows"]) for part in totals.parts]
         steps.run.write("parts", {"parts": parts})
-        n_chunks = create_zarr(
-            steps.run.path / "labels.zarr", steps.run.path / "labels", totals.n_rows
-        )
+        folder = steps.run.path / "zarr"
+        n_chunks = create_zarr(folder, steps.run.path / "labels", totals.n_rows)
         steps.map("zarr", tasks.fill_zarr, n_chunks)
         shutil.rmtree(steps.run.path / "labels")
+        for path in folder.iterdir():
+            path.rename(steps.run.path / path.name)
     return totals

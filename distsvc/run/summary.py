@@ -332,3 +332,20 @@ def _domain(run: RunDirectory, model: SupportVectorClustering, rows: np.ndarray)
         "support_vectors": raw(model.decision_.S.T),
         "equilibria": raw(model.equilibria_centred_),
     }
+
+
+def rewrite_page(folder: Path) -> Path:
+    """Write ``report.html`` of a published run again and return its path.
+
+    The manifest is brought up to date: it holds the page's checksum.
+    """
+    if not (folder / "manifest.json").exists():
+        raise InputNotFoundError(f"no run is published in {folder}: it has no manifest.json")
+    page = folder / "report.html"
+    write_page(read_json(folder / "report.json"), page)
+    content = read_json(folder / "manifest.json")
+    for file in content["files"]:
+        if file["file"] == page.name:
+            file |= described(page)
+    write_json(folder / "manifest.json", content)
+    return page

@@ -148,7 +148,7 @@ def fill_zarr(run_dir: str, number: int) -> int:
     run = RunDirectory(run_dir)
     facts, _ = run.read("parts")
     parts = [(run.path / name, rows) for name, rows in facts["parts"]]
-    write_zarr_chunk(run.path / "labels.zarr", parts, number)
+    write_zarr_chunk(run.path / "zarr", parts, number)
     return 0
 
 

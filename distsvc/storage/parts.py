@@ -22,8 +22,9 @@ from distsvc.storage.arrays import read_json, write_json, write_whole
 ROW_GROUP_ROWS = 1_048_576
 CHUNK_ROWS = 1_048_576
 NO_LABEL = -1
-PUBLISHED = ("labels", "labels.zarr", "model", "report.html", "report.json")
-"""What lies beside a manifest."""
+ZARR_ARRAYS = ("row", "label", "score", "outlier")
+PUBLISHED = ("labels", "zarr.json", *ZARR_ARRAYS, "model", "report.html", "report.json")
+"""What lies beside a manifest; with Zarr the output folder is itself the group of the arrays."""
 
 
 class PartBuilder:
@@ -69,7 +70,7 @@ def described(path: Path) -> dict[str, Any]:
 
 
 def create_zarr(folder: Path, parts: Path, n_rows: int) -> int:
-    """Create a Zarr group with an array for each column of the Parquet `parts`; return its chunks.
+    """Create arrays for the columns of the Parquet `parts` in `folder`; return the number of chunks.
 
     Fill values are ones that no row takes, and chunks that hold nothing else are stored too: with
     Zarr's defaults a chunk of fill values would not exist.
@@ -81,13 +82,13 @@ def create_zarr(folder: Path, parts: Path, n_rows: int) -> int:
             f"{schema[0].type}"
         )
     fills = (NO_LABEL, NO_LABEL, np.nan, False)
-    group = zarr.create_group(folder, overwrite=True)
-    for field, fill in zip(schema, fills, strict=True):
+    group = zarr.create_group(folder, overwrite=False, attributes={"id": schema[0].name})
+    for name, field, fill in zip(ZARR_ARRAYS, schema, fills, strict=True):
         group.create_array(
-            field.name,
+            name,
             shape=(n_rows,),
             chunks=(min(CHUNK_ROWS, n_rows),),
-            dtype=np.int64 if field.name == schema[0].name else field.type.to_pandas_dtype(),
+            dtype=np.int64 if name == "row" else field.type.to_pandas_dtype(),
             fill_value=fill,
             config={"write_empty_chunks": True},
         )
@@ -106,7 +107,7 @@ def write_zarr_chunk(folder: Path, parts: list[tuple[Path, int]], number: int) -
         first += rows
     table = pa.concat_tables(tables)
     group = zarr.open_group(folder, mode="r+")
-    for name, column in zip(table.column_names, table.columns, strict=True):
+    for name, column in zip(ZARR_ARRAYS, table.columns, strict=True):
         group[name][start:stop] = column.to_numpy()
 
 

@@ -1,0 +1,151 @@
+"""The command line: parse, call one library function, turn errors into exit codes.
+
+Standard output is the result; standard error is progress and log. Imports that cost time are made
+where they are used, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from distsvc import __version__
+from distsvc.errors import DistsvcError
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="distsvc")
+def main() -> None:
+    """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
+
+
+@main.command()
+@click.option("--out", default="demo-out", show_default=True, help="Folder for data and results.")
+def demo(out: str) -> None:
+    """Run the main job on bundled data, from nothing to a report."""
+    with _failing_cleanly(), _progress() as progress:
+        from distsvc.run.demo import run_demo
+
+        reports = run_demo(Path(out), progress)
+    for name, report in reports.items():
+        indices = report["indices"]
+        click.echo(
+            f"{name:<11} {len(report['clusters']):>3} clusters in {report['input']['n_rows']:>5} rows"
+            f"   {report['outliers']['share']:>5.1%} outside"
+            f"   adjusted Rand index {indices['adjusted_rand_index']['value']:.3f}"
+            f"   {out}/{name}/report.html"
+        )
+
+
+@main.command()
+@click.argument("job_file", metavar="JOB.toml")
+@click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
+@click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
+@click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
+@click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+def run(
+    job_file: str,
+    settings: tuple[str, ...],
+    scheduler: str | None,
+    scheduler_file: str | None,
+    run_date: str | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Cluster the table that JOB.toml names and publish labels, model and report."""
+    with _failing_cleanly(), _progress() as progress:
+        from distsvc.config import load_job
+        from distsvc.run.job import run_job
+
+        job = load_job(job_file, settings, run_date)
+        report = run_job(
+            job,
+            command=shlex.join(["distsvc", *sys.argv[1:]]),
+            scheduler=scheduler,
+            scheduler_file=scheduler_file,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if as_json:
+        click.echo(json.dumps(report))
+        return
+    seconds = sum(phase["seconds"] for phase in report["phases"])
+    click.echo(
+        f"{len(report['clusters'])} clusters in {report['input']['n_rows']:,} rows, "
+        f"{report['outliers']['share']:.1%} outside every cluster, {seconds:.1f} s"
+    )
+    for warning in report["warnings"]:
+        click.echo(f"warning: {warning}")
+    click.echo(f"{job.output.path}/report.html")
+
+
+@main.command()
+@click.argument("run_dir")
+@click.argument("input_path", metavar="INPUT")
+@click.argument("output_path", metavar="OUTPUT")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+def predict(run_dir: str, input_path: str, output_path: str, as_json: bool) -> None:
+    """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
+    with _failing_cleanly(), _progress() as progress:
+        from distsvc.run.job import predict_table
+
+        manifest = predict_table(run_dir, input_path, output_path, progress=progress)
+    if as_json:
+        click.echo(json.dumps(manifest))
+    else:
+        click.echo(f"{manifest['rows']:,} rows labelled in {output_path}/labels")
+
+
+@main.command()
+@click.argument("run_dir")
+def report(run_dir: str) -> None:
+    """Write the page of a published run again, from its report.json."""
+    with _failing_cleanly():
+        from distsvc.run.summary import rewrite_page
+
+        click.echo(rewrite_page(Path(run_dir)))
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    from distsvc.run.progress import Progress
+
+    progress = Progress()
+    try:
+        yield progress
+    finally:
+        progress.close()
+
+
+@contextmanager
+def _failing_cleanly() -> Iterator[None]:
+    """Turn an error that a user can meet into one line and its exit code."""
+    import signal
+
+    def stop(*_: object) -> None:
+        raise SystemExit(TERMINATED)
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except DistsvcError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing was published", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
