@@ -49,7 +49,9 @@ def demo(out: str) -> None:
 
 @main.command()
 @click.argument("job_file", metavar="JOB.toml")
-@click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
+)
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
 @click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
 @click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
@@ -95,13 +97,18 @@ def run(
 @click.argument("run_dir")
 @click.argument("input_path", metavar="INPUT")
 @click.argument("output_path", metavar="OUTPUT")
+@click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
-def predict(run_dir: str, input_path: str, output_path: str, as_json: bool) -> None:
+def predict(
+    run_dir: str, input_path: str, output_path: str, overwrite: bool, as_json: bool
+) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
     with _failing_cleanly(), _progress() as progress:
         from distsvc.run.job import predict_table
 
-        manifest = predict_table(run_dir, input_path, output_path, progress=progress)
+        manifest = predict_table(
+            run_dir, input_path, output_path, overwrite=overwrite, progress=progress
+        )
     if as_json:
         click.echo(json.dumps(manifest))
     else:

@@ -11,6 +11,7 @@ import datetime
 import difflib
 import hashlib
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -152,8 +153,7 @@ def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None
     try:
         return Job.model_validate(content)
     except ValidationError as error:
-        lines = [_explain(item) for item in error.errors()]
-        raise JobFileError(f"{source}: " + "; ".join(lines)) from None
+        raise JobFileError(f"{source}: " + "; ".join(_explain(error))) from None
 
 
 def _override(content: dict[str, Any], setting: str) -> None:
@@ -182,24 +182,34 @@ def _fill_in_date(content: dict[str, Any], source: str, run_date: str | None) ->
             table["path"] = table["path"].replace("{run_date}", day.isoformat())
 
 
-def _explain(item: Any) -> str:
-    place = [str(part) for part in item["loc"]]
-    if item["type"] == "extra_forbidden":
-        known = _known_keys(place[:-1])
-        close = difflib.get_close_matches(place[-1], known, n=1)
+def _explain(error: ValidationError) -> list[str]:
+    """Put the errors into words, one sentence for each field: a union has one for each member."""
+    items: dict[tuple[Any, ...], list[Any]] = {}
+    for item in error.errors():
+        items.setdefault(item["loc"][:2], []).append(item)
+    return [_explain_field(".".join(map(str, place)), of) for place, of in items.items()]
+
+
+def _explain_field(name: str, items: list[Any]) -> str:
+    first = items[0]
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        known = _known_keys(first["loc"][:-1])
+        close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
-        return f"unknown key {'.'.join(place)!r}; {hint}"
-    if item["type"] == "missing":
-        return f"{'.'.join(place)} is required"
-    message = item["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
-    if item["type"] == "value_error":
-        return f"{place[0]}: {message}"
-    name = ".".join(place[:2])
-    return f"{name}: {message}, found {item['input']!r}"
+        return f"unknown key {name!r}; {hint}"
+    if first["type"] == "missing":
+        return f"{name} is required"
+    if first["type"] == "value_error":
+        return f"{name}: {message}"
+    if first["type"] == "model_type":
+        return f"{name} must be a section, found {first['input']!r}"
+    items = [item for item in items if item["input"] is first["input"]]
+    expected = dict.fromkeys(re.sub(r"^\w+ should ", "", item["msg"]) for item in items)
+    return f"{name} must {' or '.join(expected)}, found {first['input']!r}"
 
 
-def _known_keys(place: list[str]) -> list[str]:
+def _known_keys(place: tuple[Any, ...]) -> list[str]:
     fields = Job.model_fields
     for part in place:
         annotation = fields[part].annotation

@@ -1,4 +1,4 @@
-"""Climbing from points to equilibria of f, and the nearest point of a set."""
+"""Climbing from points to equilibria of f."""
 
 import numpy as np
 
@@ -47,35 +47,3 @@ def climb(X, S, a, gamma, tolerance, max_iter):
             if length <= smallest:
                 break
     return ends
-
-
-@kernel
-def nearest_point(X, P):
-    """Return for every row of X (n, d) float32 the index (n,) int32 of the nearest of a set of points.
-
-    P (c, d, w) float32 holds point number i at P[i // w, :, i % w] and infinity in unused places.
-    Euclidean distance; of equally near points the first. Distances are compared as integers, which
-    order non-negative floats alike and whose minimum runs in vector registers.
-    """
-    n = X.shape[0]
-    width = P.shape[2]
-    values = np.empty(width, np.float32)
-    bits = values.view(np.int32)
-    out = np.empty(n, np.int32)
-    for i in range(n):
-        x = X[i]
-        best = np.int32(2147483647)
-        place = 0
-        for c in range(P.shape[0]):
-            squared_distances(P[c], width, x, values)
-            low = best
-            for j in range(width):
-                low = min(low, bits[j])
-            if low < best:
-                best = low
-                j = 0
-                while bits[j] != low:
-                    j += 1
-                place = c * width + j
-        out[i] = place
-    return out

@@ -1,4 +1,6 @@
-"""Exact sums of columns, so that statistics depend neither on the order of rows nor on the cut.
+"""Exact sums of columns, and the scaling made from them.
+
+Statistics depend neither on the order of rows nor on the cut.
 
 A float64 is a whole number of units of 2^-1074. A sum is kept as a number in base 2^32 whose digits
 are 64-bit integers with room for carries, so adding never rounds and merging two sums is adding
@@ -57,3 +59,18 @@ def add_block(X, shift, digits, least, most, counts):
             most[k] = max(most[k], x)
             counts[k] += 1
     return -1, -1
+
+
+@kernel
+def scale_rows(X, centre, scale, fill, origin):
+    """Return (x - centre) / scale - origin of every row, missing values replaced by `fill` first.
+
+    X (n, d) float64; the others (d,) float64. Computed in float64, returned as float32.
+    """
+    n, d = X.shape
+    out = np.empty((n, d), np.float32)
+    for i in range(n):
+        for k in range(d):
+            x = fill[k] if np.isnan(X[i, k]) else X[i, k]
+            out[i, k] = (x - centre[k]) / scale[k] - origin[k]
+    return out

@@ -23,6 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from distsvc.kernels import ascent
+from distsvc.kernels.nearest import nearest_point
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.kernels.segments import lowest_on_segments
 
@@ -37,7 +38,7 @@ PAIR_ROWS = 256
 SEGMENT_TOLERANCE = 1e-5
 """How far below 0 a segment may dip and still be inside: the rounding of f in float32."""
 
-NEAREST_WIDTH = 256
+CELL = 32
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,42 @@ class DecisionFunction:
 
 
 class Nearest:
-    """Finds the nearest of a fixed set of points (m, d) float32; of equally near ones the first."""
+    """Finds the nearest of a fixed set of points (m, d) float32; of equally near ones the first.
+
+    Points are divided into cells of at most `CELL`, halved at the median of the feature whose middle
+    is widest: outliers, which every heavy tail has, do not decide how cells are cut.
+    """
 
     def __init__(self, points: np.ndarray):
-        m, d = points.shape
-        n_chunks = -(-m // NEAREST_WIDTH)
-        padded = np.full((n_chunks * NEAREST_WIDTH, d), np.inf, np.float32)
-        padded[:m] = points
-        chunks = padded.reshape(n_chunks, NEAREST_WIDTH, d).transpose(0, 2, 1)
-        self._points = np.ascontiguousarray(chunks)
+        cells = list(_halved(points, np.arange(len(points), dtype=np.int32)))
+        n, d = len(cells), points.shape[1]
+        self._points = np.full((n, d, CELL), np.inf, np.float32)
+        self._numbers = np.zeros((n, CELL), np.int32)
+        for c, numbers in enumerate(cells):
+            self._points[c, :, : len(numbers)] = points[numbers].T
+            self._numbers[c, : len(numbers)] = numbers
+        lows = [points[numbers].min(axis=0) for numbers in cells]
+        highs = [points[numbers].max(axis=0) for numbers in cells]
+        self._low = np.ascontiguousarray(np.array(lows).reshape(n, d).T)
+        self._high = np.ascontiguousarray(np.array(highs).reshape(n, d).T)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the index (n,) int32 of the nearest point to every row of X (n, d) float32."""
-        return ascent.nearest_point(X, self._points)
+        return nearest_point(X, self._points, self._numbers, self._low, self._high)
+
+
+def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the numbers of the points in each cell, ascending."""
+    if numbers.size <= CELL:
+        yield numbers
+        return
+    ranked = np.sort(points[numbers], axis=0)
+    n = numbers.size
+    spread = ranked[5 * n // 6] - ranked[n // 6]
+    spread = spread if spread.any() else ranked[-1] - ranked[0]
+    order = np.argsort(points[numbers, int(np.argmax(spread))], kind="stable")
+    yield from _halved(points, np.sort(numbers[order[: n // 2]]))
+    yield from _halved(points, np.sort(numbers[order[n // 2 :]]))
 
 
 @dataclass(frozen=True)

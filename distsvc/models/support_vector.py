@@ -194,7 +194,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         should have some hundred rows. `predict` after it labels with a boundary drawn from the rows of
         all blocks. Only the solvers ``bsgd`` and ``sgd`` can do this.
         """
-        first = not hasattr(self, "descent_")
+        first = not hasattr(self, "reservoir_")
         X = validate_data(
             self,
             X,
@@ -231,7 +231,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f (n,) float64 of every row of X (n, d), negative outside the domain of novelty."""
-        return self.decision_(self._checked(X)).astype(np.float64)
+        Z = self._checked(X)
+        return self.decision_(Z).astype(np.float64)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return f + 1 = w.phi(x), (n,) float64: the weighted kernel sum, non-negative."""
@@ -242,7 +243,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def begin(self) -> int:
         """Check the parameters, forget an earlier fit and return the seed of the row keys."""
         self._check_parameters()
-        for name in ("descent_", "clusters_"):
+        for name in ("descent_", "clusters_", "reservoir_"):
             self.__dict__.pop(name, None)
         state = self.random_state
         is_seed = isinstance(state, Integral)
@@ -425,7 +426,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if self.nu is not None and self.C is not None:
             raise ValueError(f"give nu or C, not both (found nu={self.nu!r} and C={self.C!r})")
-        if not (self.gamma == "auto" or (_is_real(self.gamma) and self.gamma > 0)):
+        if not (self.gamma == "auto" or (_is_real(self.gamma) and 0 < self.gamma < np.inf)):
             raise ValueError(f"gamma must be 'auto' or a positive number, found {self.gamma!r}")
         if self.nu is not None and not (_is_real(self.nu) and 0 < self.nu <= 1):
             raise ValueError(f"nu must lie in (0, 1], found {self.nu!r}")

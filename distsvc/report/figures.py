@@ -34,9 +34,11 @@ COLOURS = (
 )  # fmt: skip
 MAX_SHOWN = 20  # clusters that get a bar, a table row and a number of their own
 INK, GREY, REGION, EDGE = "#1f2933", "#7a7f87", "#ffe3bf", "#e08a1e"
-WIDTH = 6.4  # inches
+UNITS_OF_TIME = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
+STEPS = [1, 2, 2.5, 5, 10]  # between ticks
+WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
 RASTER_DPI = 200
-STYLE = {
+STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#9aa3ad",
     "axes.labelcolor": INK,
@@ -63,6 +65,15 @@ def one_line(text: object, length: int) -> str:
     clean = "".join(c if c.isprintable() else " " for c in str(text))
     clean = " ".join(clean.split())
     return clean if len(clean) <= length else clean[: length - 1] + "…"
+
+
+def percent(share: float) -> str:
+    """Format a share so that rounding never claims "none" or "all"."""
+    if 0 < share < 0.0005:
+        return "< 0.1\u00a0%"
+    if 0.9995 < share < 1:
+        return "> 99.9\u00a0%"
+    return f"{100 * share:.0f}\u00a0%" if share in (0, 1) else f"{100 * share:.1f}\u00a0%"
 
 
 def _drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
@@ -116,7 +127,7 @@ def plane(
         novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham, Le and Dang.
 
     """
-    figure = Figure(figsize=(WIDTH, 5.4), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
     axes = figure.add_subplot()
     x, y = np.asarray(sample["x"], float), np.asarray(sample["y"], float)
     labels, outlier = np.asarray(sample["label"], int), np.asarray(sample["outlier"], bool)
@@ -134,12 +145,13 @@ def plane(
         x[inside], y[inside], size, list(colours[inside]),
         alpha=0.85, linewidths=0, rasterized=True, zorder=2,
     )  # fmt: skip
-    crosses = axes.scatter(
+    axes.scatter(
         x[outlier], y[outlier], size * 1.3, GREY,
-        marker="x", linewidths=0.8, rasterized=True, zorder=2.1, label="row outside every cluster",
+        marker="x", linewidths=0.8, rasterized=True, zorder=2.1,
     )  # fmt: skip
     if outlier.any():
-        legend.append(crosses)
+        cross = Line2D([], [], linestyle="", marker="x", color=GREY, label="row outside")
+        legend.append(cross)
     if picture is not None:
         legend += _vectors(axes, picture)
 
@@ -150,25 +162,19 @@ def plane(
         shown = [row["label"] for row in clusters[:MAX_SHOWN]]
         _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
     if legend:
-        figure.legend(handles=legend, loc="outside lower center", ncols=2 if len(legend) > 2 else 3)
+        figure.legend(handles=legend, loc="outside lower center", ncols=2)
     return figure
 
 
 @_drawn
 def cluster_sizes(clusters: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the rows of the largest clusters as bars, the pale end being rows outside."""
-    shown, rest = clusters[:MAX_SHOWN], clusters[MAX_SHOWN:]
+    shown = clusters[:MAX_SHOWN]
     colours = list(cluster_colours(clusters).values())[: len(shown)]
     names = [str(row["label"]) for row in shown]
     rows = [row["rows"] for row in shown]
     outside = [row["outliers"] for row in shown]
     shares = [row["share"] for row in shown]
-    if rest:
-        names.append(f"{len(rest):,} more")
-        rows.append(sum(row["rows"] for row in rest))
-        outside.append(sum(row["outliers"] for row in rest))
-        shares.append(sum(row["share"] for row in rest))
-        colours.append(GREY)
     figure = Figure(figsize=(WIDTH, 1.1 + 0.27 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     inside = [a - b for a, b in zip(rows, outside, strict=True)]
@@ -177,7 +183,7 @@ def cluster_sizes(clusters: Sequence[Mapping[str, Any]]) -> Figure:
     axes.barh(at, outside, left=inside, color=colours, height=0.72, alpha=0.35)
     for i, (n, share) in enumerate(zip(rows, shares, strict=True)):
         axes.annotate(
-            f"{n:,} ({100 * share:.1f} %)", (n, i),
+            f"{n:,} ({percent(share)})", (n, i),
             xytext=(4, 0), textcoords="offset points", va="center", fontsize=9.5,
         )  # fmt: skip
     axes.set_yticks(at, names)
@@ -222,7 +228,7 @@ def score_histogram(edges: Sequence[float], counts: Sequence[int]) -> Figure:
     )  # fmt: skip
     axes.set_xlabel("decision value f(x); negative is outside every cluster")
     axes.set_ylabel("rows")
-    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS))
     _count_axis(axes.yaxis)
     axes.grid(axis="y")
     return figure
@@ -234,10 +240,12 @@ def phase_costs(phases: Sequence[Mapping[str, Any]]) -> Figure:
     figure = Figure(figsize=(WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")
     time, memory = figure.subplots(1, 2, sharey=True)
     at = np.arange(len(phases))
-    time.barh(at, [row["seconds"] for row in phases], color="#0072b2", height=0.62)
+    durations = np.array([row["seconds"] for row in phases], float)
+    size, unit = next((s, u) for s, u in UNITS_OF_TIME if s == 1 or durations.max() >= 3 * s)
+    time.barh(at, durations / size, color="#0072b2", height=0.62)
     time.set_yticks(at, [one_line(row["name"], 22) for row in phases])
     time.set_ylim(len(phases) - 0.4, -0.6)
-    time.set_xlabel("seconds")
+    time.set_xlabel(unit)
     names = (
         ("driver_peak_mb", "driver", "#009e73", -0.17),
         ("worker_peak_mb", "worker", "#cc79a7", 0.17),
@@ -248,7 +256,7 @@ def phase_costs(phases: Sequence[Mapping[str, Any]]) -> Figure:
     memory.set_xlabel("peak memory, MB")
     for axes in (time, memory):
         axes.tick_params(axis="y", length=0)
-        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
         axes.grid(axis="x")
     figure.legend(*memory.get_legend_handles_labels(), loc="outside lower right", ncols=2)
@@ -267,21 +275,20 @@ def _domain(axes: Axes, picture: Mapping[str, Any]) -> list[Any]:
 
 
 def _vectors(axes: Axes, picture: Mapping[str, Any]) -> list[Any]:
-    legend = []
-    for key, style in {
-        "support_vectors": {"marker": "o", "markersize": 5.5, "markerfacecolor": "none",
-                            "markeredgecolor": INK, "label": "support vector"},
-        "equilibria": {"marker": "*", "markersize": 12, "markerfacecolor": "#fff200",
-                       "markeredgecolor": "black", "label": "equilibrium"},
-    }.items():  # fmt: skip
+    few = len(picture["equilibria"]) <= 40
+    kinds: tuple[tuple[str, str, str, float, str, str], ...] = (
+        ("support_vectors", "support vector", "o", 5, "none", INK),
+        ("equilibria", "equilibrium", "*", 12 if few else 8, "#fff200", "black"),
+    )
+    legend: list[Any] = []
+    for key, name, marker, size, face, edge in kinds:
         points = np.asarray(picture[key], float).reshape(-1, 2)
         if len(points):
-            line = Line2D(
-                points[:, 0], points[:, 1], linestyle="", markeredgewidth=0.8, zorder=3, **style
-            )  # type: ignore[arg-type]
-            line.set_rasterized(len(points) > 200)
-            axes.add_line(line)
-            legend.append(line)
+            legend += axes.plot(
+                points[:, 0], points[:, 1], linestyle="", marker=marker, markersize=size,
+                markerfacecolor=face, markeredgecolor=edge, markeredgewidth=0.8,
+                zorder=3, label=name, rasterized=len(points) > 200,
+            )  # fmt: skip
     return legend
 
 
@@ -332,5 +339,5 @@ def _count_axis(axis: Any) -> None:
                 return f"{value / size:.4g}{unit}"
         return f"{value:,.0f}"
 
-    axis.set_major_locator(MaxNLocator(4, integer=True))
+    axis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
     axis.set_major_formatter(FuncFormatter(compact))

@@ -55,7 +55,7 @@ def render_page(report: Mapping[str, Any]) -> str:
     )
     environment.filters |= {
         "count": count,
-        "percent": percent,
+        "percent": figures.percent,
         "value": value,
         "seconds": seconds,
         "megabytes": megabytes,
@@ -87,7 +87,7 @@ def answer(report: Mapping[str, Any]) -> str:
         return f"{found} in {rows}; no row lies outside {where}."
     if outside == n_rows:
         return f"{found} in {rows}; all of the rows lie outside {where}."
-    return f"{found} in {rows}; {percent(share)} of the rows lie outside {where}."
+    return f"{found} in {rows}; {figures.percent(share)} of the rows lie outside {where}."
 
 
 def count(number: float | None) -> str:
@@ -95,30 +95,21 @@ def count(number: float | None) -> str:
     return "–" if _missing(number) else f"{number:,.0f}"
 
 
-def percent(share: float) -> str:
-    """Format a share so that neither "none" nor "all" is claimed by rounding."""
-    if 0 < share < 0.001:
-        return "< 0.1 %"
-    if 0.999 < share < 1:
-        return "> 99.9 %"
-    return f"{100 * share:.1f} %".replace(".0 %", " %")
-
-
 def seconds(duration: float) -> str:
     """Format a duration at a precision that suits its length."""
-    if duration < 60:
-        return f"{duration:.2f} s" if duration < 10 else f"{duration:.1f} s"
+    if duration < 59.95:
+        return f"{duration:.2f}\u00a0s" if duration < 10 else f"{duration:.1f}\u00a0s"
     minutes, rest = divmod(round(duration), 60)
     if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60:,} h {minutes % 60:02d} min"
+        return f"{minutes}\u00a0min\u00a0{rest:02d}\u00a0s"
+    return f"{minutes // 60:,}\u00a0h\u00a0{minutes % 60:02d}\u00a0min"
 
 
 def megabytes(size: float | None) -> str:
     """Format an amount of memory given in MB."""
     if _missing(size):
         return "–"
-    return f"{size:,.0f} MB" if size < 1000 else f"{size / 1000:,.2f} GB"  # type: ignore[operator]
+    return f"{size:,.0f}\u00a0MB" if size < 1000 else f"{size / 1000:,.2f}\u00a0GB"  # type: ignore[operator]
 
 
 def value(content: Any) -> str:
@@ -167,36 +158,34 @@ def _figures(report: Mapping[str, Any]) -> dict[str, str | None]:
 
 def _caption(report: Mapping[str, Any]) -> str:
     """Say which rows the picture shows, in which plane, and what it leaves out."""
-    sample, n_rows = report["sample"], report["input"]["n_rows"]
+    sample, n_rows, clusters = report["sample"], report["input"]["n_rows"], report["clusters"]
     drawn = len(sample["x"])
-    who = "All" if drawn >= n_rows else "A sample of"
-    of = "" if drawn >= n_rows else f" of {count(n_rows)}"
-    parts = [f"{who} {count(drawn)}{of} rows"]
-    if sample["kind"] == "pca":
-        parts[0] += (
-            f", projected on the first two principal components of "
-            f"{count(report['input']['n_features'])} columns"
+    rows = f"All {count(drawn)}" if drawn >= n_rows else f"{count(drawn)} of {count(n_rows)}"
+    n_features = count(report["input"]["n_features"])
+    plane = {
+        "pca": f"on the first two principal components of the {n_features} columns",
+        "single": "with the column's value to the right and the decision value upwards",
+    }.get(sample["kind"], "in the plane of the two columns")
+    sentences = [f"{rows} rows, {plane}."]
+    if sample["kind"] == "pca" and sample.get("explained"):
+        first, second = sample["explained"]
+        sentences.append(
+            f"The two hold {figures.percent(first + second)} of the variance "
+            f"({figures.percent(first)} and {figures.percent(second)}); clusters that overlap "
+            "here may be apart in the others."
         )
-        explained = sample.get("explained")
-        if explained:
-            first, second = explained
-            parts.append(
-                f"They hold {percent(first + second)} of the variance "
-                f"({percent(first)} and {percent(second)}), so clusters that overlap here may be "
-                "apart in the others"
-            )
-    elif sample["kind"] == "single":
-        parts[0] += ", the column against the decision value"
-    else:
-        parts[0] += " in the plane of the two columns"
-    if len(report["clusters"]) > figures.MAX_SHOWN:
-        parts.append(
-            f"The {figures.MAX_SHOWN} largest clusters are numbered; with more clusters than "
-            "that, colours repeat"
+    if len(clusters) > figures.MAX_SHOWN:
+        sentences.append(
+            f"The {figures.MAX_SHOWN} largest clusters are numbered; the colours repeat after them."
         )
-    elif len(report["clusters"]) > 1:
-        parts.append("Colours and numbers are those of the chart of sizes below")
-    return ". ".join(parts) + "."
+    elif len(clusters) > 1:
+        sentences.append("Numbers are labels; the colours are those of the sizes below.")
+    unseen = len({row["label"] for row in clusters} - set(sample["label"]))
+    if unseen:
+        sentences.append(
+            f"{count(unseen)} cluster{' has' if unseen == 1 else 's have'} no row here."
+        )
+    return " ".join(sentences)
 
 
 def _more(rest: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

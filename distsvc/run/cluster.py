@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from distsvc.config import ClusterConfig
-from distsvc.errors import InputNotFoundError, TemporaryError
+from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.run.progress import Progress
 
 SMALL_BYTES = 64 * 2**20
 """Tables below this size are done in this process unless the job asks for workers."""
 
+CONNECT_SECONDS = 30
 NO_WORKERS_SECONDS = 120
 
 
@@ -34,18 +37,20 @@ def connected(
     Raises
     ------
     TemporaryError
-        The scheduler does not answer.
+        The scheduler does not answer, or has no worker and gets none.
     InputNotFoundError
         There is no such scheduler file.
+    JobFileError
+        The address or the scheduler file is not one of Dask's.
 
     """
     address = scheduler or _configured_address()
-    if scheduler_file is not None and not address and not os.path.exists(scheduler_file):
-        raise InputNotFoundError(f"scheduler file {scheduler_file} does not exist")
+    if not address and scheduler_file is not None:
+        address = _address_in(scheduler_file)
     workers = config.workers
     if workers is None:
         workers = 0 if n_bytes < SMALL_BYTES else os.cpu_count() or 1
-    if not address and scheduler_file is None and workers == 0:
+    if not address and workers == 0:
         progress.event("cluster", kind="this process")
         yield None
         return
@@ -55,9 +60,7 @@ def connected(
     with dask.config.set({"distributed.scheduler.no-workers-timeout": NO_WORKERS_SECONDS}):
         try:
             if address:
-                client = Client(address, timeout="30s", set_as_default=False)
-            elif scheduler_file is not None:
-                client = Client(scheduler_file=scheduler_file, timeout="30s", set_as_default=False)
+                client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
             else:
                 client = Client(
                     n_workers=workers,
@@ -67,12 +70,36 @@ def connected(
                     set_as_default=False,
                 )
         except (OSError, TimeoutError) as error:
-            raise TemporaryError(f"no answer from scheduler {address}: {error}") from None
+            name = address or "on this machine"
+            raise TemporaryError(f"no answer from scheduler {name}: {error}") from None
+        except ValueError as error:
+            raise JobFileError(f"{address} is not a scheduler's address: {error}") from None
         with client:
-            kind = "scheduler" if address or scheduler_file else f"{workers} workers here"
+            _wait_for_a_worker(client)
+            kind = "scheduler" if address else f"{workers} workers here"
             where = client.scheduler.address
             progress.event("cluster", kind=kind, address=where, dashboard=client.dashboard_link)
             yield client
+
+
+def _address_in(scheduler_file: str) -> str:
+    try:
+        return str(json.loads(Path(scheduler_file).read_bytes())["address"])
+    except FileNotFoundError:
+        raise InputNotFoundError(f"scheduler file {scheduler_file} does not exist") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise JobFileError(
+            f"{scheduler_file} is not a scheduler file: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _wait_for_a_worker(client: Any) -> None:
+    try:
+        client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
+    except TimeoutError:
+        raise TemporaryError(
+            f"scheduler {client.scheduler.address} has no worker after {NO_WORKERS_SECONDS} s"
+        ) from None
 
 
 def _configured_address() -> str | None:

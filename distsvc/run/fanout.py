@@ -75,7 +75,9 @@ def _on_cluster(
 ) -> Iterator[tuple[int, Any]]:
     from distributed import CancelledError, as_completed
     from distributed.comm import CommClosedError
+    from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
+    lost = (CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError)
     waiting = iter(numbers)
     room = IN_FLIGHT * max(sum(client.nthreads().values()), 1)
     token = f"{task.__name__}-{time.time_ns()}"
@@ -90,7 +92,7 @@ def _on_cluster(
         for future in done:
             number = number_of.pop(future)
             error = future.exception()
-            if isinstance(error, CancelledError | CommClosedError):
+            if isinstance(error, lost):
                 raise error
             yield number, future.result() if error is None else error
             future.release()
@@ -99,5 +101,5 @@ def _on_cluster(
                 number_of[fresh] = following
                 done.add(fresh)
                 break
-    except (CancelledError, CommClosedError, TimeoutError, OSError) as error:
+    except (*lost, TimeoutError, OSError) as error:
         raise TemporaryError(f"the cluster was lost: {type(error).__name__}: {error}") from error

@@ -79,7 +79,12 @@ def run_job(
 
 
 def predict_table(
-    published: str | Path, path: str, output_path: str, *, progress: Progress | None = None
+    published: str | Path,
+    path: str,
+    output_path: str,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Label the rows of another table with a published model, and publish them; return the manifest.
 
@@ -93,8 +98,8 @@ def predict_table(
         with progress.phase("open"):
             job, n_clusters = summary.restore_model(Path(published), run, path, output_path)
             table = open_table(job.input, folder / "staging")
-            inputs, digest = fingerprint(table), job.digest()
-            if output.check_free(digest, inputs, overwrite=False):
+            inputs, digest = fingerprint(table), summary.predict_digest(job, Path(published))
+            if output.check_free(digest, inputs, overwrite):
                 return output.manifest() or {}
             plan = make_plan(job, table)
             run.write_plan(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 BLOCK_BYTES = 32 * 2**20
@@ -25,7 +26,7 @@ def plan_partitions(extents: Sequence[int], partition_rows: int) -> list[tuple[i
         if rows > 2 * partition_rows:
             pieces = -(-rows // partition_rows)
             edges = [start + rows * i // pieces for i in range(pieces + 1)]
-            partitions.extend(zip(edges[:-1], edges[1:], strict=True))
+            partitions.extend(itertools.pairwise(edges))
             start = stop
     if start < stop:
         partitions.append((start, stop))

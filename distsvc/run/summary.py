@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -145,6 +147,12 @@ def restore_model(
         }
     )
     return job, int(content["facts"]["n_clusters"])
+
+
+def predict_digest(job: Job, published: Path) -> str:
+    """Return a SHA-256 of everything that decides predicted labels but the table: job and model."""
+    model = [described(published / "model" / name) for name in ("model.json", "arrays.npz")]
+    return hashlib.sha256(json.dumps([job.digest(), model]).encode()).hexdigest()
 
 
 def _check_columns(columns: list[str], used: dict[str, Any], path: str, staging: Path) -> None:

@@ -7,16 +7,20 @@ by a Dask worker, by a loop, or by hand: ``label_partition("out/.runs/ab12", 3)`
 
 from __future__ import annotations
 
+import base64
 import math
 from dataclasses import fields
 
 import numpy as np
+import pyarrow as pa
 
+from distsvc.kernels.moments import scale_rows
 from distsvc.models import labelling, sampling
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
-from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.models.scaling import ColumnSums
 from distsvc.run.directory import RunDirectory, task_file
 from distsvc.storage.parts import PartBuilder, write_zarr_chunk
+from distsvc.storage.tables import Table
 
 CLIMB_ROWS = 512
 
@@ -33,9 +37,12 @@ def survey_partition(run_dir: str, number: int) -> int:
         if too_far:
             raise plan.unusable(block, *too_far)
         n_rows += len(block.rows)
-        keys = np.concatenate([pilot_keys, sampling.row_keys(plan.seed, block.rows)])
-        kept = sampling.lowest(keys, plan.pilot_rows)
-        pilot, pilot_keys = np.concatenate([pilot, block.X])[kept], keys[kept]
+        keys = sampling.row_keys(plan.seed, block.rows)
+        full = pilot_keys.size == plan.pilot_rows
+        low = np.flatnonzero(keys < pilot_keys[-1]) if full else slice(None)
+        pilot_keys = np.concatenate([pilot_keys, keys[low]])
+        kept = sampling.lowest(pilot_keys, plan.pilot_rows)
+        pilot, pilot_keys = np.concatenate([pilot, block.X[low]])[kept], pilot_keys[kept]
     facts = {"n_rows": n_rows, "first": sums.first, "second": sums.second}
     run.write(
         task_file("survey", number),
@@ -115,7 +122,7 @@ def label_partition(run_dir: str, number: int) -> int:
     clusters, edges = label_model(run)
     nearest = clusters.labeller()
     plan = run.plan
-    part = PartBuilder(plan.table.id or "row")
+    part = PartBuilder(plan.table.id or "row", _id_type(plan.table))
     sizes = np.zeros((clusters.n_clusters, 2), np.int64)
     histogram = np.zeros(edges.size - 1, np.int64)
     classes: dict[str, np.ndarray] = {}
@@ -155,8 +162,7 @@ def fill_zarr(run_dir: str, number: int) -> int:
 def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
     """Return raw rows X (n, d) float64 scaled and centred as the kernels want them, float32."""
     _, scaling = run.read("scaling")
-    scaled = Scaling(scaling["centre"], scaling["scale"], scaling["fill"]).apply(X)
-    return np.ascontiguousarray(scaled - scaling["origin"], np.float32)
+    return scale_rows(X, *(scaling[name] for name in ("centre", "scale", "fill", "origin")))
 
 
 def decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, float]]:
@@ -172,6 +178,14 @@ def label_model(run: RunDirectory) -> tuple[Clusters, np.ndarray]:
     return clusters, arrays["score_edges"]
 
 
+def _id_type(table: Table) -> pa.DataType | None:
+    """Return the type of the id column, which a partition without rows does not show."""
+    if table.id is None:
+        return None
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(table.schema)))
+    return schema.field(table.id).type
+
+
 def _count_classes(
     classes: dict[str, np.ndarray], found: object, label: np.ndarray, n_clusters: int
 ) -> None:
@@ -179,7 +193,7 @@ def _count_classes(
     encoded = found.dictionary_encode()  # type: ignore[attr-defined]
     codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     names = [str(value) for value in encoded.dictionary.to_pylist()] + ["null"]
-    for code in np.unique(codes):
-        counts = np.bincount(label[codes == code], minlength=n_clusters)
-        name = names[int(code)]
-        classes[name] = classes.get(name, 0) + counts
+    table = np.bincount(codes * n_clusters + label, minlength=len(names) * n_clusters)
+    for name, counts in zip(names, table.reshape(-1, n_clusters), strict=True):
+        if counts.any():
+            classes[name] = classes.get(name, 0) + counts

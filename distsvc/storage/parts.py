@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ ZARR_ARRAYS = ("row", "label", "score", "outlier")
 PUBLISHED = ("labels", "zarr.json", *ZARR_ARRAYS, "model", "report.html", "report.json")
 """What lies beside a manifest; with Zarr the output folder is itself the group of the arrays."""
 
+_OPENING = threading.Lock()
+
 
 class PartBuilder:
     """One part of the output in the making: rows in, one Parquet file out."""
 
-    def __init__(self, id_name: str):
-        self.id_name = id_name
+    def __init__(self, id_name: str, id_type: pa.DataType | None = None):
+        self.id_name, self.id_type = id_name, id_type or pa.int64()
         self.n_rows = 0
         self._columns: list[list[Any]] = [[], [], [], []]
 
@@ -49,8 +52,7 @@ class PartBuilder:
 
     def write(self, path: Path) -> dict[str, Any]:
         """Write the part, read its footer again, and return what the manifest says of it."""
-        types = [self._columns[0][0].type if self.n_rows else pa.int64(), pa.int32()]
-        types += [pa.float32(), pa.bool_()]
+        types = [self.id_type, pa.int32(), pa.float32(), pa.bool_()]
         names = [self.id_name, "label", "score", "outlier"]
         schema = pa.schema(list(zip(names, types, strict=True)))
         arrays = [pa.chunked_array(c, t) for c, t in zip(self._columns, types, strict=True)]
@@ -90,7 +92,6 @@ def create_zarr(folder: Path, parts: Path, n_rows: int) -> int:
             chunks=(min(CHUNK_ROWS, n_rows),),
             dtype=np.int64 if name == "row" else field.type.to_pandas_dtype(),
             fill_value=fill,
-            config={"write_empty_chunks": True},
         )
     return -(-n_rows // CHUNK_ROWS)
 
@@ -106,9 +107,11 @@ def write_zarr_chunk(folder: Path, parts: list[tuple[Path, int]], number: int) -
             tables.append(pq.read_table(path).slice(begin, end - begin))
         first += rows
     table = pa.concat_tables(tables)
-    group = zarr.open_group(folder, mode="r+")
-    for name, column in zip(ZARR_ARRAYS, table.columns, strict=True):
-        group[name][start:stop] = column.to_numpy()
+    with _OPENING, zarr.config.set({"array.write_empty_chunks": True}):  # not kept in the metadata
+        group = zarr.open_group(folder, mode="r+")
+        arrays = [group[name] for name in ZARR_ARRAYS]
+    for array, column in zip(arrays, table.columns, strict=True):
+        array[start:stop] = column.to_numpy()
 
 
 class Output:
@@ -119,7 +122,7 @@ class Output:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder and hold it against other runs; an empty folder is left away again.
+        """Make the folder and hold it against other runs; if left empty, it is removed again.
 
         Raises
         ------
@@ -129,7 +132,7 @@ class Output:
             Another run holds it.
 
         """
-        existed = self.path.exists()
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         runs = self.path / ".runs"
         try:
             runs.mkdir(parents=True, exist_ok=True)
@@ -149,8 +152,8 @@ class Output:
         finally:
             (runs / "lock").unlink(missing_ok=True)
             lock.release()
-            for folder in (runs, *([] if existed else [self.path])):
-                if folder.exists() and not any(folder.iterdir()):
+            with suppress(OSError):  # the first one that is not empty
+                for folder in (runs, *made):
                     folder.rmdir()
 
     @contextmanager
@@ -207,17 +210,23 @@ class Output:
         """Move a run's results here and commit them by writing the manifest last.
 
         What was published before is withdrawn first: at no moment does a manifest list files of
-        another run.
+        another run. Nothing is left when this fails.
         """
-        for name in ("_SUCCESS", "manifest.json"):
-            (self.path / name).unlink(missing_ok=True)
-        for name in PUBLISHED:
+        self._withdraw()
+        try:
+            for name in PUBLISHED:
+                if (folder / name).exists():
+                    os.replace(folder / name, self.path / name)
+            write_json(self.path / "manifest.json", manifest)
+            (self.path / "_SUCCESS").touch()
+        except BaseException:
+            self._withdraw()
+            raise
+
+    def _withdraw(self) -> None:
+        for name in ("_SUCCESS", "manifest.json", *PUBLISHED):
             old = self.path / name
             if old.is_dir():
                 shutil.rmtree(old)
             else:
                 old.unlink(missing_ok=True)
-            if (folder / name).exists():
-                os.replace(folder / name, old)
-        write_json(self.path / "manifest.json", manifest)
-        (self.path / "_SUCCESS").touch()

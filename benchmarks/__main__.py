@@ -1,0 +1,85 @@
+"""Run benchmarks: `python -m benchmarks [NAME...] [--data DIR] [--out DIR]`.
+
+Without a name the quick ones run, which need no data. Several run one after the other, each in a
+process of its own, so that none finds another's memory or threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+from importlib import import_module
+from pathlib import Path
+
+QUICK = ("kernels", "visual")
+WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    lines = [
+        f"  {name:<10} {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}"
+        for name in (*QUICK, *WITH_DATA)
+    ]
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure distsvc and write tidy CSV files.",
+        epilog="benchmarks:\n" + "\n".join(lines) + "\n\nAll but the first two need --data.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: " + " ".join(QUICK))
+    parser.add_argument("--data", type=Path, metavar="DIR", help="data sets, DIR/bsgd/NAME.parquet")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        default=Path(__file__).parent / "results",
+        help="where results go (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--work", type=Path, metavar="DIR", help="tables and runs (default: a temporary folder)"
+    )
+    parser.add_argument("--repeats", type=int, metavar="N", help="timed repeats")
+    parser.add_argument("--seeds", type=int, metavar="N", default=5, help="seeds (default: 5)")
+    parser.add_argument(
+        "--sets", type=lambda text: text.split(","), metavar="A,B", help="only these data sets"
+    )
+    parser.add_argument(
+        "--rows", type=int, default=20_000_000, help="big: rows of the large table (default: 20e6)"
+    )
+    parser.add_argument(
+        "--gamma",
+        type=lambda text: text if text == "auto" else float(text),
+        default=2.0,
+        help="big: the kernel's width, or auto (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--convention",
+        choices=("cxn", "c"),
+        default="cxn",
+        help="grid: the trade-off is the grid's C times N (paper 003; default) or C (paper 000)",
+    )
+    options = parser.parse_args(arguments)
+    options.names = options.names or list(QUICK)
+    for name in options.names:
+        if name not in QUICK + WITH_DATA:
+            parser.error(f"no benchmark {name!r}; there are {', '.join(QUICK + WITH_DATA)}")
+        if name in WITH_DATA and options.data is None:
+            parser.error(f"{name} needs --data DIR, a folder with DIR/bsgd/NAME.parquet")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    failed = 0
+    for name in options.names:
+        run = import_module(f"benchmarks.{name}").run
+        process = multiprocessing.get_context("spawn").Process(target=run, args=(options,))
+        process.start()
+        process.join()
+        failed += process.exitcode != 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,214 @@
+"""Memory and speed as a table grows, and quality when it is sorted by class.
+
+Tables are made from shuttle with small noise: rows drawn with replacement, 9 float32 columns and
+the label. The sorted table holds the same rows as the shuffled one, class by class. Jobs run as
+`distsvc run` with two workers, in processes of their own. The large table has `--rows` rows, the
+one it is compared with a quarter of that, and the one for the seeds a tenth.
+
+gamma is given, because that found from the data differs so much between seeds on these columns with
+long tails that it would hide what the order of rows does.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from benchmarks.measure import Row, load, publish, show, table_path, work_folder
+
+WORKERS = 2
+ROW_GROUPS = 20
+SMALL_ROW_GROUPS = 10
+"""Of the large table, and of the one for the seeds."""
+
+NOISE = 0.01
+"""Standard deviation of the noise, in standard deviations of its column."""
+
+
+def run(options: Namespace) -> None:
+    table_path(options.data, "shuttle")
+    rows = options.rows
+    with work_folder(options.work) as work:
+
+        def job(name: str, n: int, group: int, in_order: bool, seed: int = 0) -> dict[str, Any]:
+            table = work / f"{name}-{n}-{'sorted' if in_order else 'shuffled'}.parquet"
+            if not table.exists():
+                print(f"making {table}", file=sys.stderr, flush=True)
+                apart(make_table, options.data, table, n, group, in_order)
+            print(f"clustering {table.name}, seed {seed}", file=sys.stderr, flush=True)
+            model = {"gamma": options.gamma, "seed": seed}
+            return run_job(work, table, group, model)
+
+        group = max(rows // ROW_GROUPS, 1)
+        reports = {
+            "small": job("scale", rows // 4, group, False),
+            "large": job("scale", rows, group, False),
+            "large, sorted": job("scale", rows, group, True),
+        }
+        small = max(rows // 10 // SMALL_ROW_GROUPS, 1)
+        pairs = [
+            {name: job("order", rows // 10, small, name == "sorted", seed) for name in ORDERS}
+            for seed in range(options.seeds)
+        ]
+    report_phases(options.out, reports)
+    report_figures(options.out, reports)
+    report_order(options.out, reports, pairs)
+
+
+ORDERS = ("shuffled", "sorted")
+
+
+def report_phases(out: Path, reports: dict[str, dict[str, Any]]) -> None:
+    rows = [
+        {
+            "table": name,
+            "table_rows": report["input"]["n_rows"],
+            "phase": phase["name"],
+            "seconds": phase["seconds"],
+            "rows_per_s": phase["rows"] / phase["seconds"] if phase["rows"] else None,
+            "driver_peak_mb": phase["driver_peak_mb"],
+            "worker_peak_mb": phase["worker_peak_mb"],
+        }
+        for name, report in reports.items()
+        for phase in report["phases"]
+    ]
+    show("Phases", rows)
+    publish(out, "big_phases", rows)
+
+
+def report_figures(out: Path, reports: dict[str, dict[str, Any]]) -> None:
+    rows = []
+    for name, report in reports.items():
+        phases = {phase["name"]: phase for phase in report["phases"]}
+        rows.append(
+            {
+                "table": name,
+                "rows": report["input"]["n_rows"],
+                "seconds": sum(p["seconds"] for p in phases.values()),
+                "label_rows_per_s": phases["label"]["rows"] / phases["label"]["seconds"],
+                "driver_peak_mb": max(p["driver_peak_mb"] for p in phases.values()),
+                "worker_peak_mb": max(p["worker_peak_mb"] or 0.0 for p in phases.values()),
+                "nmi": nmi(report),
+                "clusters": len(report["clusters"]),
+            }
+        )
+    show("bars: label pass >= 1e6 rows/s; driver < 1000 MB, worker < 1500 MB", rows)
+    small, large = rows[:2]
+    for who in ("driver", "worker"):
+        ratio = large[f"{who}_peak_mb"] / small[f"{who}_peak_mb"]
+        print(f"  {who}, large over small: {ratio:.3f}; bar 0.9 to 1.1")
+    publish(out, "big", rows)
+
+
+def report_order(
+    out: Path, reports: dict[str, dict[str, Any]], pairs: list[dict[str, dict[str, Any]]]
+) -> None:
+    pairs = [{"shuffled": reports["large"], "sorted": reports["large, sorted"]}, *pairs]
+    rows: list[Row] = [
+        {
+            "rows": pair[order]["input"]["n_rows"],
+            "seed": max(number - 1, 0),
+            "order": order,
+            "nmi": nmi(pair[order]),
+            "clusters": len(pair[order]["clusters"]),
+        }
+        for number, pair in enumerate(pairs)
+        for order in ORDERS
+    ]
+    show("NMI by order of rows", rows)
+    if len(rows) > 2:
+        averages = {o: mean(r["nmi"] for r in rows[2:] if r["order"] == o) for o in ORDERS}
+        difference = averages["sorted"] - averages["shuffled"]
+        print(
+            f"  mean of {len(pairs) - 1} seeds on {rows[-1]['rows']} rows: "
+            f"shuffled {averages['shuffled']:.4f}, sorted {averages['sorted']:.4f}, "
+            f"difference {difference:+.4f}; bar within 0.02"
+        )
+    publish(out, "big_order", rows)
+
+
+def nmi(report: dict[str, Any]) -> float:
+    return report["indices"]["normalized_mutual_information"]["value"]
+
+
+def run_job(work: Path, table: Path, partition_rows: int, model: Row) -> dict[str, Any]:
+    """Run `distsvc run` on a table and return the report."""
+    job = {
+        "input": {"path": str(table.absolute()), "label": "label"},
+        "model": model,
+        "cluster": {"workers": WORKERS, "partition_rows": partition_rows},
+        "output": {"path": str((work / "run").absolute())},
+    }
+    path = work / "job.toml"
+    sections = [f"[{section}]\n{toml(content)}\n" for section, content in job.items()]
+    path.write_text("\n".join(sections), encoding="utf-8")
+    command = [sys.executable, "-m", "distsvc", "run", str(path), "--overwrite", "--json"]
+    done = subprocess.run(command, check=False, text=True, capture_output=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed with code {done.returncode}:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout)
+
+
+def toml(content: dict[str, Any]) -> str:
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in content.items())
+
+
+def apart(function: Callable[..., None], *arguments: Any) -> None:
+    """Call a function in a process of its own, so that this one stays small."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        pool.submit(function, *arguments).result()
+
+
+def make_table(data: Path, path: Path, n: int, group: int, in_order: bool) -> None:
+    """Write n rows in row groups of `group` rows; memory does not grow with n.
+
+    A group's rows follow from its number alone, so the sorted table is made by going
+    through all of them once per class.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    X, y = load(data, "shuttle")
+    X, spread = X.astype(np.float32), (NOISE * X.std(axis=0)).astype(np.float32)
+    fields = [(f"f{k}", pa.float32()) for k in range(X.shape[1])]
+    schema = pa.schema([*fields, ("label", pa.int32())])
+    unfinished = path.with_suffix(".unfinished")
+
+    def rows_of(number: int) -> tuple[np.ndarray, np.ndarray]:
+        size = min(group, n - number * group)
+        random = np.random.default_rng([number, n])
+        rows = random.integers(len(X), size=size)
+        noise = random.standard_normal((size, X.shape[1]), np.float32)
+        return X[rows] + noise * spread, y[rows].astype(np.int32)
+
+    with pq.ParquetWriter(unfinished, schema) as writer:
+
+        def write(rows: np.ndarray, labels: np.ndarray) -> None:
+            columns = [*np.ascontiguousarray(rows.T), labels]
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=group)
+
+        held: list[tuple[np.ndarray, np.ndarray]] = []
+        for wanted in np.unique(y) if in_order else [None]:
+            for number in range(-(-n // group)):
+                rows, labels = rows_of(number)
+                chosen = slice(None) if wanted is None else labels == wanted
+                held.append((rows[chosen], labels[chosen]))
+                if sum(len(part) for _, part in held) >= group:
+                    rows, labels = (np.concatenate(parts) for parts in zip(*held, strict=True))
+                    write(rows[:group], labels[:group])
+                    held = [(rows[group:], labels[group:])]
+        rows, labels = (np.concatenate(parts) for parts in zip(*held, strict=True))
+        if len(rows):
+            write(rows, labels)
+    os.replace(unfinished, path)

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.kernels.ascent import climb
+
+GAMMA = 0.5  # sigma = 1
+
+
+def model(d=2, b=20, seed=0, spread=2.0):
+    rng = np.random.default_rng(seed)
+    S = rng.normal(scale=spread, size=(d, b)).astype(np.float32)
+    return S, rng.uniform(0.1, 1.0, b).astype(np.float32)
+
+
+def starts(n, d=2, seed=1, spread=2.5):
+    return np.random.default_rng(seed).normal(scale=spread, size=(n, d)).astype(np.float32)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 7])
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_twin_climb_step_by_step(d, steps):
+    (S, a), X = model(d), starts(10, d)
+    found = climb(X, S, a, GAMMA, 0.0, steps)
+    np.testing.assert_allclose(found, reference.climb(X, S, a, GAMMA, 0.0, steps), atol=2e-5)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
+def test_twin_climb_to_the_end(gamma):
+    (S, a), X = model(), starts(10)
+    found = climb(X, S, a, gamma, 1e-4, 1000)
+    slow = reference.climb(X, S, a, gamma, 1e-6, 3000)
+    np.testing.assert_allclose(found, slow, atol=5e-3 / np.sqrt(2 * gamma))
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_ends_are_stationary(gamma, seed):
+    S, a = model(d=3, b=30, seed=seed)
+    sigma = 1.0 / np.sqrt(2 * gamma)
+    for x in climb(starts(40, 3), S, a, gamma, 1e-4, 5000):
+        push = reference.mean_shift(x.astype(np.float64), S, a, gamma) - x
+        # sigma |grad f| = (f + 1) |P(x) - x| / sigma
+        assert np.linalg.norm(push) / sigma < 1.5e-4
+
+
+def test_f_never_falls():
+    (S, a), X = model(b=40), starts(30)
+    before = reference.weighted_sums(X, S, a, GAMMA)
+    for steps in range(1, 25):
+        now = reference.weighted_sums(climb(X, S, a, GAMMA, 0.0, steps), S, a, GAMMA)
+        assert (now >= before - 1e-6 * a.sum()).all()
+        before = now
+
+
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_far_starts_go_where_their_nearest_vector_goes(d):
+    # well separated vectors, so that the nearest one alone decides
+    S = (np.eye(d, 4) * 30.0 + np.arange(4) * 12.0).astype(np.float32)
+    a = np.ones(4, np.float32)
+    X = starts(50, d)
+    X *= np.float32(1e3) / np.linalg.norm(X, axis=1, keepdims=True)
+    nearest = S.T[reference.nearest_point(X, S.T)].copy()
+    found = climb(X, S, a, GAMMA, 1e-4, 1000)
+    assert np.isfinite(found).all()
+    modes = climb(nearest, S, a, GAMMA, 1e-4, 1000)
+    np.testing.assert_allclose(found, modes, atol=1e-3)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(-30.0, 30.0), st.floats(-30.0, 30.0))
+def test_ends_stay_in_the_hull(u, v):
+    S, a = model()
+    end = climb(np.array([[u, v]], np.float32), S, a, GAMMA, 1e-4, 1000)[0]
+    assert (S.min(axis=1) - 1e-4 <= end).all()
+    assert (end <= S.max(axis=1) + 1e-4).all()
+
+
+def test_a_row_does_not_depend_on_its_block():
+    (S, a), X = model(), starts(20)
+    whole = climb(X, S, a, GAMMA, 1e-4, 500)
+    parts = [climb(part, S, a, GAMMA, 1e-4, 500) for part in np.split(X, [1, 7, 8])]
+    assert np.concatenate(parts).tobytes() == whole.tobytes()
+
+
+def test_starts_are_left_alone():
+    (S, a), X = model(), starts(5)
+    kept = X.copy()
+    climb(X, S, a, GAMMA, 1e-4, 10)
+    np.testing.assert_array_equal(X, kept)

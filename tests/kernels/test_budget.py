@@ -1,0 +1,311 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.kernels import budget as kernels
+
+CODES = {
+    "removal": kernels.REMOVAL,
+    "project-nearest": kernels.PROJECT_NEAREST,
+    "project-random": kernels.PROJECT_RANDOM,
+    "merge": kernels.MERGE,
+}
+NEVER = 10**9
+
+
+class Model:
+    """The arrays of one descent, with room for all rows."""
+
+    def __init__(self, d, capacity, random=12345):
+        self.S = np.zeros((d, capacity), np.float32)
+        self.counts, self.counts32 = np.zeros(capacity), np.zeros(capacity, np.float32)
+        self.born, self.moments = np.zeros(capacity, np.int64), np.zeros(capacity)
+        self.state, self.sums = np.zeros(6, np.uint64), np.zeros(2)
+        self.state[kernels.RANDOM] = random
+
+    def feed(self, X, gamma, C, budget=NEVER, strategy="merge", k=5, theta=0.0):
+        arrays = self.S, self.counts, self.counts32, self.born, self.moments, self.state, self.sums
+        return kernels.descend(X, *arrays, gamma, C, budget, CODES[strategy], k, theta)
+
+    n = property(lambda self: int(self.state[kernels.N_VECTORS]))
+    vectors = property(lambda self: self.S[:, : self.n].T.astype(np.float64))
+    held = property(lambda self: self.counts[: self.n])
+
+
+def rows(n, d=2, seed=0, spread=2.0):
+    return np.random.default_rng(seed).normal(scale=spread, size=(n, d)).astype(np.float32)
+
+
+def maintained(strategy, vectors, counts, k=5, gamma=0.5, born=None, random=12345):
+    """A model of these vectors, and the one that remains after a row far away from all came in.
+
+    The second is without that row.
+    """
+    vectors = np.asarray(vectors, np.float32)
+    n, d = vectors.shape
+    before, after = Model(d, n + 1), Model(d, n + 1, random)
+    for m in (before, after):
+        m.S[:, :n] = vectors.T
+        m.counts[:n] = m.counts32[:n] = counts
+        m.born[:n] = range(n) if born is None else born
+        m.state[kernels.N_VECTORS], m.state[kernels.STEP] = n, n
+    far = np.full((1, d), 1e4, np.float32)
+    after.feed(far, gamma, 10.0, n, strategy, k)
+    assert after.state[kernels.MAINTAINED] == 1
+    assert after.n == n
+    others = [j for j in range(n) if after.vectors[j, 0] != 1e4]
+    assert len(others) == n - 1, "the newest stays"
+    return before, after, others
+
+
+def loss(strategy, vectors, counts, **kwargs):
+    """Squared norm lost by one maintenance, without the row far away."""
+    before, after, others = maintained(strategy, vectors, counts, **kwargs)
+    gone = reference.distance(
+        before.vectors, before.held, after.vectors[others], after.held[others], 0.5
+    )
+    return gone**2
+
+
+@pytest.mark.parametrize("strategy", CODES)
+@pytest.mark.parametrize("seed", range(4))
+def test_twin_descend(strategy, seed):
+    X, gamma, C = rows(120, d=2 + seed, seed=seed), 0.5, 30.0
+    X[60:80] = X[:20]
+    fast, slow = Model(X.shape[1], 7), reference.Descent(gamma, C, 6, strategy, random=12345)
+    for x in X:
+        fast.feed(x[None], gamma, C, 6, strategy)
+        slow.step(x.astype(np.float64))
+        gap = reference.distance(fast.vectors, fast.held, slow.vectors, slow.counts(), gamma)
+        assert gap <= 5e-3 * np.sqrt(reference.squared_norm(slow.vectors, slow.counts(), gamma))
+        if strategy == "merge":
+            # partners that are equally good up to rounding differ later on: start both again
+            slow.vectors = list(fast.vectors)
+            slow.alpha = [Fraction(n) * slow.C / slow.t for n in fast.held.tolist()]
+        else:
+            assert (fast.vectors == slow.vectors).all()
+        if strategy == "removal":
+            assert fast.held.tolist() == slow.counts()
+    assert fast.state[kernels.HITS] == slow.hits
+    assert fast.state[kernels.MAINTAINED] == slow.maintained > 20
+    assert fast.n == 6
+
+
+def test_twin_descend_without_budget():
+    X, gamma, C = rows(150), 0.25, 5.0
+    fast, slow = Model(2, 151), reference.Descent(gamma, C, NEVER, "removal")
+    assert fast.feed(X, gamma, C) == 150
+    for x in X:
+        slow.step(x.astype(np.float64))
+    assert fast.held.tolist() == slow.counts()
+    assert (fast.vectors == slow.vectors).all()
+    assert 0 < slow.hits < 150
+
+
+def test_rehits_add_to_the_vector():
+    X = np.repeat(rows(3, spread=5.0), 2, axis=0)
+    m = Model(2, 7)
+    m.feed(np.concatenate([X[::2], X[1::2]]), 1.0, 100.0, budget=3)
+    assert m.n == 3
+    assert m.held.tolist() == [1.0, 1.0, 1.0]  # worth C / t = 33 after 3 steps: no violation
+    m = Model(2, 7)
+    m.feed(np.concatenate([X[::2], X[1::2]]), 1.0, 2.0, budget=3)
+    assert m.n == 3
+    assert m.held.tolist() == [2.0, 2.0, 2.0]
+    assert m.state[kernels.HITS] == 6
+    assert m.state[kernels.MAINTAINED] == 0
+
+
+@pytest.mark.parametrize("strategy", CODES)
+def test_the_cut_into_blocks_does_not_matter(strategy):
+    X = rows(200, d=3)
+    whole = Model(3, 20)
+    whole.feed(X, 0.3, 20.0, 15, strategy, theta=1e-6)
+    cut = Model(3, 20)
+    for part in np.split(X, [1, 2, 50, 117, 199]):
+        cut.feed(part, 0.3, 20.0, 15, strategy, theta=1e-6)
+    for name in ("S", "counts", "counts32", "born", "moments", "state", "sums"):
+        assert (getattr(cut, name) == getattr(whole, name)).all(), name
+
+
+# --- the strategies
+
+
+def test_removal_keeps_whole_counts():
+    m = Model(2, 31)
+    m.feed(np.tile(rows(60), (5, 1)), 0.5, 50.0, 30, "removal")
+    assert m.state[kernels.MAINTAINED] > 20
+    assert (m.held == np.round(m.held)).all()
+    assert m.held.min() == 1
+    assert m.held.max() > 1
+
+
+def test_removal_takes_the_oldest_of_the_smallest():
+    vectors, counts = rows(5), [2.0, 1.0, 3.0, 1.0, 1.0]
+    _, after, _ = maintained("removal", vectors, counts, born=[1, 9, 0, 4, 7])
+    assert (after.vectors[3] == 1e4).all()  # the new one took the place of the oldest
+    assert after.held.tolist() == [2.0, 1.0, 3.0, 1.0, 1.0]
+    _, after, _ = maintained("removal", vectors, counts, born=[1, 4, 0, 9, 7])
+    assert (after.vectors[1] == 1e4).all()
+
+
+def test_a_smallest_count_goes_whatever_its_age():
+    _, after, _ = maintained("removal", rows(3), [2.0, 2.0, 1.0], born=[0, 1, 2])
+    assert (after.vectors[2] == 1e4).all()
+
+
+@pytest.mark.parametrize("strategy", CODES)
+def test_the_newest_is_never_the_one(strategy):
+    # far apart and all hit once: without the rule every new row would be tied for removal
+    X = (np.arange(30)[:, None] * np.float32(50.0)) @ np.ones((1, 2), np.float32)
+    m = Model(2, 7)
+    for t, x in enumerate(X):
+        m.feed(x[None], 1.0, 100.0, 5, strategy)
+        assert (m.vectors[: m.n] == x).all(axis=1).any(), t
+    if strategy == "removal":
+        assert sorted(m.vectors[:, 0]) == X[-5:, 0].tolist()
+
+
+@pytest.mark.parametrize("budget", [1, 2])
+@pytest.mark.parametrize("strategy", CODES)
+def test_the_smallest_budgets(strategy, budget):
+    m = Model(2, 5)
+    m.feed(rows(100), 0.5, 10.0, budget, strategy)
+    assert m.n == budget
+    assert np.isfinite(m.held).all()
+    assert (m.held >= 1.0).all()
+
+
+@pytest.mark.parametrize("k", [1, 3, 20])
+@pytest.mark.parametrize("strategy", ["project-nearest", "project-random"])
+def test_projection_weights(strategy, k):
+    vectors, counts = rows(8, spread=1.0), [5.0, 4.0, 1.0, 4.0, 6.0, 3.0, 7.0, 2.0]
+    before, after, others = maintained(strategy, vectors, counts, k=k)
+    gained = after.held - before.held
+    gained[2] = 0.0  # the place of the projected vector, now the new row's
+    assert (gained >= 0.0).all()
+    twin = reference.Descent(0.5, 1, 8, strategy, k, random=12345)
+    twin.vectors = [*before.vectors, np.full(2, 1e4)]
+    chosen = twin.nearest(2) if strategy == "project-nearest" else twin.others(2)
+    weights = reference.cone_weights(twin.vectors, 2, chosen, 0.5)
+    expected = np.zeros(9)
+    expected[chosen] = weights
+    np.testing.assert_allclose(gained, expected[:8], atol=2e-4)
+    assert len(others) == 7
+
+
+def test_projection_on_the_nearest_uses_the_nearest_only():
+    vectors = np.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.2], [3.0, 0.0], [0.3, 0.3]])
+    before, after, _ = maintained("project-nearest", vectors, [1.0, 2.0, 2.0, 2.0, 2.0], k=2)
+    gained = after.held - before.held
+    assert gained[3] == gained[4] == 0.0
+    assert gained[1] > 0.5
+
+
+def test_projection_of_a_repeated_vector_loses_nothing():
+    vectors = np.array([[0.0, 0.0], [1e-4, 0.0], [1e-4, 0.0], [0.0, 0.5]])
+    assert loss("project-nearest", vectors, [1.0, 2.0, 2.0, 2.0]) < 1e-5
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from(sorted(CODES)),
+    st.integers(2, 12),
+    st.floats(0.2, 3.0),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_strategy_loses_more_than_removal(strategy, n, spread, seed):
+    vectors = rows(n, seed=seed, spread=spread)
+    counts = np.random.default_rng(seed).integers(1, 9, n).astype(np.float64)
+    # removal loses n_p^2; float32 sums of squares up to n_q^2 carry the rounding
+    assert loss(strategy, vectors, counts) <= counts.min() ** 2 + 1e-4
+
+
+@pytest.mark.parametrize("k", [math.exp(-2), 0.3, 0.9])
+def test_merging_equal_counts_meets_halfway(k):
+    gap = math.sqrt(-math.log(k) / 0.5)
+    _, after, others = maintained("merge", [[0.0, 0.0], [gap, 0.0]], [1.0, 1.0])
+    np.testing.assert_allclose(after.vectors[others], [[gap / 2, 0.0]], rtol=1e-5)
+    np.testing.assert_allclose(after.held[others], [2 * k**0.25], rtol=1e-5)
+
+
+@pytest.mark.parametrize("k", [0.02, 0.1])
+def test_merging_far_vectors_stays_near_one_of_them(k):
+    gap = math.sqrt(-math.log(k) / 0.5)
+    _, after, others = maintained("merge", [[0.0, 0.0], [gap, 0.0]], [1.0, 1.0])
+    h = np.linspace(0.0, 1.0, 10_001)
+    best = reference.merged_weight(1.0, 1.0, k, h).max()
+    assert best > 2 * k**0.25
+    assert after.held[others][0] == pytest.approx(best, rel=2e-2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merging_is_nearly_the_best_of_all(seed):
+    rng = np.random.default_rng(seed)
+    vectors, counts = rows(8, seed=seed, spread=1.5), rng.integers(1, 6, 8).astype(np.float64)
+    p = int(counts.argmin())
+    K = reference.gaussian(vectors, vectors, 0.5)
+    h = np.linspace(0.0, 1.0, 1001)
+    best = min(
+        reference.merge_loss(counts[p], counts[q], K[p, q], h).min() for q in range(8) if q != p
+    )
+    assert loss("merge", vectors, counts) <= 1.05 * best + 1e-5
+
+
+def test_merging_agrees_with_its_formulas():
+    vectors, counts = np.array([[0.0, 0.0], [0.5, 0.2]]), [1.0, 3.0]
+    k = reference.gaussian(vectors[:1], vectors[1:], 0.5)[0, 0]
+    _, after, others = maintained("merge", vectors, counts)
+    z = after.vectors[others][0]
+    h = (vectors[1] - z)[0] / 0.5
+    np.testing.assert_allclose(z, h * vectors[0] + (1 - h) * vectors[1], atol=1e-6)
+    assert after.held[others][0] == pytest.approx(reference.merged_weight(1, 3, k, h), rel=1e-6)
+    expected = reference.merge_loss(1.0, 3.0, k, h)
+    assert loss("merge", vectors, counts) == pytest.approx(expected, abs=1e-6)
+    assert expected <= reference.merge_loss(1, 3, k, np.linspace(0, 1, 1001)).min() + 1e-4
+
+
+# --- the papers' stopping rule
+
+
+@pytest.mark.parametrize("strategy", CODES)
+def test_the_norm_is_tracked(strategy):
+    X, m = rows(150, seed=3), Model(2, 12)
+    for x in X:
+        m.feed(x[None], 0.4, 15.0, 10, strategy, theta=1e-9)
+        direct = reference.squared_norm(m.vectors, m.held, 0.4)
+        assert m.sums[1] == pytest.approx(direct, rel=1e-5)
+
+
+@pytest.mark.parametrize("strategy", CODES)
+@pytest.mark.parametrize("theta", [0.5, 0.2, 0.1])
+def test_it_stops_at_the_first_short_step(strategy, theta):
+    X, gamma, C = rows(150, seed=4), 0.4, 15.0
+    slow = reference.Descent(gamma, C, 10, strategy, random=12345)
+    norms = np.array([slow.step(x.astype(np.float64)) for x in X])
+    m = Model(2, 12)
+    used = m.feed(X, gamma, C, 10, strategy, theta=theta)
+    assert used == 1 + int((norms <= theta).argmax())
+    assert m.state[kernels.STEP] == used
+    assert m.state[kernels.STOPPED] == 1
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.floats(0.5, 30.0), st.floats(0.05, 0.5), st.floats(0.1, 20.0), st.integers(0, 99))
+def test_it_stops_soon_whatever_the_data(C, theta, spread, seed):
+    most = max(math.ceil(1.42 * C / theta), 1)
+    m = Model(2, 12)
+    used = m.feed(rows(most, seed=seed, spread=spread), 1.0, C, 10, "merge", theta=theta)
+    assert m.state[kernels.STOPPED] == 1
+    assert used <= most
+
+
+def test_theta_zero_never_stops():
+    m = Model(1, 3)
+    assert m.feed(np.zeros((1000, 1), np.float32), 1.0, 1.0) == 1000
+    assert m.state[kernels.STOPPED] == 0

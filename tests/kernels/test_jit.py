@@ -1,0 +1,134 @@
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distsvc.kernels.jit import FASTMATH, cache_folder
+from distsvc.kernels.rbf import weighted_sums
+
+HERE = Path(__file__).parent
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="rules of POSIX systems")
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """An empty folder in place of the system's for temporary files."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_the_folder_is_made_for_this_user_only(temporary):
+    folder = cache_folder()
+    assert folder == temporary / f"distsvc-kernels-{os.getuid()}"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert cache_folder() == folder
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702])
+def test_a_folder_that_others_may_write_to_is_refused(temporary, mode):
+    cache_folder().chmod(mode)
+    assert cache_folder() is None
+
+
+def test_a_folder_of_another_user_is_refused(temporary, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 123456)
+    assert cache_folder() is None
+
+
+def test_a_link_or_a_file_in_its_place_is_refused(temporary):
+    place = temporary / f"distsvc-kernels-{os.getuid()}"
+    (temporary / "elsewhere").mkdir(mode=0o700)
+    place.symlink_to(temporary / "elsewhere")
+    assert cache_folder() is None
+    place.unlink()
+    place.write_text("")
+    assert cache_folder() is None
+
+
+def test_without_a_place_for_temporary_files_there_is_no_folder(temporary, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary / "gone"))
+    assert cache_folder() is None
+
+
+def test_an_unwritable_folder_is_not_used(temporary, monkeypatch):
+    assert cache_folder() is not None
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # chmod does not stop root
+    assert cache_folder() is None
+
+
+def test_the_environment_decides(tmp_path, monkeypatch):
+    given = tmp_path / "a" / "b"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(given))
+    assert cache_folder() == given
+    given.chmod(0o770)  # a place that the user chose is not questioned
+    assert cache_folder() == given
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert cache_folder() is None
+
+
+def test_fast_math_keeps_nan_and_infinity():
+    assert not FASTMATH & {"nnan", "ninf", "fast"}
+    X = np.array([[np.nan], [np.inf], [0.0]], np.float32)
+    found = weighted_sums(X, np.zeros((1, 1), np.float32), np.ones(1, np.float32), 1.0)
+    assert found[1] < 1e-30
+    assert found[2] == 1.0
+
+
+def start(*arguments, **environment):
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_nothing_compiles_at_import_and_the_cache_is_used(tmp_path):
+    code = """
+import importlib, pkgutil
+import distsvc.kernels
+from distsvc.kernels import rbf
+names = [m.name for m in pkgutil.iter_modules(distsvc.kernels.__path__, "distsvc.kernels.")]
+found = [v for n in names for v in vars(importlib.import_module(n)).values()]
+kernels = [v for v in found if hasattr(v, "signatures")]
+assert len(kernels) > 10
+assert not any(k.signatures for k in kernels)
+import numpy as np
+rbf.weighted_sums(np.zeros((1, 1), 'f4'), np.zeros((1, 1), 'f4'), np.ones(1, 'f4'), 1.0)
+print(sum(rbf.weighted_sums.stats.cache_hits.values()))
+"""
+    for hits in ("0", "1"):
+        process = start("-c", code, NUMBA_CACHE_DIR=str(tmp_path))
+        assert process.communicate()[0].split() == [hits]
+
+
+def test_many_processes_may_start_at_once_on_an_empty_cache(tmp_path):
+    code = """
+import numpy as np
+from distsvc.kernels.rbf import weighted_sums
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+print(weighted_sums(X, X.T.copy(), np.ones(4, np.float32), 0.5).tobytes().hex())
+"""
+    processes = [start("-c", code, NUMBA_CACHE_DIR=str(tmp_path / "new")) for _ in range(6)]
+    outputs = [process.communicate()[0] for process in processes]
+    X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    here = weighted_sums(X, X.T.copy(), np.ones(4, np.float32), 0.5)
+    assert outputs == [here.tobytes().hex() + "\n"] * 6
+    assert list((tmp_path / "new").rglob("*.nbi"))
+
+
+def test_kernels_as_plain_python_equal_their_twins():
+    others = [str(file) for file in sorted(HERE.glob("test_*.py")) if file != Path(__file__)]
+    arguments = "-m", "pytest", "-q", "-x", "-k", "test_twin", "-p", "no:cacheprovider", *others
+    process = start(*arguments, NUMBA_DISABLE_JIT="1")
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    assert "passed" in output

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.kernels.nearest import nearest_point
+
+
+def rows(n, d=2, seed=0, spread=2.0):
+    return np.random.default_rng(seed).normal(scale=spread, size=(n, d)).astype(np.float32)
+
+
+def cells(points, width, seed=None):
+    """Points in cells of at most `width`: by their first feature, or at random."""
+    m, d = points.shape
+    order = points[:, 0].argsort(kind="stable")
+    if seed is not None:
+        order = np.random.default_rng(seed).permutation(m)
+    groups = [np.sort(order[i : i + width]) for i in range(0, m, width)]
+    P = np.full((len(groups), d, width), np.inf, np.float32)
+    numbers = np.zeros((len(groups), width), np.int32)
+    for c, group in enumerate(groups):
+        P[c, :, : group.size] = points[group].T
+        numbers[c, : group.size] = group
+    low = np.array([points[g].min(axis=0) for g in groups]).T.copy()
+    high = np.array([points[g].max(axis=0) for g in groups]).T.copy()
+    return P, numbers, low, high
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 10])
+@pytest.mark.parametrize("m", [1, 3, 8, 9, 40])
+@pytest.mark.parametrize("seed", [None, 1])
+def test_twin_nearest_point(d, m, seed):
+    points, X = rows(m, d, seed=m), rows(50, d)
+    found = nearest_point(X, *cells(points, 8, seed))
+    assert found.dtype == np.int32
+    assert found.tolist() == reference.nearest_point(X, points).tolist()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(1, 60), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_of_equally_near_points_the_first(m, width, seed):
+    # a coarse grid: distances are exact, and many are equal
+    rng = np.random.default_rng(seed)
+    points = rng.integers(-2, 3, (m, 2)).astype(np.float32)
+    X = rng.integers(-3, 4, (20, 2)).astype(np.float32)
+    found = nearest_point(X, *cells(points, width, seed))
+    assert found.tolist() == reference.nearest_point(X, points).tolist()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 20), st.integers(1, 9), st.floats(0.0, 18.0))
+def test_padding_is_never_nearest(m, width, magnitude):
+    X = rows(10) * np.float32(10.0**magnitude)
+    P, numbers, low, high = cells(rows(m, seed=m), width)
+    numbers[np.isinf(P[:, 0])] = -1
+    found = nearest_point(X, P, numbers, low, high)
+    assert found.min() >= 0
+    assert found.max() < m
+
+
+def test_every_point_is_its_own_nearest():
+    points = rows(300, 3)
+    assert nearest_point(points, *cells(points, 16)).tolist() == list(range(300))
+
+
+def test_outliers_and_offsets():
+    points = np.concatenate([rows(100, 3), rows(5, 3, spread=1e6)]) + np.float32(1000.0)
+    X = np.concatenate([rows(30, 3, seed=1), rows(30, 3, seed=2, spread=1e6)]) + np.float32(1000.0)
+    found = nearest_point(X, *cells(points, 8))
+    gap = [np.linalg.norm(np.float64(points) - x, axis=1) for x in np.float64(X)]
+    chosen = [g[j] for g, j in zip(gap, found, strict=True)]
+    np.testing.assert_allclose(chosen, [g.min() for g in gap], rtol=1e-6)
+
+
+def test_a_distance_that_overflows_still_gives_a_point():
+    X = np.full((1, 2), 3e38, np.float32)
+    assert nearest_point(X, *cells(rows(3), 8)).tolist() == [0]
+
+
+def test_a_row_does_not_depend_on_its_block():
+    points, X = rows(50), rows(20, seed=1)
+    whole = nearest_point(X, *cells(points, 8))
+    parts = [nearest_point(part, *cells(points, 8)) for part in np.split(X, [1, 7, 8])]
+    assert np.concatenate(parts).tolist() == whole.tolist()

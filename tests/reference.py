@@ -1,0 +1,196 @@
+"""Slow, obvious NumPy twins of the kernels, in float64, one row or one vector at a time."""
+
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+
+
+def gaussian(A, B, gamma):
+    """K(a, b) = exp(-gamma ||a - b||^2) of all rows of A (n, d) and B (m, d)."""
+    A, B = np.asarray(A, np.float64), np.asarray(B, np.float64)
+    return np.exp(-gamma * ((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2))
+
+
+def weighted_sums(X, S, a, gamma):
+    return gaussian(X, np.transpose(S), gamma) @ np.asarray(a, np.float64)
+
+
+def squared_norm(V, a, gamma):
+    """||sum_j a_j phi(v_j)||^2."""
+    a = np.asarray(a, np.float64)
+    return float(a @ gaussian(V, V, gamma) @ a)
+
+
+def distance(V, a, W, b, gamma):
+    """||sum_j a_j phi(v_j) - sum_j b_j phi(w_j)||."""
+    together = np.concatenate([np.asarray(V, np.float64), np.asarray(W, np.float64)])
+    weights = np.concatenate([np.asarray(a, np.float64), -np.asarray(b, np.float64)])
+    return np.sqrt(max(squared_norm(together, weights, gamma), 0.0))
+
+
+def random_below(state, n):
+    """Marsaglia's 64-bit xorshift (13, 7, 17); returns the new state and a number below n."""
+    state ^= state << 13 & (1 << 64) - 1
+    state ^= state >> 7
+    state ^= state << 17 & (1 << 64) - 1
+    return state, state % n
+
+
+class Descent:
+    """Algorithm 2 of the paper as printed: all coefficients shrink by (t - 1) / t at every step.
+
+    They are fractions, so that equal ones are equal. The vector just added is never removed, and of
+    several smallest ones the oldest goes; its place is taken by the one just added.
+    """
+
+    def __init__(self, gamma, C, budget, strategy, k=5, random=1):
+        self.gamma, self.C, self.budget = gamma, Fraction(C), budget
+        self.strategy, self.k, self.random = strategy, k, random
+        self.vectors, self.alpha, self.born = [], [], []
+        self.t = self.hits = self.maintained = 0
+
+    def step(self, x):
+        """Do one step; return ||w_{t+1} - w_t||, without what maintenance changes."""
+        self.t += 1
+        before = list(self.vectors), [float(a) for a in self.alpha]
+        value = gaussian([x], self.vectors, self.gamma)[0] @ before[1] if self.vectors else 0.0
+        self.alpha = [Fraction(self.t - 1, self.t) * a for a in self.alpha]
+        if value < 1:
+            self.hits += 1
+            same = [j for j, v in enumerate(self.vectors) if (v == x).all()]
+            if same:
+                self.alpha[same[0]] += self.C / self.t
+            else:
+                self.vectors.append(x)
+                self.alpha.append(self.C / self.t)
+                self.born.append(self.t)
+        after = self.vectors, [float(a) for a in self.alpha]
+        norm = distance(*after, *before, self.gamma) if before[0] else float(self.C) * (value < 1)
+        if len(self.vectors) > self.budget:
+            self.maintain()
+        return norm
+
+    def counts(self):
+        return [float(a * self.t / self.C) for a in self.alpha]
+
+    def maintain(self):
+        self.maintained += 1
+        last = len(self.vectors) - 1
+        counts = np.float32(self.counts())
+        p = min(range(last), key=lambda j: (counts[j], self.born[j]))
+        if self.strategy == "merge":
+            q, z, weight = best_merge(self.vectors, self.counts(), p, self.gamma)
+            self.vectors[q], self.alpha[q] = z, Fraction(weight) * self.C / self.t
+        elif self.strategy != "removal":
+            chosen = self.nearest(p) if self.strategy == "project-nearest" else self.others(p)
+            shares = cone_weights(self.vectors, p, chosen, self.gamma)
+            for j, share in zip(chosen, shares, strict=True):
+                self.alpha[j] += self.alpha[p] * Fraction(share)
+        for column in (self.vectors, self.alpha, self.born):
+            column[p] = column[last]
+            del column[last]
+
+    def nearest(self, p):
+        others = [j for j in range(len(self.vectors)) if j != p]
+        far = gaussian(self.vectors, [self.vectors[p]], self.gamma)[:, 0]
+        return sorted(others, key=lambda j: -far[j])[: self.k]
+
+    def others(self, p):
+        n, chosen = len(self.vectors), []
+        while len(chosen) < min(self.k, n - 1):
+            self.random, j = random_below(self.random, n)
+            if j != p and j not in chosen:
+                chosen.append(j)
+        return chosen
+
+
+def cone_weights(vectors, p, chosen, gamma):
+    """argmin ||phi(v_p) - sum_i d_i phi(v_i)||^2 over d >= 0, i in chosen."""
+    V = [vectors[j] for j in chosen]
+    L = np.linalg.cholesky(gaussian(V, V, gamma) + 1e-12 * np.eye(len(V)))
+    return nnls(L.T, np.linalg.solve(L, gaussian(V, [vectors[p]], gamma)[:, 0]))[0]
+
+
+def merged_weight(n_p, n_q, k, h):
+    """Best weight of phi(h v_p + (1 - h) v_q) for n_p phi(v_p) + n_q phi(v_q), k = K(v_p, v_q)."""
+    return n_p * k ** ((1 - h) ** 2) + n_q * k ** (h**2)
+
+
+def merge_loss(n_p, n_q, k, h):
+    """||n_p phi(v_p) + n_q phi(v_q) - weight phi(z)||^2."""
+    return n_p**2 + n_q**2 + 2 * n_p * n_q * k - merged_weight(n_p, n_q, k, h) ** 2
+
+
+def best_merge(vectors, counts, p, gamma):
+    """Return partner, merged vector and weight: every partner is tried at two values of h."""
+
+    def starts(q):
+        k = gaussian([vectors[p]], [vectors[q]], gamma)[0, 0]
+        h = counts[p] / (counts[p] + counts[q])
+        return [(merge_loss(counts[p], counts[q], k, h), h, k) for h in (h, 0.0)]
+
+    q = min((q for q in range(len(vectors)) if q != p), key=lambda q: min(starts(q))[0])
+    _, h, k = min(starts(q))
+    for _ in range(5):
+        from_p = counts[p] * k ** ((1 - h) ** 2)
+        h = from_p / merged_weight(counts[p], counts[q], k, h)
+    z = h * np.float64(vectors[p]) + (1 - h) * np.float64(vectors[q])
+    return q, z, merged_weight(counts[p], counts[q], k, h)
+
+
+def dual_optimum(K, bound):
+    """argmax sum a - a'Ka / 2 over 0 <= a <= bound, by a general optimiser."""
+    n = len(K)
+    return minimize(
+        lambda a: (a @ K @ a / 2 - a.sum(), K @ a - 1.0),
+        np.full(n, bound / 2),
+        jac=True,
+        bounds=[(0.0, bound)] * n,
+        method="L-BFGS-B",
+        options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 50},
+    ).x
+
+
+def mean_shift(x, S, a, gamma):
+    """P(x) = sum a_j K_j s_j / sum a_j K_j, with exponents relative to the nearest vector's."""
+    V = np.transpose(S).astype(np.float64)
+    squared = ((V - x) ** 2).sum(axis=1)
+    weights = np.float64(a) * np.exp(-gamma * (squared - squared.min()))
+    return weights @ V / weights.sum()
+
+
+def climb(X, S, a, gamma, tolerance, max_iter):
+    ends = np.array(X, np.float64)
+    for i in range(len(ends)):
+        for _ in range(max_iter):
+            x = mean_shift(ends[i], S, a, gamma)
+            step = np.linalg.norm(x - ends[i])
+            ends[i] = x
+            if step <= tolerance / np.sqrt(2 * gamma):
+                break
+    return ends
+
+
+def nearest_point(X, points):
+    return np.array([((np.float64(points) - x) ** 2).sum(axis=1).argmin() for x in np.float64(X)])
+
+
+def lowest_on_segments(E, pairs, S, a, gamma, samples):
+    t = np.arange(1, samples + 1)[:, None] / (samples + 1)
+    E = np.float64(E)
+    return np.array([weighted_sums(E[i] + t * (E[j] - E[i]), S, a, gamma).min() for i, j in pairs])
+
+
+def column_sums(X, shift):
+    """Exact sums of x - shift and (x - shift)^2 of the values that are not NaN, as fractions."""
+    first, second = [], []
+    for column, s in zip(np.transpose(X).tolist(), shift.tolist(), strict=True):
+        e = [x - s for x in column if x == x]
+        first.append(sum(map(Fraction, e), Fraction(0)))
+        second.append(sum((Fraction(v * v) for v in e), Fraction(0)))
+    return first, second
+
+
+def scale_rows(X, centre, scale, fill, origin):
+    return ((np.where(np.isnan(X), fill, X) - centre) / scale - origin).astype(np.float32)

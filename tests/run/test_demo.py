@@ -1,0 +1,69 @@
+"""The papers' visual experiments come out as the papers show them."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.config import load_job
+from distsvc.run import summary
+from distsvc.run.demo import JOBS, demo_job, make_table, run_demo
+from distsvc.run.progress import Progress
+
+FOLDER = Path(__file__).parents[2] / "jobs"
+EXPECTED = {"rings": 3, "moons": 2, "gaussians3": 3, "gaussians4": 4}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The whole demo, without drawing its pages."""
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summary, "write_page", lambda _, path: Path(path).write_text("a page"))
+        return folder, run_demo(folder, Progress(quiet=True))
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_job_files_are_the_demos(name):
+    assert tomllib.loads((FOLDER / f"{name}.toml").read_text()) == demo_job(name, "demo-out")
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_job_file_is_valid(path):
+    assert load_job(path, run_date="2026-01-02").output.path
+
+
+@pytest.mark.parametrize(("name", "clusters"), EXPECTED.items())
+def test_a_visual_experiment(demo, name, clusters):
+    report = demo[1][name]
+    assert len(report["clusters"]) == clusters
+    assert report["indices"]["adjusted_rand_index"]["value"] >= 0.99
+    assert report["picture"]["equilibria"]
+
+
+def test_the_real_table_comes_out_whole(demo):
+    report = demo[1]["iris"]
+    assert report["input"]["n_rows"] == 150
+    assert report["input"]["n_features"] == 4
+    assert report["sample"]["kind"] == "pca"
+
+
+def test_the_demo_leaves_tables_jobs_and_runs(demo):
+    folder, reports = demo
+    assert list(reports) == list(JOBS)
+    for name in JOBS:
+        assert pq.read_metadata(folder / "data" / f"{name}.parquet").num_rows > 100
+        assert load_job(folder / "jobs" / f"{name}.toml").output.path == f"{folder}/{name}"
+        manifest = json.loads((folder / name / "manifest.json").read_text())
+        assert manifest["rows"] == reports[name]["input"]["n_rows"]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_tables_are_the_same_every_time(name):
+    assert make_table(name).equals(make_table(name))
+    if name != "iris":
+        assert not make_table(name, seed=1).equals(make_table(name))
+    assert np.isfinite(np.column_stack(make_table(name).columns)).all()

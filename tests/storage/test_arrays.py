@@ -1,0 +1,178 @@
+"""Small files: whole or absent, the same bytes every time, and nothing executable in them."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from distsvc.errors import DataError
+from distsvc.storage.arrays import (
+    map_array,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+    write_whole,
+)
+
+ARRAYS = {
+    "X": np.arange(12, dtype=np.float32).reshape(4, 3),
+    "fortran": np.asfortranarray(np.arange(12.0).reshape(4, 3)),
+    "keys": np.array([0, 2**64 - 1], np.uint64),
+    "empty": np.zeros((0, 3), np.float32),
+    "one": np.array(7),
+    "text": np.array("größer"),
+    "flags": np.array([True, False]),
+}
+
+
+def same(a, b):
+    assert a.dtype == b.dtype
+    assert a.shape == b.shape
+    np.testing.assert_array_equal(a, b)
+
+
+def test_write_whole_writes_and_replaces(tmp_path):
+    path = tmp_path / "file"
+    for content in (b"first", b"second"):
+        write_whole(path, lambda stream, content=content: stream.write(content))
+        assert path.read_bytes() == content
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_writer_that_raises_leaves_what_was_there(tmp_path, error):
+    def write(stream):
+        stream.write(b"half")
+        raise error
+
+    with pytest.raises(type(error)):
+        write_whole(tmp_path / "new", write)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "old").write_bytes(b"old")
+    with pytest.raises(type(error)):
+        write_whole(tmp_path / "old", write)
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"]
+
+
+def test_arrays_come_back(tmp_path):
+    write_arrays(tmp_path / "a.npz", ARRAYS)
+    found = read_arrays(tmp_path / "a.npz")
+    assert list(found) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        same(found[name], array)
+
+
+@given(
+    array=npst.arrays(
+        st.sampled_from([np.float32, np.float64, np.int64, np.uint64, np.bool_]),
+        npst.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5),
+    )
+)
+def test_map_array_equals_read_arrays(tmp_path_factory, array):
+    path = tmp_path_factory.mktemp("npz") / "a.npz"
+    write_arrays(path, {"before": np.arange(3), "array": array, "after": np.arange(5)})
+    same(np.asarray(map_array(path, "array")), read_arrays(path)["array"])
+
+
+@pytest.mark.parametrize("name", ["X", "fortran", "keys", "empty", "flags"])
+def test_map_array_keeps_values_and_order(tmp_path, name):
+    write_arrays(tmp_path / "a.npz", ARRAYS)
+    found = map_array(tmp_path / "a.npz", name)
+    same(np.asarray(found), ARRAYS[name])
+    assert found.flags.f_contiguous == ARRAYS[name].flags.f_contiguous
+
+
+def test_the_same_arrays_give_the_same_bytes(tmp_path, monkeypatch):
+    write_arrays(tmp_path / "a.npz", ARRAYS)
+    later = 1_000_000_000.0
+    monkeypatch.setattr("time.time", lambda: later)
+    write_arrays(tmp_path / "b.npz", ARRAYS)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+@pytest.mark.parametrize("kept", [0, 10, 100, -1])
+def test_truncated_npz(tmp_path, kept):
+    path = tmp_path / "a.npz"
+    write_arrays(path, ARRAYS)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(DataError, match=r"a\.npz can't be read"):
+        read_arrays(path)
+
+
+def test_a_flipped_bit_is_noticed(tmp_path):
+    path = tmp_path / "a.npz"
+    write_arrays(path, {"X": np.zeros(1000)})
+    content = bytearray(path.read_bytes())
+    content[2000] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="CRC"):
+        read_arrays(path)
+
+
+def test_missing_npz(tmp_path):
+    with pytest.raises(DataError, match=r"a\.npz can't be read"):
+        read_arrays(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("shape", "data"),
+    [((2**40,), bytes(8)), ((2,), bytes(8)), ((1,), bytes(16)), ((2**40, 2**40), bytes(8))],
+)
+def test_a_header_that_says_another_size(tmp_path, shape, data):
+    stream = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("X.npy", stream.getvalue() + data)
+    with pytest.raises(DataError, match=r"X\.npy is not the array that its header says"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def test_a_member_that_is_no_array(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("X.npy", b"no array at all")
+    with pytest.raises(DataError, match="magic"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def test_python_objects_are_not_written(tmp_path):
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_arrays(tmp_path / "a.npz", {"X": np.array([{}, []], object)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_python_objects_are_not_read(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.array([{}, []], object))
+    with pytest.raises(DataError, match=r"X\.npy is not the array"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def test_json_comes_back(tmp_path):
+    write_json(tmp_path / "a.json", {"b": np.int64(3), "a": np.array([1.5, 2.5]), "t": "größer"})
+    assert read_json(tmp_path / "a.json") == {"b": 3, "a": [1.5, 2.5], "t": "größer"}
+    assert list(json.loads((tmp_path / "a.json").read_text())) == ["b", "a", "t"]
+
+
+@pytest.mark.parametrize("content", [{"a": float("nan")}, {"a": object()}, {"a": {1, 2}}])
+def test_json_that_can_not_be_written(tmp_path, content):
+    with pytest.raises((ValueError, TypeError)):
+        write_json(tmp_path / "a.json", content)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b'{"a": 1', b"\xff"])
+def test_damaged_json(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.json can't be read"):
+        read_json(tmp_path / "a.json")
+
+
+def test_missing_json(tmp_path):
+    with pytest.raises(DataError, match=r"a\.json can't be read"):
+        read_json(tmp_path / "a.json")

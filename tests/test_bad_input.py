@@ -1,0 +1,371 @@
+"""Each bad input has its exit code and one sentence, and leaves nothing where the output would be."""
+
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tomli_w
+import zarr
+from click.testing import CliRunner
+
+from distsvc.cli import main
+
+N = 60
+MODEL = {"gamma": 1.0, "max_iter": 1000}
+
+
+@pytest.fixture(autouse=True)
+def no_signals(monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+def columns(n: int = N) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    return {"x": random.normal(size=n), "y": random.normal(size=n)}
+
+
+class Bench:
+    """A folder with a table, and the command line run on it."""
+
+    def __init__(self, folder):
+        self.folder, self.out = folder, folder / "out"
+        self.command = []
+
+    def table(self, content=None, name="in.parquet", **changes):
+        table = pa.table((columns() if content is None else content) | changes)
+        pq.write_table(table, self.folder / name, row_group_size=25)
+
+    def run(self, *options, path="in.parquet", out=None, **sections):
+        given = {
+            "input": {"path": str(self.folder / path)} | sections.pop("input", {}),
+            "output": {"path": str(out or self.out)},
+            "model": MODEL | sections.pop("model", {}),
+        }
+        job = self.folder / "job.toml"
+        job.write_text(tomli_w.dumps(given | sections))
+        return self.invoke("run", str(job), *options)
+
+    def invoke(self, *arguments):
+        return CliRunner().invoke(main, arguments)
+
+    def refuses(self, exit_code, *parts, **given):
+        """Run, and check the exit code, that the message has its parts, and that nothing is left."""
+        found = self.run(**given)
+        self.check(found, exit_code, *parts)
+        assert not self.out.exists()
+
+    def check(self, found, exit_code, *parts):
+        messages = [s for s in found.stderr.splitlines() if s.startswith("error: ")]
+        assert len(messages) == 1, found.output
+        for part in parts:
+            assert part in messages[0]
+        assert found.exit_code == exit_code
+        assert found.stdout == ""
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)
+
+
+def test_good_input_is_not_refused(bench):
+    bench.table()
+    found = bench.run()
+    assert (found.exit_code, found.exception) == (0, None)
+    assert f"{N} rows" in found.stdout
+
+
+# The file
+
+
+@pytest.mark.parametrize("path", ["none.parquet", "none.csv", "none.zarr", "none/*.parquet"])
+def test_missing_file(bench, path):
+    bench.refuses(66, str(bench.folder / path), path=path)
+
+
+def test_empty_folder(bench):
+    (bench.folder / "empty").mkdir()
+    bench.refuses(66, "no file in", "empty", path="empty")
+
+
+def test_missing_job_file(bench):
+    bench.check(bench.invoke("run", "none.toml"), 66, "job file none.toml does not exist")
+
+
+def test_empty_table(bench):
+    bench.table(columns(0))
+    bench.refuses(65, "in.parquet has no rows")
+
+
+def test_empty_csv(bench):
+    (bench.folder / "in.csv").write_text("x,y\n")
+    bench.refuses(65, "in.csv has no rows", path="in.csv")
+
+
+def test_empty_zarr(bench):
+    zarr.create_array(bench.folder / "in.zarr", shape=(0, 2), chunks=(1, 2), dtype="f8")
+    bench.refuses(65, "in.zarr has no rows", path="in.zarr")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"no table at all, just text"])
+def test_unreadable_parquet(bench, content):
+    (bench.folder / "in.parquet").write_bytes(content)
+    bench.refuses(65, "can't read", "in.parquet")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_truncated_parquet(bench, share):
+    bench.table()
+    path = bench.folder / "in.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    bench.refuses(65, "can't read", "in.parquet")
+
+
+def test_damaged_parquet(bench):
+    """The footer is whole, a page is not."""
+    bench.table()
+    path = bench.folder / "in.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+    bench.refuses(65, "can't read", "in.parquet")
+
+
+def test_zarr_with_object_dtype(bench):
+    folder = bench.folder / "in.zarr"
+    folder.mkdir()
+    (folder / ".zarray").write_text(
+        '{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "compressor": null, '
+        '"fill_value": null, "order": "C", "filters": [{"id": "pickle", "protocol": 5}]}'
+    )
+    bench.refuses(65, "in.zarr", path="in.zarr")
+
+
+def test_zarr_of_text(bench):
+    zarr.create_array(bench.folder / "in.zarr", data=np.array(["a", "b"]))
+    bench.refuses(65, "in.zarr", "no numeric column", path="in.zarr")
+
+
+def test_unknown_protocol(bench):
+    found = bench.run(input={"path": "what://ever"})
+    bench.check(found, 78, "input.path", "what")
+
+
+# The columns
+
+
+def test_zero_numeric_columns(bench):
+    bench.table({"name": ["a", "b"], "kind": ["c", "d"]})
+    bench.refuses(65, "has no numeric column", "found name (string), kind (string)")
+
+
+def test_no_numeric_column_but_id_and_label(bench):
+    bench.table({"x": [1, 2, 3], "y": [0, 1, 0], "t": ["a", "b", "c"]})
+    bench.refuses(65, "has no numeric column", input={"id": "x", "label": "y"})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("columns", ["x", "yy"]), ("id", "yy"), ("label", "yy"), ("where", "yy > 1")],
+)
+def test_missing_column(bench, field, value):
+    bench.table()
+    bench.refuses(
+        65,
+        f"input.{field}",
+        "in.parquet has no column 'yy'; did you mean 'y'?",
+        input={field: value},
+    )
+
+
+def test_a_text_column_named_in_columns(bench):
+    bench.table(name_of=["a"] * N)
+    message = "column 'name_of' of", "in.parquet is string, expected a numeric or boolean column"
+    bench.refuses(65, "input.columns", *message, input={"columns": ["x", "name_of"]})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
+def test_a_value_that_is_not_finite(bench, value):
+    content = columns()
+    content["y"][37] = value
+    bench.table(content)
+    message = f"expected a finite number whose square is one too, found {value}"
+    bench.refuses(65, "in.parquet: column 'y', row 37:", message)
+    if not np.isnan(value):
+        bench.refuses(65, "column 'y', row 37:", preprocess={"missing": "drop"})
+        bench.refuses(65, "column 'y', row 37:", preprocess={"missing": "median"})
+
+
+def test_a_null(bench):
+    bench.table(y=pa.array([None, *columns()["y"][1:]], pa.float64()))
+    bench.refuses(
+        65, "column 'y', row 0:", "found nan; preprocess.missing may be 'drop' or 'median'"
+    )
+
+
+@pytest.mark.parametrize("missing", ["drop", "median"])
+def test_a_column_without_values(bench, missing):
+    bench.table(y=pa.array([None] * N, pa.float64()))
+    message = {"drop": "expected at least 2 rows", "median": "column 'y' has no value in any row"}
+    bench.refuses(65, message[missing], preprocess={"missing": missing})
+
+
+def test_constant_columns_are_a_warning(bench):
+    bench.table(flat=np.full(N, 3.0), level=np.full(N, -1))
+    found = bench.run()
+    assert found.exit_code == 0
+    assert "warning: constant columns carry no information: flat, level" in found.stdout
+    arrays = np.load(bench.out / "model" / "arrays.npz", allow_pickle=False)
+    np.testing.assert_array_equal(arrays["centre"][2:], [3.0, -1.0])
+    np.testing.assert_array_equal(arrays["origin"][2:], 0.0)
+    assert (arrays["S"][2:] == 0.0).all()
+    with_flat = pq.read_table(bench.out / "labels")
+    shutil.rmtree(bench.out)
+    assert bench.run(input={"columns": ["x", "y"]}).exit_code == 0
+    assert pq.read_table(bench.out / "labels")["label"].equals(with_flat["label"])
+
+
+def test_all_columns_constant(bench):
+    bench.table({"x": np.full(N, 3.0)})
+    found = bench.run()
+    assert found.exit_code == 0
+    assert "warning: constant columns carry no information: x" in found.stdout
+    assert "warning: all rows looked at are equal" in found.stdout
+    assert pq.read_table(bench.out / "labels")["label"].to_pylist() == [0] * N
+
+
+@pytest.mark.parametrize("n", [1])
+def test_fewer_than_two_rows(bench, n):
+    bench.table(columns(n))
+    bench.refuses(65, f"expected at least 2 rows to cluster, found {n}")
+
+
+def test_fewer_than_two_rows_are_kept(bench):
+    bench.table(place=np.arange(N))
+    bench.refuses(65, "expected at least 2 rows", input={"where": "place == 3"})
+    bench.refuses(65, "input.where = 'place > 99' leaves no row", input={"where": "place > 99"})
+
+
+def test_two_rows_are_enough(bench):
+    bench.table(columns(2))
+    assert bench.run().exit_code == 0
+    assert pq.read_metadata(bench.out / "labels" / "part-00000.parquet").num_rows == 2
+
+
+# The job file
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"model": {"gama": 1.0}}, "unknown key 'model.gama'; did you mean 'gamma'?"),
+        ({"modle": {}}, "unknown key 'modle'; did you mean 'model'?"),
+        ({"model": {"nu": 0.0}}, "model.nu must be greater than 0, found 0.0"),
+        ({"model": {"nu": 1.5}}, "model.nu must be less than or equal to 1, found 1.5"),
+        (
+            {"model": {"nu": 0.1, "C": 2.0}},
+            "model: give nu or C, not both (found nu = 0.1 and C = 2",
+        ),
+        ({"model": {"gamma": -1.0}}, "model.gamma must be 'auto' or be greater than 0, found -1.0"),
+        ({"input": {"where": "x ="}}, "input.where"),
+        ({"input": {"columns": ["x", "x"]}}, "input.columns names 'x' twice"),
+    ],
+)
+def test_bad_job_file(bench, sections, message):
+    bench.table()
+    bench.refuses(78, message, **sections)
+
+
+@pytest.mark.parametrize("model", [{"average": True}, {"solver": "exact"}])
+def test_parameters_that_do_not_fit(bench, model):
+    """What only the estimator can tell."""
+    bench.table(columns(20_000))
+    found = bench.run(model=model)
+    assert found.exit_code == 78, found.exception
+    assert not bench.out.exists()
+
+
+def test_not_toml(bench):
+    (bench.folder / "job.toml").write_text("[input")
+    found = bench.invoke("run", str(bench.folder / "job.toml"))
+    bench.check(found, 78, "job.toml is not valid TOML")
+
+
+def test_bad_set_and_run_date(bench):
+    bench.table()
+    bench.check(bench.run("--set", "model.nu"), 78, "--set expects section.key=value")
+    bench.check(bench.run("--set", "model.nu=7"), 78, "model.nu must be less than or equal to 1")
+    bench.check(bench.run("--run-date", "soon"), 78, "--run-date expects YYYY-MM-DD, found 'soon'")
+
+
+# The output
+
+
+@pytest.mark.parametrize("out", ["in.parquet/out", "in.parquet", "/proc/distsvc/out"])
+def test_output_not_writable(bench, out):
+    bench.table()
+    path = bench.folder / out
+    before = sorted(bench.folder.iterdir())
+    found = bench.run(out=path)
+    bench.check(found, 77, f"output.path {path} can't be written")
+    assert sorted({*bench.folder.iterdir()} - {bench.folder / "job.toml"}) == before
+
+
+def test_already_published_by_a_different_configuration(bench):
+    bench.table()
+    assert bench.run().exit_code == 0
+    before = {p: p.stat().st_mtime_ns for p in bench.out.rglob("*")}
+    found = bench.run(model={"nu": 0.3})
+    message = f"output.path {bench.out} was already published by a different configuration"
+    bench.check(found, 78, message, "give --overwrite")
+    assert {p: p.stat().st_mtime_ns for p in bench.out.rglob("*")} == before
+    assert bench.run().exit_code == 0, "the same configuration is not refused"
+    assert bench.run("--overwrite", model={"nu": 0.3}).exit_code == 0
+
+
+def test_an_output_that_holds_something_else(bench):
+    bench.table()
+    (bench.out / "labels").mkdir(parents=True)
+    bench.check(bench.run(), 78, f"output.path {bench.out} holds labels without a manifest")
+    assert [p.name for p in bench.out.iterdir()] == ["labels"]
+
+
+# Predict
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [(["y", "x"], "found 2: y, x"), (["x"], "found 1: x"), (["x", "y", "z"], "z")],
+)
+def test_predict_with_other_columns(bench, names, found):
+    bench.table()
+    assert bench.run().exit_code == 0
+    bench.table({name: np.arange(5.0) for name in names}, name="new.parquet")
+    target = bench.folder / "predicted"
+    result = bench.invoke("predict", str(bench.out), str(bench.folder / "new.parquet"), str(target))
+    bench.check(result, 65, "expected the model's 2 columns in their order, x, y; ", found)
+    assert not target.exists()
+
+
+def test_predict_with_bad_rows(bench):
+    bench.table()
+    assert bench.run().exit_code == 0
+    bench.table({"x": [1.0, 2.0], "y": [0.0, np.nan]}, name="new.parquet")
+    target = str(bench.folder / "predicted")
+    result = bench.invoke("predict", str(bench.out), str(bench.folder / "new.parquet"), target)
+    bench.check(result, 65, "new.parquet: column 'y', row 1:", "found nan")
+    result = bench.invoke("predict", str(bench.out), str(bench.folder / "none.parquet"), target)
+    bench.check(result, 66, "none.parquet does not exist")
+    assert not (bench.folder / "predicted").exists()
+
+
+def test_predict_and_report_without_a_run(bench):
+    bench.table()
+    table, target = str(bench.folder / "in.parquet"), str(bench.folder / "predicted")
+    message = "it has no manifest.json"
+    bench.check(bench.invoke("predict", str(bench.folder), table, target), 66, message)
+    bench.check(bench.invoke("report", str(bench.folder)), 66, message)
+    assert not (bench.folder / "predicted").exists()

@@ -1,0 +1,99 @@
+"""Imports point one way: cli -> run -> {models -> kernels, storage, report}."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import distsvc
+
+ROOT = Path(distsvc.__file__).parent
+OURS = {
+    "cli": {"config", "errors", "run"},
+    "run": {"config", "errors", "metrics", "run", "models", "storage", "report"},
+    "models": {"errors", "models", "kernels"},
+    "kernels": {"kernels"},
+    "storage": {"config", "errors", "storage"},
+    "report": {"metrics", "report"},
+    "config": {"config", "errors"},
+    "errors": {"config", "errors"},
+    "metrics": set(),
+    "__init__": set(),
+    "__main__": {"cli"},
+}
+"""What each part of the package may import of the package, besides `distsvc` itself."""
+
+STDLIB = set(sys.stdlib_module_names)
+LOOSE = {"kernels/jit.py"}
+DASK = {"dask", "distributed"}
+
+
+def imported(source: str) -> set[str]:
+    """Return the full names of everything that a module imports, at any depth."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names - {"__future__.annotations"}
+
+
+def violations(module: str, source: str) -> list[str]:
+    """Return the imports that `module` ("run/job.py") may not make."""
+    part = module.split("/")[0].removesuffix(".py")
+    found = []
+    for name in sorted(imported(source)):
+        top, _, rest = name.partition(".")
+        if top == "distsvc":
+            inner = rest.split(".")[0]
+            allowed = inner in OURS[part] or inner not in OURS
+        elif part == "kernels":
+            allowed = top in {"numpy", "numba", "math"} | (STDLIB if module in LOOSE else set())
+        elif part == "metrics":
+            allowed = top in {"numpy", "scipy", "sklearn"} | STDLIB
+        elif top in DASK:
+            allowed = module in {"run/fanout.py", "run/cluster.py"}
+        else:
+            allowed = not (part == "models" and top in {"pyarrow", "zarr", "fsspec"})
+        if not allowed:
+            found.append(name)
+    return found
+
+
+MODULES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_one_way(module):
+    assert violations(module, (ROOT / module).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "name"),
+    [
+        ("kernels/rbf.py", "import os", "os"),
+        ("kernels/rbf.py", "from distsvc.models import labelling", "distsvc.models.labelling"),
+        ("models/mdh.py", "def f():\n    import pyarrow.parquet", "pyarrow.parquet"),
+        ("models/mdh.py", "from distsvc.storage.arrays import x", "distsvc.storage.arrays.x"),
+        ("models/mdh.py", "from dask import array", "dask.array"),
+        ("run/job.py", "from distributed import Client", "distributed.Client"),
+        ("run/job.py", "from distsvc.cli import main", "distsvc.cli.main"),
+        ("run/job.py", "from distsvc import cli", "distsvc.cli"),
+        ("storage/parts.py", "import distsvc.run.job", "distsvc.run.job"),
+        ("report/page.py", "from distsvc.models import scaling", "distsvc.models.scaling"),
+        ("errors.py", "from distsvc import metrics", "distsvc.metrics"),
+        ("metrics.py", "import pandas", "pandas"),
+        ("cli.py", "from distsvc.models import scaling", "distsvc.models.scaling"),
+    ],
+)
+def test_a_violation_is_caught(module, source, name):
+    assert violations(module, source) == [name]
+
+
+def test_allowed_imports_are_not_violations():
+    assert violations("run/fanout.py", "import dask\nfrom distsvc.errors import DataError") == []
+    assert violations("kernels/jit.py", "import os\nimport numba") == []
+    assert violations("cli.py", "from distsvc import __version__") == []
