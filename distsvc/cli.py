@@ -40,7 +40,8 @@ def demo(out: str) -> None:
     for name, report in reports.items():
         indices = report["indices"]
         click.echo(
-            f"{name:<11} {len(report['clusters']):>3} clusters in {report['input']['n_rows']:>5} rows"
+            f"{name:<11} {len(report['clusters']):>3} clusters"
+            f" in {report['input']['n_rows']:>5} rows"
             f"   {report['outliers']['share']:>5.1%} outside"
             f"   adjusted Rand index {indices['adjusted_rand_index']['value']:.3f}"
             f"   {out}/{name}/report.html"

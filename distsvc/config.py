@@ -69,9 +69,13 @@ class SupportVectorConfig(_Section):
     boundary_size: Count | None = None
 
     @model_validator(mode="after")
-    def _one_of_nu_and_c(self) -> SupportVectorConfig:
+    def _parameters_that_exclude_each_other(self) -> SupportVectorConfig:
         if self.nu is not None and self.C is not None:
             raise ValueError(f"give nu or C, not both (found nu = {self.nu} and C = {self.C})")
+        if self.average and self.solver != "sgd":
+            raise ValueError(
+                f"average = true needs solver = 'sgd' (found solver = {self.solver!r})"
+            )
         return self
 
     def parameters(self) -> dict[str, Any]:
@@ -106,7 +110,7 @@ class Job(_Section):
     cluster: ClusterConfig = ClusterConfig()
 
     def digest(self) -> str:
-        """Return a SHA-256 of everything that decides the result: all but cluster and output path."""
+        """Return a SHA-256 of what decides the result: all but cluster and output path."""
         content = self.model_dump(mode="json", exclude={"cluster": True, "output": {"path"}})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

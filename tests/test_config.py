@@ -195,6 +195,12 @@ def test_both_nu_and_c():
     refused("model: give nu or C, not both (found nu = 0.1 and C = 2.0)", model={"nu": 0.1, "C": 2})
 
 
+@pytest.mark.parametrize("solver", [{}, {"solver": "bsgd"}, {"solver": "exact"}])
+def test_an_average_without_its_solver(solver):
+    found = f"average = true needs solver = 'sgd' (found solver = {solver.get('solver')!r})"
+    refused(f"model: {found}", model={"average": True} | solver)
+
+
 def test_a_section_that_is_none():
     with pytest.raises(JobFileError, match="model must be a section, found 3"):
         parse_job({"input": {"path": "a"}, "output": {"path": "b"}, "model": 3})
@@ -256,7 +262,7 @@ def test_job_file_that_is_a_folder(tmp_path):
         ("model.gamma=0.5", "model", "gamma", 0.5),
         ("model.gamma=auto", "model", "gamma", "auto"),
         (" model.nu = 0.5", "model", "nu", 0.5),
-        ("model.average=true", "model", "average", True),
+        ("model.average=false", "model", "average", False),
         ('input.columns=["x", "y"]', "input", "columns", ("x", "y")),
         ("input.where=a == 1 and b < 2", "input", "where", "a == 1 and b < 2"),
         ("output.path=s3://bucket/a=b", "output", "path", "s3://bucket/a=b"),
@@ -318,7 +324,7 @@ OTHER = {
         "tol": 0.02,
         "theta": 0.2,
         "max_iter": 1001,
-        "average": False,
+        "average": True,
         "epsilon": 0.3,
         "segment_samples": 11,
         "boundary_size": 101,
@@ -332,8 +338,9 @@ OTHER = {
     [(section, key, value) for section, keys in OTHER.items() for key, value in keys.items()],
 )
 def test_digest_depends_on_what_decides_the_result(section, key, value):
-    changed = FULL | {section: FULL[section] | {key: value}}
-    assert parse_job(changed).digest() != parse_job(FULL).digest()
+    base = FULL | {"model": FULL["model"] | {"average": False}}
+    changed = base | {section: base[section] | {key: value}}
+    assert parse_job(changed).digest() != parse_job(base).digest()
 
 
 def test_digest_depends_on_c_too():

@@ -1,5 +1,6 @@
-"""Stochastic gradient descent on a budget: Algorithms 1 and 2 of "Scalable Support Vector
-Clustering Using Budget" (Pham, Le, Dang), and four ways of staying within the budget.
+"""Stochastic gradient descent on a budget, and four ways of staying within the budget.
+
+Algorithms 1 and 2 of "Scalable Support Vector Clustering Using Budget" (Pham, Le, Dang).
 
 With the step size 1/t every violation, whenever it happened, is worth C/t at step t. So the model
 is kept as w_{t+1} = (C/t) sum_j n_j phi(s_j) with hit counts n_j and one common scale: nothing is
@@ -158,7 +159,8 @@ def _project(S, counts, counts32, p, row, chosen, m, scale):
 def _merge(S, counts, counts32, n, p, row, loss, scale):
     """Replace vector p and its best partner by one vector z on the line between them.
 
-    z = h s_p + (1 - h) s_j with weight n_p k^((1-h)^2) + n_j k^(h^2), k = K(s_p, s_j), as in "Breaking
+    z = h s_p + (1 - h) s_j with weight n_p k^((1-h)^2) + n_j k^(h^2), k = K(s_p, s_j),
+    as in "Breaking
     the Curse of Kernelization" (Wang, Crammer, Vucetic). Partners are compared at the better of
     h = n_p / (n_p + n_j) and h = 0, not each at its own best h, which keeps the search in vector
     registers; the chosen pair's h is then improved by its fixed-point iteration, along which the

@@ -37,12 +37,12 @@ def _box_distances(low, high, x, out):
 def nearest_point(X, P, numbers, low, high):
     """Return for every row of X (n, d) float32 the number (n,) int32 of the nearest point.
 
-    Points lie in cells: P (c, d, w) float32 holds the points of each cell, infinity in unused places;
-    numbers (c, w) int32 are the points' numbers, ascending in a cell; low and high (d, c) float32 are
-    boxes about the cells. The cell with the nearest box is searched first, and boxes farther away
-    than the best point so far are passed over. Euclidean distance; of equally near points the one
-    with the lowest number. Distances are compared as integers, which order non-negative floats
-    alike and whose minimum runs in vector registers.
+    Points lie in cells: P (c, d, w) float32 holds the points of each cell, infinity in unused
+    places; numbers (c, w) int32 are the points' numbers, ascending in a cell; low and high (d, c)
+    float32 are boxes about the cells. The cell with the nearest box is searched first, and boxes
+    farther away than the best point so far are passed over. Euclidean distance; of equally near
+    points the one with the lowest number. Distances are compared as integers, which order
+    non-negative floats alike and whose minimum runs in vector registers.
     """
     n = X.shape[0]
     n_cells, _, width = P.shape

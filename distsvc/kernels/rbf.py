@@ -1,4 +1,4 @@
-"""Values of the Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2) and of f(x) = sum a_j K(s_j, x) - 1.
+"""Values of the Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2), and their weighted sums.
 
 Support vectors are stored feature by feature, ``S[k, j]`` = feature k of vector j, so that the
 loops over vectors run along contiguous memory and fill the processor's vector registers. Values

@@ -13,24 +13,26 @@ NEIGHBOURS = 64
 def automatic_gamma(X: np.ndarray) -> float:
     """Return gamma for rows X (n, d) float64 in random order; at most 10,000 of them are used.
 
-    The candidates are a half-octave grid of gammas. Each is scored by the leave-one-out
-    log-likelihood of the Gaussian kernel density estimate of that width on distinct rows, with the
-    sum taken over each row's 64 nearest neighbours. Its maximum runs away upwards in many dimensions, so
-    gamma is at most 1 / (2 (0.6 m)^2), m the median distance to the fifth neighbour. A few far rows can
-    move the maximum a good deal, so it is found for each group of 2000 rows, and the median taken.
+    Two gammas suit a density estimate: the one of the largest leave-one-out log-likelihood of a
+    Gaussian kernel estimate, on a half-octave grid, and 1 / (2 (0.6 m)^2) with m the median
+    distance to the fifth neighbour. The first runs away upwards in many dimensions, so the second
+    is its upper bound; and a few far rows can move it down by orders of magnitude, where the second
+    is steady. Their geometric mean is divided by 6, for kernels some 2.4 times as wide: the
+    boundary is a level set of a sum of at most some hundred kernels, which a density estimate's
+    width would tear apart.
 
-    A quarter of the best gamma is returned, a kernel twice as wide: the boundary is a level set of a
-    sum of at most some hundred kernels, which a density estimate's width would tear apart. Equal rows,
-    or a single one, have no width, and the result is 1.
+    Likelihoods are of distinct rows, with the sum taken over each row's 64 nearest neighbours, in
+    up to five groups of 2000 rows, whose median is the result. Equal rows, or a single one, have no
+    width, and the result is 1.
     """
     n_groups = min(max(len(X) // GROUP_ROWS, 1), MAX_GROUPS)
     starts = range(0, n_groups * GROUP_ROWS, GROUP_ROWS)
-    found = [_likeliest_gamma(X[start : start + GROUP_ROWS]) for start in starts]
+    found = [_gamma(X[start : start + GROUP_ROWS]) for start in starts]
     known = sorted(gamma for gamma in found if gamma is not None)
-    return known[(len(known) - 1) // 2] / 4.0 if known else 1.0
+    return known[(len(known) - 1) // 2] if known else 1.0
 
 
-def _likeliest_gamma(X: np.ndarray) -> float | None:
+def _gamma(X: np.ndarray) -> float | None:
     X = np.unique(X, axis=0)
     n, d = X.shape
     if n < 2:
@@ -49,4 +51,4 @@ def _likeliest_gamma(X: np.ndarray) -> float | None:
         likelihood = np.log(density) - gamma * nearest[:, 0] + d / 2.0 * np.log(gamma / np.pi)
         if likelihood.mean() > best_score:
             best, best_score = float(gamma), float(likelihood.mean())
-    return best
+    return float(np.sqrt(best * most)) / 6.0

@@ -72,8 +72,8 @@ class DecisionFunction:
 class Nearest:
     """Finds the nearest of a fixed set of points (m, d) float32; of equally near ones the first.
 
-    Points are divided into cells of at most `CELL`, halved at the median of the feature whose middle
-    is widest: outliers, which every heavy tail has, do not decide how cells are cut.
+    Points are divided into cells of at most `CELL`, halved at the median of the feature whose
+    middle is widest: outliers, which every heavy tail has, do not decide how cells are cut.
     """
 
     def __init__(self, points: np.ndarray):
@@ -112,8 +112,8 @@ def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
 class Boundary:
     """A bounded sample of the extended boundary B_eps = {x_i : |f(x_i)| <= eps}.
 
-    B_eps grows with the table; a set of at most `limit` rows is kept. While B_eps is no larger it is
-    kept whole, as in the paper. Beyond, its rows are divided by their nearest support vector, so
+    B_eps grows with the table; a set of at most `limit` rows is kept. While B_eps is no larger it
+    is kept whole, as in the paper. Beyond, its rows are divided by their nearest support vector, so
     that every part of the domain keeps its share, and each part keeps its q rows with the lowest
     random keys, for the largest q that fits. (With more support vectors than `limit`, q is 1.) Kept
     rows are the starts of trajectories and the points that label all others, so what is lost is
@@ -199,7 +199,7 @@ def widened_epsilon(values: np.ndarray, epsilon: float, wanted: int) -> float:
 
 
 def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
-    """Return the end points (n, d) float32 of the trajectories from the rows of X (n, d) float32."""
+    """Return where the trajectories from the rows of X (n, d) float32 end, (n, d) float32."""
     return ascent.climb(X, f.S, f.a, f.gamma, CLIMB_TOLERANCE, CLIMB_STEPS)
 
 
@@ -207,9 +207,9 @@ def merge_equilibria(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray,
     """Merge trajectories' end points into equilibria.
 
     "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. End points
-    within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium, at
-    the end point where f is highest. A trajectory can also end on a saddle, where no row stays under
-    the slightest push: each equilibrium is pushed by a fraction of sigma and climbs again.
+    within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium,
+    at the end point where f is highest. A trajectory can also end on a saddle, where no row stays
+    under the slightest push: each equilibrium is pushed by a fraction of sigma and climbs again.
 
     Returns
     -------
@@ -245,10 +245,10 @@ def _groups(pairs: np.ndarray, n: int) -> np.ndarray:
 def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int) -> np.ndarray:
     """Return pairs (p, 2) of equilibria whose segment lies inside the domain of novelty.
 
-    Tests equilibria number [256 block, 256 (block + 1)) of E (M, d) float32 against all before them, by
-    the value of f at `samples` points of the segment. Pairs that are connected through pairs already
-    found are skipped, shortest segments first; so the components of all blocks' pairs together
-    are those of all connected pairs.
+    Tests equilibria number [256 block, 256 (block + 1)) of E (M, d) float32 against all before
+    them, by the value of f at `samples` points of the segment. Pairs that are connected through
+    pairs already found are skipped, shortest segments first; so the components of all blocks' pairs
+    together are those of all connected pairs.
     """
     first = block * PAIR_ROWS
     last = min(first + PAIR_ROWS, len(E))
@@ -313,7 +313,8 @@ class Clusters:
         nothing and would be a cluster of its own. Boundary points that climb to one are
         dropped, and so take the label of the nearest other one, unless there are no others.
 
-        Clusters are numbered by how many of the rows `reference` (n, d) float32 they hold, most first.
+        Clusters are numbered by how many of the rows `reference` (n, d) float32 they hold, most
+        first.
 
         Returns
         -------

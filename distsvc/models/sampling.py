@@ -8,6 +8,7 @@ and merged, and is always the same.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -42,7 +43,7 @@ def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> list[tuple[in
     high = key_threshold(n_rows, n_held_out + n_wanted)
     n_blocks = max(-(-min(n_wanted, n_rows - n_held_out) // BLOCK_ROWS), 1)
     edges = [low + (high - low) * b // n_blocks for b in range(n_blocks + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))
 
 
 def slice_by_key(sorted_keys: np.ndarray, low: int, high: int) -> slice:

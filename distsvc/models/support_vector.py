@@ -55,8 +55,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         `distsvc.models.kernel_width.automatic_gamma`.
     nu : float in (0, 1] or None
         Share of rows allowed outside. C then follows from the exact equivalence C = 1 / (nu rho*),
-        with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows, and the level
-        of f is set so that a share nu of up to 10,000 rows lies outside. 0.1 when C is None too.
+        with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows, and the
+        level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1 when C is None
+        too.
     C : float or None
         The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), the convention
         of paper 000; for that of paper 003 (the sum of hinges) give C N. Not with `nu`.
@@ -66,16 +67,17 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     budget : int
         Support vectors kept by ``bsgd``.
     maintenance : {"merge", "project-nearest", "project-random", "removal"}
-        What happens when the budget is exceeded. Merging is not in the papers; in our measurements it
-        comes closest to the optimum. Projections are onto the cone, so weights never turn negative.
+        What happens when the budget is exceeded. Merging is not in the papers; in our measurements
+        it comes closest to the optimum. Projections are onto the cone, so weights never turn
+        negative.
     projection_size : int
         Vectors that a removed one is projected on (k in section 3.3.2).
     stopping : {"held-out", "step-norm"}
-        "held-out": every 10,000 steps J is measured on 2048 rows (which are not trained on when there
-        are 40,960 or more rows); training ends when the best of the last three values is not
-        better than the best before by `tol`, relatively. "step-norm" is the papers' rule, ||w_{t+1} -
-        w_t|| <= theta, which says little about convergence: it ends after at most 1.41 C / theta steps
-        whatever the data.
+        "held-out": every 10,000 steps J is measured on 2048 rows (which are not trained on when
+        there are 40,960 or more rows); training ends when the best of the last three values is not
+        better than the best before by `tol`, relatively. "step-norm" is the papers' rule, ||w_{t+1}
+        - w_t|| <= theta, which says little about convergence: it ends after at most 1.41 C / theta
+        steps whatever the data.
     tol, theta : float
         Thresholds of the two rules.
     max_iter : int
@@ -112,7 +114,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     n_iter_ : int
         Steps done.
     notes_ : list of str
-        Where the papers' procedure was undefined and what was done; also issued as warnings by `fit`.
+        Where the papers' procedure was undefined and what was done; also issued as warnings by
+        `fit`.
 
     Notes
     -----
@@ -121,6 +124,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     replacement within an epoch, where the papers sample with replacement.
 
     """
+
+    descent_: Descent
+    decision_: DecisionFunction
+    clusters_: Clusters
 
     def __init__(
         self,
@@ -167,8 +174,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, a parameter out of range, or more than 10,000
-            rows with ``solver="exact"``.
+            For NaN or infinity in X, fewer than 2 rows, a parameter out of range, or more than
+            10,000 rows with ``solver="exact"``.
 
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
@@ -191,8 +198,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """Do one step of phase one per row of a block X (n, d), in the rows' order.
 
         Rows should come in random order. The first block decides the centre, gamma and C, so it
-        should have some hundred rows. `predict` after it labels with a boundary drawn from the rows of
-        all blocks. Only the solvers ``bsgd`` and ``sgd`` can do this.
+        should have some hundred rows. `predict` after it labels with a boundary drawn from the rows
+        of all blocks. Only the solvers ``bsgd`` and ``sgd`` can do this.
         """
         first = not hasattr(self, "reservoir_")
         X = validate_data(
@@ -230,7 +237,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         return self._labels(Z)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return f (n,) float64 of every row of X (n, d), negative outside the domain of novelty."""
+        """Return f (n,) float64 of every row of X (n, d), negative outside every cluster."""
         Z = self._checked(X)
         return self.decision_(Z).astype(np.float64)
 
@@ -258,11 +265,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.pilot_ = self.centred(pilot)
         wide = self.pilot_.astype(np.float64)
         if (wide == wide[0]).all():
-            self.notes_.append(
-                "all rows looked at are equal: they are one cluster, and gamma is 1 if it was to be found"
-            )
+            self.notes_.append("all rows looked at are equal: they are one cluster")
         self.gamma_ = automatic_gamma(wide) if self.gamma == "auto" else float(self.gamma)
-        self.nu_ = self.nu if self.nu is not None or self.C is not None else DEFAULT_NU
+        self.nu_ = float(DEFAULT_NU if self.nu is None else self.nu)
         self.C_ = float(self.C) if self.C is not None else self._penalty(wide, self.nu_)
         self.descent_ = Descent(
             n_features=pilot.shape[1],
@@ -367,8 +372,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def _solve_exactly(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if len(X) > EXACT_ROWS:
             raise ValueError(
-                f"solver='exact' keeps the whole kernel matrix and takes at most {EXACT_ROWS} rows, "
-                f"found {len(X)}; use 'bsgd'"
+                f"solver='exact' keeps the whole kernel matrix and takes at most {EXACT_ROWS} "
+                f"rows, found {len(X)}; use 'bsgd'"
             )
         a = np.zeros(len(X))
         K = gram_matrix(X.astype(np.float64), self.gamma_)
@@ -385,16 +390,16 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             if self.solver != "exact":
                 level = float(np.quantile(values, self.nu_, method="lower"))
         elif values.max() < 1.0:
-            level = float(np.quantile(values, DEFAULT_NU, method="lower"))
+            level = float(np.quantile(values, self.nu_, method="lower"))
             self.notes_.append(
                 f"C = {self.C_:g} leaves f < 0 everywhere; the level was set so that a share "
-                f"{DEFAULT_NU} of the rows lies outside"
+                f"{self.nu_} of the rows lies outside"
             )
         if level < 1e-3 * values.max():
             level = 1e-3 * float(values.max())
             self.notes_.append(
-                "rows far from every support vector make up more than the share nu; the level was set "
-                "to a thousandth of the highest value of w.phi(x)"
+                "more than the share nu of the rows is far from every support vector; the level "
+                "was set to a thousandth of the highest value of w.phi(x)"
             )
         kept = a > 0.0
         a = (a[kept] / level).astype(np.float32)
@@ -426,8 +431,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if self.nu is not None and self.C is not None:
             raise ValueError(f"give nu or C, not both (found nu={self.nu!r} and C={self.C!r})")
-        if not (self.gamma == "auto" or (_is_real(self.gamma) and 0 < self.gamma < np.inf)):
-            raise ValueError(f"gamma must be 'auto' or a positive number, found {self.gamma!r}")
+        gamma: Any = self.gamma
+        if not (gamma == "auto" or (_is_real(gamma) and 0 < gamma < np.inf)):
+            raise ValueError(f"gamma must be 'auto' or a positive number, found {gamma!r}")
         if self.nu is not None and not (_is_real(self.nu) and 0 < self.nu <= 1):
             raise ValueError(f"nu must lie in (0, 1], found {self.nu!r}")
         for name in ("C", "tol", "theta", "epsilon"):
@@ -435,9 +441,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             if not (value is None and name == "C") and not (_is_real(value) and 0 < value < np.inf):
                 raise ValueError(f"{name} must be a positive number, found {value!r}")
         for name in ("budget", "projection_size", "max_iter", "segment_samples", "boundary_size"):
-            value = getattr(self, name)
-            if not (isinstance(value, Integral) and value >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, found {value!r}")
+            count: Any = getattr(self, name)
+            if not (isinstance(count, Integral) and int(count) >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, found {count!r}")
         choices = {
             "solver": ("bsgd", "sgd", "exact"),
             "maintenance": tuple(STRATEGIES),

@@ -15,8 +15,8 @@ from distsvc.run.job import run_job
 from distsvc.run.progress import Progress
 
 JOBS: dict[str, dict[str, Any]] = {
-    "rings": {"gamma": 16.0, "nu": 0.02, "budget": 200},
-    "moons": {"gamma": 16.0, "nu": 0.05},
+    "rings": {"gamma": 24.0, "nu": 0.03, "budget": 200},
+    "moons": {"gamma": 16.0, "nu": 0.1},
     "gaussians3": {"gamma": 8.0, "nu": 0.1},
     "gaussians4": {"gamma": 8.0, "nu": 0.1},
     "iris": {},

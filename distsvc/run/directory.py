@@ -46,8 +46,8 @@ class Plan:
         value, name = block.X[row, column], self.table.columns[column]
         hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
         return DataError(
-            f"{self.table.source}: column {name!r}, row {block.rows[row]}: expected a finite number "
-            f"whose square is one too, found {value}{hint}"
+            f"{self.table.source}: column {name!r}, row {block.rows[row]}: expected a finite "
+            f"number whose square is one too, found {value}{hint}"
         )
 
 

@@ -18,9 +18,9 @@ Task = Callable[[str, int], int]
 def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], phase: Phase) -> None:
     """Call ``task(run_dir, number)`` for every number; results are the files that tasks write.
 
-    A task returns the number of rows it handled. One that fails for a reason that is not the data's is
-    tried once more, alone, after the others, since beside a task that kills its worker an innocent one
-    can be blamed.
+    A task returns the number of rows it handled. One that fails for a reason that is not the data's
+    is tried once more, alone, after the others, since beside a task that kills its worker an
+    innocent one can be blamed.
 
     Raises
     ------
@@ -50,7 +50,8 @@ def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], phase
             raise outcome
         if isinstance(outcome, BaseException):
             raise PartitionFailedError(
-                f"{phase.name}: partition {number} failed twice: {type(outcome).__name__}: {outcome}"
+                f"{phase.name}: partition {number} failed twice: "
+                f"{type(outcome).__name__}: {outcome}"
             ) from outcome
         phase.finished(*outcome)
 

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from distsvc.config import Job
-from distsvc.errors import DataError
+from distsvc.errors import DataError, JobFileError
 from distsvc.models import sampling
 from distsvc.models.labelling import Boundary, pair_blocks
 from distsvc.models.scaling import ColumnSums, Scaling
-from distsvc.models.support_vector import PILOT_ROWS, SupportVectorClustering
+from distsvc.models.support_vector import EXACT_ROWS, PILOT_ROWS, SupportVectorClustering
+from distsvc.report.page import write_page
 from distsvc.run import summary, tasks
 from distsvc.run.cluster import connected
 from distsvc.run.directory import Plan, RunDirectory
@@ -30,7 +31,7 @@ from distsvc.run.fanout import fan_out
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Progress
 from distsvc.run.stream import sample_blocks
-from distsvc.storage.arrays import read_json
+from distsvc.storage.arrays import read_json, write_json
 from distsvc.storage.parts import Output, create_zarr
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
 
@@ -69,11 +70,13 @@ def run_job(
         survey = survey_table(steps, plan)
         model = fit_support_vector(steps, job, survey)
         totals = label_table(steps, model.n_clusters_, job.output.format)
-        with progress.phase("publish"):
+        with progress.phase("report"):
             summary.write_model(run, job, plan, model)
-            report = summary.write_report(
-                run, job, plan, model, survey.pilot, totals, command, progress
-            )
+            report = summary.make_report(run, job, plan, model, survey.pilot, totals, command)
+            write_page(report | {"phases": progress.phases}, run.path / "report.html")
+        with progress.phase("publish"):
+            report["phases"] = progress.phases
+            write_json(run.path / "report.json", report)
             output.publish(folder, summary.manifest(folder, job, plan, digest, inputs, totals))
     return report
 
@@ -86,7 +89,7 @@ def predict_table(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Label the rows of another table with a published model, and publish them; return the manifest.
+    """Label another table with a published model and publish the labels; return the manifest.
 
     The table needs the model's columns: where the job named columns, those; otherwise its numeric
     columns, but for the job's id and label, have to be the model's, in the same order.
@@ -149,7 +152,7 @@ def make_plan(job: Job, table: Table) -> Plan:
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass tells of a table: rows used, exact column sums, the rows with the lowest keys."""
+    """What one pass tells of a table: rows used, column sums, the rows with the lowest keys."""
 
     n_rows: int
     sums: ColumnSums
@@ -177,6 +180,10 @@ def survey_table(steps: Steps, plan: Plan) -> Survey:
 def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorClustering:
     """Train the decision function on a stream of rows, then find its clusters."""
     run = steps.run
+    if job.model.solver == "exact" and survey.n_rows > EXACT_ROWS:
+        raise JobFileError(
+            f"model.solver = 'exact' takes at most {EXACT_ROWS} rows, found {survey.n_rows}"
+        )
     model = SupportVectorClustering(**job.model.parameters())
     with steps.progress.phase("width"):
         seed = model.begin()

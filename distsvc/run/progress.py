@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -97,10 +98,13 @@ class Progress:
 
 
 def peak_memory_mb() -> float:
-    """Return the largest resident size that this process has had, in MB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return (
-        peak
-        / (1e6 if sys.platform == "darwin" else 1e3)
-        * (1.0 if sys.platform == "darwin" else 1.024)
-    )
+    """Return the largest resident size that this process has had, in MB.
+
+    Linux hands `ru_maxrss` down from the process that started this one, so ``VmHWM`` is read there.
+    """
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+    except (OSError, IndexError, ValueError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

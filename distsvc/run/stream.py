@@ -17,8 +17,8 @@ def sample_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the blocks (n, d) float32 of an epoch, as `sampling.memory_blocks` does from memory.
 
-    The sample phase left each partition's rows of the sample in the order of their keys. A block is a
-    range of keys, so it takes its rows from all partitions at once and is a uniform sample of the
+    The sample phase left each partition's rows of the sample in the order of their keys. A block is
+    a range of keys, so it takes its rows from all partitions at once and is a uniform sample of the
     table, however that is sorted. While a block is in use the next one is read.
     """
     names = [run.path / f"{task_file('sample', n)}.npz" for n in range(n_partitions)]

@@ -23,7 +23,6 @@ from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
 from distsvc.run import tasks
 from distsvc.run.directory import Plan, RunDirectory
-from distsvc.run.progress import Progress
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.parts import PUBLISHED, described
 from distsvc.storage.tables import open_table
@@ -195,7 +194,7 @@ def manifest(
     }
 
 
-def write_report(
+def make_report(
     run: RunDirectory,
     job: Job,
     plan: Plan,
@@ -203,16 +202,15 @@ def write_report(
     pilot: np.ndarray,
     totals: Totals,
     command: str,
-    progress: Progress,
 ) -> dict[str, Any]:
-    """Write ``report.json`` and ``report.html`` and return the report."""
+    """Return what ``report.json`` holds, but for the phases."""
     prepared = tasks.prepared(run, pilot)
     labels = model.clusters_.cluster[model.clusters_.labeller()(prepared)]
     order = np.argsort(-totals.sizes.sum(axis=1), kind="stable")
     rows_of = totals.sizes.sum(axis=1)
     n_outside = int(totals.sizes[:, 1].sum())
     given = job.model_dump(mode="json", exclude_none=True)
-    _, scaling = run.read("clusters")
+    _, published = run.read("clusters")
     report: dict[str, Any] = {
         "title": Path(job.output.path).name or "distsvc",
         "distsvc_version": __version__,
@@ -243,18 +241,14 @@ def write_report(
         ],
         "outliers": {"rows": n_outside, "share": n_outside / totals.n_rows},
         "score_histogram": {
-            "edges": scaling["score_edges"].tolist(),
+            "edges": published["score_edges"].tolist(),
             "counts": totals.histogram.tolist(),
         },
-        "phases": progress.phases,
         "warnings": model.notes_,
         **_pictures(run, plan, model, pilot, prepared, labels),
     }
-    report["indices"] = _indices(prepared, labels, totals) if totals.classes else {}
-    if not report["indices"]:
-        del report["indices"]
-    write_json(run.path / "report.json", report)
-    write_page(report, run.path / "report.html")
+    if totals.classes:
+        report["indices"] = _indices(prepared, labels, totals)
     return report
 
 
@@ -277,7 +271,7 @@ def _indices(X: np.ndarray, labels: np.ndarray, totals: Totals) -> dict[str, Any
     """Return the indices by class on all rows, the others on the pilot's rows."""
     table = np.column_stack(list(totals.classes.values()))
     by_class = indices_from_contingency(table)
-    indices = {
+    indices: dict[str, dict[str, Any]] = {
         name: {"value": value, "rows": totals.n_rows}
         for name, value in by_class.items()
         if name != "n_clusters"

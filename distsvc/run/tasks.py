@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import math
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -165,7 +166,7 @@ def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
     return scale_rows(X, *(scaling[name] for name in ("centre", "scale", "fill", "origin")))
 
 
-def decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, float]]:
+def decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, Any]]:
     """Return the trained decision function and the numbers of phase two."""
     facts, arrays = run.read("decision")
     return DecisionFunction(arrays["S"], arrays["a"], facts["gamma"]), facts

@@ -41,7 +41,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write named arrays to one ``.npz`` file, uncompressed; the same arrays give the same bytes."""
+    """Write named arrays to one ``.npz`` file; the same arrays give the same bytes."""
     write_whole(path, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
 
 
@@ -91,7 +91,7 @@ def _plain(value: Any) -> Any:
 
 
 def map_array(path: Path, name: str) -> np.ndarray:
-    """Return one array of a `write_arrays` file without reading it: pages come when they are used."""
+    """Return one array of a `write_arrays` file; its pages are read when they are used."""
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(f"{name}.npy")
     with open(path, "rb") as stream:

@@ -72,7 +72,7 @@ def described(path: Path) -> dict[str, Any]:
 
 
 def create_zarr(folder: Path, parts: Path, n_rows: int) -> int:
-    """Create arrays for the columns of the Parquet `parts` in `folder`; return the number of chunks.
+    """Create arrays in `folder` for the columns of Parquet `parts`; return their chunks.
 
     Fill values are ones that no row takes, and chunks that hold nothing else are stored too: with
     Zarr's defaults a chunk of fill values would not exist.

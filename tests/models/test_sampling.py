@@ -1,0 +1,97 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.models import sampling
+
+MASK = 2**64 - 1
+
+
+def split_mix(z):
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
+    return z ^ (z >> 31)
+
+
+def test_keys_are_those_of_split_mix():
+    # the first outputs of the published generator for the seed 0
+    golden = 0x9E3779B97F4A7C15
+    assert split_mix(golden) == 0xE220A8397B1DCDAF
+    assert split_mix(2 * golden & MASK) == 0x6E789E6AA1B965F4
+    start = int(np.random.SeedSequence(7).generate_state(1, np.uint64)[0])
+    rows = [0, 1, 12345, 2**40]
+    expected = [split_mix((start + golden * row) & MASK) for row in rows]
+    assert sampling.row_keys(7, np.array(rows)).tolist() == expected
+
+
+def test_keys_depend_on_the_row_and_the_seed_only():
+    rows = np.arange(1000)
+    keys = sampling.row_keys(3, rows)
+    assert np.unique(keys).size == 1000
+    assert (sampling.row_keys(3, rows[::-1])[::-1] == keys).all()
+    assert (sampling.row_keys(3, rows[700:]) == keys[700:]).all()
+    assert not np.isin(sampling.row_keys(4, rows), keys).any()
+
+
+def test_keys_are_uniform():
+    keys = sampling.row_keys(0, np.arange(100_000))
+    counts = np.histogram(keys.astype(np.float64), 64, (0.0, 2.0**64))[0]
+    assert ((counts - 1562.5) ** 2 / 1562.5).sum() < 120  # 63 degrees of freedom: p < 1e-5
+
+
+@pytest.mark.parametrize("n_wanted", [0, 1, 10, 500, 10_000])
+def test_about_as_many_keys_as_wanted_are_below_the_threshold(n_wanted):
+    keys = sampling.row_keys(1, np.arange(10_000))
+    n = sum(int(key) < sampling.key_threshold(10_000, n_wanted) for key in keys)
+    assert abs(n - n_wanted) <= 4 * np.sqrt(n_wanted * (1 - n_wanted / 10_000))
+
+
+@settings(deadline=None)
+@given(st.integers(2, 10**10), st.integers(1, 10**7), st.booleans())
+def test_key_blocks_are_one_range_cut_evenly(n_rows, n_wanted, hold_out):
+    held_out = 2048 if hold_out and n_rows >= 40_960 else 0
+    blocks = sampling.key_blocks(n_rows, n_wanted, held_out)
+    assert blocks[0][0] == (sampling.key_threshold(n_rows, held_out) if held_out else 0)
+    assert blocks[-1][1] == sampling.key_threshold(n_rows, held_out + n_wanted)
+    assert all(b[1] == c[0] for b, c in pairwise(blocks))
+    widths = [high - low for low, high in blocks]
+    assert max(widths) - min(widths) <= 1
+    assert max(widths) * n_rows / 2**64 <= sampling.BLOCK_ROWS * (1 + 1e-9)
+
+
+@given(st.lists(st.integers(0, MASK), unique=True), st.integers(0, MASK), st.integers(1, 2**64))
+def test_slice_by_key(keys, low, high):
+    keys = np.array(sorted(keys), np.uint64)
+    found = keys[sampling.slice_by_key(keys, low, high)].tolist()
+    assert found == [k for k in keys.tolist() if low <= k < high]
+
+
+def test_the_order_of_an_epoch():
+    assert sampling.epoch_order(5, 0, 3, 10).tolist() == list(range(10))
+    orders = {(e, b): sampling.epoch_order(5, e, b, 50) for e in (1, 2) for b in (0, 1)}
+    assert all(sorted(order) == list(range(50)) for order in orders.values())
+    assert len({order.tobytes() for order in orders.values()}) == 4
+    assert (sampling.epoch_order(5, 1, 0, 50) == orders[1, 0]).all()
+    assert (sampling.epoch_order(6, 1, 0, 50) != orders[1, 0]).any()
+
+
+def test_epochs_have_the_same_rows_in_other_orders():
+    keys = np.sort(sampling.row_keys(0, np.arange(30_000)))
+    X = np.arange(30_000)[:, None]
+    ranges = sampling.key_blocks(30_000, 20_000, 2048)
+    first, second = (list(sampling.memory_blocks(X, keys, ranges, 0, epoch)) for epoch in range(2))
+    assert len(first) == 3
+    low, high = (np.searchsorted(keys, np.uint64(edge)) for edge in (ranges[0][0], ranges[-1][1]))
+    assert np.concatenate(first)[:, 0].tolist() == list(range(low, high))
+    for a, b in zip(first, second, strict=True):
+        assert (np.sort(a, axis=0) == np.sort(b, axis=0)).all()
+        assert (a != b).any()
+
+
+@given(st.lists(st.integers(0, MASK), unique=True), st.integers(0, 20))
+def test_lowest(keys, n):
+    places = sampling.lowest(np.array(keys, np.uint64), n)
+    assert [keys[p] for p in places] == sorted(keys)[:n]

@@ -1,0 +1,134 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from distsvc.models.scaling import ColumnSums, Scaling
+
+
+def sums_of(X, shift=0.0, parts=1):
+    shift = np.full(X.shape[1], shift)
+    total = ColumnSums.empty(shift)
+    for part in np.array_split(X, parts):
+        some = ColumnSums.empty(shift)
+        assert some.add(np.ascontiguousarray(part)) is None
+        total.merge(some)
+    return total
+
+
+def facts(sums):
+    return sums.first, sums.second, sums.least.tolist(), sums.most.tolist(), sums.counts.tolist()
+
+
+def table(n=200, d=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)) * [1.0, 10.0, 0.1][:d] + 5.0
+
+
+def test_means_and_variances():
+    X = table()
+    mean, variance = sums_of(X, 5.0).mean_and_variance()
+    np.testing.assert_allclose(mean, X.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(variance, X.var(axis=0), rtol=1e-13)
+
+
+def test_sums_of_no_rows():
+    mean, variance = ColumnSums.empty(np.zeros(2)).mean_and_variance()
+    assert mean.tolist() == variance.tolist() == [0.0, 0.0]
+
+
+def test_a_large_offset_costs_nothing():
+    X = table() + 1e12
+    _, variance = sums_of(X, 1e12).mean_and_variance()
+    exact = [Fraction(x) for x in X[:, 0].tolist()]
+    mean = sum(exact) / 200
+    expected = float(sum((x - mean) ** 2 for x in exact) / 200)
+    assert variance[0] == pytest.approx(expected, rel=1e-14)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    arrays(np.float64, (14, 2), elements=st.floats(-1e140, 1e140) | st.just(np.nan)),
+    st.lists(st.integers(0, 14), max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_parts_merge_in_any_order_and_cut(X, cuts, random):
+    whole, merged = ColumnSums.empty(np.ones(2)), ColumnSums.empty(np.ones(2))
+    whole.add(X)
+    parts = np.split(X, sorted(cuts))
+    random.shuffle(parts)
+    for part in parts:
+        some = ColumnSums.empty(np.ones(2))
+        some.add(np.ascontiguousarray(part))
+        merged.merge(some)
+    assert facts(merged) == facts(whole)
+
+
+def test_adding_twice_is_adding_both():
+    X, sums = table(), ColumnSums.empty(np.zeros(3))
+    sums.add(X[:50])
+    sums.add(X[50:])
+    assert facts(sums) == facts(sums_of(X))
+
+
+def test_the_place_of_an_infinite_value():
+    X = table()
+    X[7, 2] = -np.inf
+    assert ColumnSums.empty(np.zeros(3)).add(X) == (7, 2)
+
+
+@pytest.mark.parametrize("shift", [0.0, 4.3])
+def test_imputed_values_count_as_if_they_were_there(shift):
+    X = table()
+    X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
+    fill = np.nanmedian(X, axis=0)
+    sums = sums_of(X, shift, parts=3)
+    sums.impute(fill, len(X))
+    assert facts(sums) == facts(sums_of(np.where(np.isnan(X), fill, X), shift))
+
+
+def test_standard_scaling():
+    X = table()
+    scaling = Scaling.from_sums(sums_of(X), "standard", np.zeros(3))
+    Z = scaling.apply(X)
+    np.testing.assert_allclose(Z.mean(axis=0), 0.0, atol=1e-13)
+    np.testing.assert_allclose(Z.std(axis=0), 1.0, rtol=1e-13)
+
+
+def test_minmax_scaling():
+    X = table()
+    Z = Scaling.from_sums(sums_of(X), "minmax", np.zeros(3)).apply(X)
+    assert Z.min(axis=0).tolist() == [0.0] * 3
+    assert Z.max(axis=0).tolist() == [1.0] * 3
+
+
+def test_no_scaling():
+    X = table()
+    X[:, 1] = 7.0
+    assert (Scaling.from_sums(sums_of(X), "none", np.zeros(3)).apply(X) == X).all()
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax"])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e9 + 0.1, 5e-324])
+def test_a_constant_column_becomes_zero(kind, value):
+    X = table()
+    X[:, 1] = value
+    scaling = Scaling.from_sums(sums_of(X, 0.3), kind, np.zeros(3))
+    assert (scaling.apply(X)[:, 1] == 0.0).all()
+    assert scaling.scale[1] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax"])
+def test_a_column_that_varies_too_little_stays_finite(kind):
+    X = np.zeros((10, 1))
+    X[0] = 1e-200  # its variance is not a float64
+    assert np.isfinite(Scaling.from_sums(sums_of(X), kind, np.zeros(1)).apply(X)).all()
+
+
+def test_missing_values_are_filled_before_scaling():
+    scaling = Scaling(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([5.0, 6.0]))
+    X = np.array([[np.nan, 2.0], [3.0, np.nan]])
+    assert scaling.apply(X).tolist() == [[2.0, 0.0], [1.0, 1.0]]
+    assert np.isnan(X).sum() == 2  # the caller's rows are left alone

@@ -1,0 +1,200 @@
+"""A job on a scheduler and workers that are processes of their own, and what deploy/ says."""
+
+import configparser
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import tomli_w
+import yaml
+from distributed.cli.dask_scheduler import main as scheduler_command
+from distributed.cli.dask_worker import main as worker_command
+
+from distsvc.cli import main
+from distsvc.config import load_job
+from distsvc.run.demo import make_table
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("DASK_")}
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A scheduler and two workers, started as a user would; yields the scheduler file's content."""
+    folder = tmp_path_factory.mktemp("cluster")
+    file = folder / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    loopback = ["--host", "127.0.0.1", "--scheduler-file", str(file)]
+    command = [*dask, "scheduler", *loopback, "--port", "0", "--dashboard-address", "127.0.0.1:0"]
+    worker = [*dask, "worker", *loopback, "--nthreads", "1", "--no-dashboard"]
+    worker += ["--death-timeout", "60", "--local-directory", str(folder)]
+    processes = []
+    with open(folder / "log", "w") as log:
+        for arguments in (command, worker, worker):
+            processes.append(subprocess.Popen(arguments, stderr=log, env=ENVIRONMENT, cwd=folder))
+            while not file.exists():
+                assert processes[0].poll() is None, (folder / "log").read_text()
+                time.sleep(0.05)
+        yield json.loads(file.read_text())
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(60)
+
+
+@pytest.fixture
+def job(tmp_path):
+    pq.write_table(make_table("gaussians3"), tmp_path / "in.parquet", row_group_size=100)
+    path = tmp_path / "job.toml"
+    content = {
+        "input": {"path": f"{tmp_path}/in.parquet", "columns": ["x", "y"]},
+        "model": {"gamma": 8.0, "nu": 0.1, "max_iter": 20_000},
+        "cluster": {"workers": 0, "partition_rows": 200},
+        "output": {"path": f"{tmp_path}/out"},
+    }
+    path.write_text(tomli_w.dumps(content))
+    return path
+
+
+def run(job, out, *options):
+    command = [sys.executable, "-m", "distsvc", "run", str(job), "--set", f"output.path={out}"]
+    return subprocess.run(
+        [*command, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=ENVIRONMENT,
+    )
+
+
+def label_files(out) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (out / "labels").iterdir()}
+
+
+def test_labels_equal_those_of_one_process(cluster, job, tmp_path):
+    address = cluster["address"]
+    assert address.startswith("tcp://127.0.0.1:")
+    apart = run(job, tmp_path / "apart", "--scheduler", address)
+    assert apart.returncode == 0, apart.stderr
+    events = [json.loads(line) for line in apart.stderr.splitlines()]
+    [found] = [event for event in events if event["event"] == "cluster"]
+    assert (found["kind"], found["address"]) == ("scheduler", address)
+    phases = {e["phase"]: e for e in events if e["event"] == "phase finished"}
+    assert phases["label"]["worker_peak_mb"] > 0
+
+    alone = run(job, tmp_path / "alone")
+    assert alone.returncode == 0, alone.stderr
+    assert '"kind": "this process"' in alone.stderr
+    assert len(label_files(tmp_path / "alone")) == 5
+    assert label_files(tmp_path / "apart") == label_files(tmp_path / "alone")
+
+
+def test_the_health_check_tells_a_scheduler_that_lives(cluster):
+    _, *command = COMPOSE["services"]["scheduler"]["healthcheck"]["test"]
+    assert command[0] == "python"
+    for port, expected in ((cluster["services"]["dashboard"], 0), (1, 1)):
+        code = command[2].replace(":8787/", f":{port}/")
+        assert code != command[2]
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        assert found.returncode == expected
+
+
+# What deploy/ says
+
+
+def options(command) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+def used(arguments) -> set[str]:
+    return {argument for argument in arguments if argument.startswith("--")}
+
+
+def test_compose():
+    services = COMPOSE["services"]
+    assert set(services) == {"scheduler", "worker", "driver"}
+    assert services["worker"]["deploy"]["replicas"] == 2
+    for service in services.values():
+        assert (ROOT / service["build"]["context"] / service["build"]["dockerfile"]).exists()
+        assert service["read_only"] is True
+    for name in ("worker", "driver"):
+        assert services[name]["volumes"] == COMPOSE["x-volumes"]
+        assert services[name]["depends_on"]["scheduler"]["condition"] == "service_healthy"
+    ports = services["scheduler"]["ports"]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+    assert not any("ports" in services[name] for name in ("worker", "driver"))
+
+
+def test_the_commands_of_compose_exist():
+    services = COMPOSE["services"]
+    known = {entry.name for entry in entry_points(group="dask_cli")}
+    for name, command in (("scheduler", scheduler_command), ("worker", worker_command)):
+        program, subcommand, *arguments = services[name]["command"]
+        assert program == "dask"
+        assert subcommand in known
+        assert used(arguments)
+        assert used(arguments) <= options(command)
+    program, subcommand, *arguments = services["driver"]["entrypoint"]
+    assert program == "distsvc"
+    assert used(arguments) <= options(main.commands[subcommand])
+    [job_file] = services["driver"]["command"]
+    assert load_job(ROOT / job_file).output.path.startswith("out/")
+    assert services["scheduler"]["command"][5] in services["worker"]["command"][2]
+
+
+def unit(name) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str
+    assert parser.read(DEPLOY / name)
+    return parser
+
+
+def test_the_service():
+    service = unit("distsvc-nightly.service")["Service"]
+    shell, flag, script = shlex.split(service["ExecStart"])
+    assert Path(shell).exists()
+    assert flag == "-c"
+    _, program, subcommand, job_file, *arguments = shlex.split(script)
+    assert Path(program).name in {entry.name for entry in entry_points(group="console_scripts")}
+    assert subcommand in main.commands
+    assert used(arguments) <= options(main.commands[subcommand])
+    assert (ROOT / "jobs" / Path(job_file).name).exists()
+    assert (service["Restart"], service["RestartForceExitStatus"]) == ("no", "75")
+    assert service["Type"] != "oneshot"
+    assert service["User"] != "root"
+    assert "MemoryDenyWriteExecute" not in service
+
+
+def test_yesterday_is_a_date():
+    script = shlex.split(unit("distsvc-nightly.service")["Service"]["ExecStart"])[2]
+    date = script[script.index("$(") + 2 : script.index(")")].replace("%%", "%")
+    found = subprocess.run(shlex.split(date), capture_output=True, text=True, check=True)
+    assert load_job(ROOT / "jobs/nightly.toml", run_date=found.stdout.strip()).input.path
+
+
+def test_the_timer_starts_the_service():
+    timer = unit("distsvc-nightly.timer")
+    assert "Unit" not in timer["Timer"], "it starts the service of its own name"
+    assert timer["Install"]["WantedBy"] == "timers.target"
+    assert timer["Timer"]["OnCalendar"]
+
+
+def test_the_image():
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    assert lines.index("USER distsvc") > lines.index("RUN pip install /src && rm -rf /src")
+    for name in ("NUMBA_NUM_THREADS=1", "OMP_NUM_THREADS=1"):
+        assert any(name in line for line in lines)
+    wanted = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
+    for name in (line[1:] for line in wanted if line.startswith("!")):
+        assert (ROOT / name).exists()
