@@ -341,6 +341,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def _penalty(self, X: np.ndarray, nu: float) -> float:
         """Return C = 1 / (nu rho*), rho* the offset of the nu-one-class SVM with sum a = 1."""
         X = X if self.solver == "exact" else X[:2000]
+        nu = min(nu, 1.0 - 1.0 / len(X))  # at 1 every multiplier is at its bound: no rho* is found
         machine = OneClassSVM(gamma=self.gamma_, nu=nu, tol=1e-6).fit(X)
         rho = float(machine.offset_[0]) / (nu * len(X))
         return 1.0 / (nu * max(rho, 1e-12))

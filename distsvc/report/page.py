@@ -170,9 +170,13 @@ def _caption(report: Mapping[str, Any]) -> str:
     if sample["kind"] == "pca" and sample.get("explained"):
         first, second = sample["explained"]
         sentences.append(
-            f"The two hold {figures.percent(first + second)} of the variance "
+            f"The two hold {figures.percent(first + second)} of the variance of the rows inside "
             f"({figures.percent(first)} and {figures.percent(second)}); clusters that overlap "
             "here may be apart in the others."
+        )
+    if sample.get("beyond"):
+        sentences.append(
+            f"{count(sample['beyond'])} more lie outside every cluster and beyond the frame."
         )
     if len(clusters) > figures.MAX_SHOWN:
         sentences.append(

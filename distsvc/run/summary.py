@@ -293,8 +293,9 @@ def _pictures(
     """Return the points to draw, and for two columns the domain of novelty."""
     pilot, prepared, labels = pilot[:SHOWN_ROWS], prepared[:SHOWN_ROWS], labels[:SHOWN_ROWS]
     scores = model.decision_(prepared)
-    columns, picture = plan.table.columns, {}
-    sample: dict[str, Any] = {"label": labels.tolist(), "outlier": (scores < 0.0).tolist()}
+    columns = plan.table.columns
+    sample: dict[str, Any] = {}
+    picture: dict[str, Any] = {}
     if len(columns) == 1:
         sample |= {"kind": "single", "axes": [columns[0], "f(x)"]}
         x, y = pilot[:, 0], scores
@@ -303,16 +304,40 @@ def _pictures(
         pilot = np.where(np.isnan(pilot), scaling["fill"], pilot)
         sample |= {"kind": "columns", "axes": list(columns)}
         x, y = pilot.T
-        picture = {"picture": _domain(run, model, pilot)}
     else:
-        centred = prepared - prepared.mean(axis=0)
-        _, spread, axes = np.linalg.svd(centred, full_matrices=False)
-        x, y = (centred @ axes[:2].T).T
-        share = spread**2 / max(float((spread**2).sum()), 1e-300)
+        x, y, share = _components(prepared, scores >= 0.0)
         sample |= {"kind": "pca", "axes": ["first component", "second component"]}
-        sample["explained"] = [float(v) for v in share[:2]]
+        sample["explained"] = share
+    far = _beyond(x, y, scores < 0.0)
+    if far.any():
+        x, y, labels, scores = x[~far], y[~far], labels[~far], scores[~far]
+        sample["beyond"] = int(far.sum())
+    if len(columns) == 2:
+        picture = {"picture": _domain(run, model, np.column_stack([x, y]))}
+    sample |= {"label": labels.tolist(), "outlier": (scores < 0.0).tolist()}
     sample |= {"x": [round(float(v), 6) for v in x], "y": [round(float(v), 6) for v in y]}
     return {"sample": sample} | picture
+
+
+def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Project rows on the principal components of those inside; return x, y, shares of variance."""
+    base = X[inside] if inside.sum() > 2 else X
+    _, spread, axes = np.linalg.svd(base - base.mean(axis=0), full_matrices=False)
+    x, y = ((X - base.mean(axis=0)) @ axes[:2].T).T
+    share = spread**2 / max(float((spread**2).sum()), 1e-300)
+    return x, y, [float(v) for v in share[:2]]
+
+
+def _beyond(x: np.ndarray, y: np.ndarray, outside: np.ndarray) -> np.ndarray:
+    """Return which outliers lie so far out that drawing them would shrink all else to a spot."""
+    far = np.zeros(len(x), bool)
+    if outside.all():
+        return far
+    for v in (x, y):
+        low, high = v[~outside].min(), v[~outside].max()
+        margin = 0.5 * (high - low)
+        far |= (v < low - margin) | (v > high + margin)
+    return far & outside
 
 
 def _domain(run: RunDirectory, model: SupportVectorClustering, rows: np.ndarray) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from distsvc.models.descent import STRATEGIES
 from distsvc.models.support_vector import SupportVectorClustering
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
+EQUAL_AND_ONE = ["all rows looked at are equal", ONE_CLUSTER]
 
 
 def rings(seed):
@@ -25,7 +26,7 @@ def rings(seed):
 
 
 def moons(seed):
-    return make_moons(800, noise=0.05, random_state=seed)
+    return make_moons(1500, noise=0.05, random_state=seed)
 
 
 def gaussians(k, seed, n=800):
@@ -57,7 +58,7 @@ def test_scikit_learn(estimator, check):
 @pytest.mark.parametrize(
     ("data", "gamma", "nu"),
     [
-        (rings, 1.5, 0.05),
+        (rings, 1.25, 0.02),
         (moons, 40.0, 0.05),
         (lambda seed: gaussians(3, seed), 0.25, 0.2),
         (lambda seed: gaussians(4, seed), 0.25, 0.2),
@@ -90,6 +91,7 @@ def test_every_maintenance_strategy(maintenance):
 # --- what is fitted
 
 
+@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
 def test_the_exact_solver_is_the_one_class_svm():
     X = StandardScaler().fit_transform(load_wine().data)
     svm = OneClassSVM(gamma=0.1, nu=0.3, tol=1e-8).fit(X)
@@ -97,11 +99,12 @@ def test_the_exact_solver_is_the_one_class_svm():
     expected = svm.decision_function(X) / svm.offset_[0]
     scale = np.abs(expected).max()
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-4 * scale)
-    assert model.C_ == pytest.approx(len(X) / svm.offset_[0], rel=1e-4)
+    np.testing.assert_allclose(model.C_, len(X) / svm.offset_[0], rtol=1e-4)
 
 
+@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
 @pytest.mark.parametrize("solver", ["bsgd", "sgd"])
-@pytest.mark.parametrize("nu", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("nu", [0.05, 0.3, 0.999, 1.0])
 def test_nu_is_the_share_outside(solver, nu):
     X = small(n=500)
     outside = (estimator(nu=nu, solver=solver).fit(X).decision_function(X) < 0).mean()
@@ -257,9 +260,9 @@ def test_a_dead_zone_of_c():
 @pytest.mark.parametrize("gamma", ["auto", 2.0])
 @pytest.mark.parametrize("solver", ["bsgd", "sgd", "exact"])
 def test_equal_rows_are_one_cluster(gamma, solver):
-    with pytest.warns(UserWarning) as caught:
+    with warnings.catch_warnings(record=True, action="always") as caught:
         model = estimator(gamma=gamma, solver=solver).fit(np.full((50, 3), 7.25))
-    assert any("all rows looked at are equal" in str(w.message) for w in caught)
+    assert [str(w.message).split(":")[0] for w in caught] == EQUAL_AND_ONE
     assert model.labels_.tolist() == [0] * 50
     assert model.n_clusters_ == 1
     assert (model.decision_function(np.full((1, 3), 7.25)) >= -1e-5).all()
@@ -294,7 +297,7 @@ def test_one_equilibrium_is_one_cluster():
 def test_far_rows_are_outliers_of_some_cluster():
     X = np.concatenate([small(), [[1e6, 1e6], [-1e6, 0.0]]])
     model = estimator(nu=0.2).fit(X)
-    assert (model.decision_function(X[-2:]) < -0.999).all()
+    assert (model.decision_function(X[-2:]) < -0.5).all()
     assert np.isfinite(model.equilibria_).all()
     assert (model.labels_ >= 0).all()
 

@@ -113,7 +113,7 @@ def test_the_health_check_tells_a_scheduler_that_lives(cluster):
 
 
 def options(command) -> set[str]:
-    return {option for parameter in command.params for option in parameter.opts}
+    return {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
 
 
 def used(arguments) -> set[str]:
