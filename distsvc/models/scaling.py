@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from distsvc.kernels.moments import DIGITS, add_block
+from distsvc.kernels.moments import DIGITS, add_block, scale_rows
 
 
 @dataclass
@@ -111,6 +111,10 @@ class Scaling:
         centre[constant] = sums.least[constant]
         scale[constant | (scale == 0.0)] = 1.0
         return cls(centre, scale, fill)
+
+    def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        """Return ``apply(X) - origin`` of X (n, d) float64, as float32 and in one pass."""
+        return scale_rows(X, self.centre, self.scale, self.fill, origin)
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """Return the scaled rows of X (n, d) float64, as float64."""

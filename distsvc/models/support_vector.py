@@ -260,6 +260,11 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def set_width(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle the centre, gamma and C from pilot rows (m, d), in the order of their keys."""
+        if self.solver == "exact" and n_rows > EXACT_ROWS:
+            raise ValueError(
+                f"solver='exact' keeps the whole kernel matrix and takes at most {EXACT_ROWS} "
+                f"rows, found {n_rows}; use 'bsgd'"
+            )
         self.n_rows_ = n_rows
         self.centre_ = pilot.mean(axis=0, dtype=np.float64)
         self.pilot_ = self.centred(pilot)
@@ -371,11 +376,6 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             epoch += 1
 
     def _solve_exactly(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if len(X) > EXACT_ROWS:
-            raise ValueError(
-                f"solver='exact' keeps the whole kernel matrix and takes at most {EXACT_ROWS} "
-                f"rows, found {len(X)}; use 'bsgd'"
-            )
         a = np.zeros(len(X))
         K = gram_matrix(X.astype(np.float64), self.gamma_)
         self.n_iter_ = coordinate_ascent(K, a, self.C_ / len(X), 1e-9, self.max_iter)

@@ -186,10 +186,13 @@ def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorC
         )
     model = SupportVectorClustering(**job.model.parameters())
     with steps.progress.phase("width"):
-        seed = model.begin()
         scaling, notes = make_scaling(job, survey, run.plan)
+        try:
+            seed = model.begin()
+            model.set_width(scaling.apply(survey.pilot), survey.n_rows)
+        except ValueError as error:
+            raise JobFileError(f"model: {error}") from None
         model.notes_ += notes
-        model.set_width(scaling.apply(survey.pilot), survey.n_rows)
         ranges = model.key_ranges()
         keys = {"key_low": ranges[0][0], "key_high": ranges[-1][1]}
         run.write("scaling", keys, **vars(scaling), origin=model.centre_)

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distsvc.kernels.moments import scale_rows
 from distsvc.models import labelling, sampling
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
-from distsvc.models.scaling import ColumnSums
+from distsvc.models.scaling import ColumnSums, Scaling
 from distsvc.run.directory import RunDirectory, task_file
 from distsvc.storage.parts import PartBuilder, write_zarr_chunk
 from distsvc.storage.tables import Table
@@ -163,7 +162,8 @@ def fill_zarr(run_dir: str, number: int) -> int:
 def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
     """Return raw rows X (n, d) float64 scaled and centred as the kernels want them, float32."""
     _, scaling = run.read("scaling")
-    return scale_rows(X, *(scaling[name] for name in ("centre", "scale", "fill", "origin")))
+    how = Scaling(scaling["centre"], scaling["scale"], scaling["fill"])
+    return how.to_kernels(X, scaling["origin"])
 
 
 def decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, Any]]:

@@ -1,3 +1,4 @@
+import copy
 import math
 from fractions import Fraction
 
@@ -280,6 +281,21 @@ def test_the_norm_is_tracked(strategy):
         m.feed(x[None], 0.4, 15.0, 10, strategy, theta=1e-9)
         direct = reference.squared_norm(m.vectors, m.held, 0.4)
         assert m.sums[1] == pytest.approx(direct, rel=1e-5)
+
+
+@pytest.mark.parametrize("strategy", ["removal", "project-nearest", "project-random"])
+def test_the_norm_of_every_step(strategy):
+    X, gamma, C = rows(80, seed=3), 0.4, 15.0
+    slow, m, hits = reference.Descent(gamma, C, 10, strategy, random=12345), Model(2, 12), set()
+    for x in X:
+        norm = slow.step(x.astype(np.float64))
+        for factor, stopped in ((1.001, 1), (0.999, 0)):
+            trial = copy.deepcopy(m)
+            trial.feed(x[None], gamma, C, 10, strategy, theta=factor * norm)
+            assert trial.state[kernels.STOPPED] == stopped
+        m.feed(x[None], gamma, C, 10, strategy, theta=1e-9)
+        hits.add(int(m.state[kernels.HITS]))
+    assert 40 < len(hits) < 80
 
 
 @pytest.mark.parametrize("strategy", CODES)

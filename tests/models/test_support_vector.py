@@ -235,6 +235,9 @@ def test_fit_and_partial_fit_begin_anew():
     assert model.n_iter_ == 300
     assert (model.predict(X) == fresh.predict(X)).all()
     assert (model.fit(X).labels_ == estimator().fit(X).labels_).all()
+    model.partial_fit(X)
+    assert model.n_iter_ == 300
+    assert (model.predict(X) == fresh.predict(X)).all()
 
 
 def test_partial_fit_refuses():
