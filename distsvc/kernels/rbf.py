@@ -23,12 +23,11 @@ HALF = np.float32(0.5)
 
 @inlined
 def exp2(t):
-    """2^t in float32 for t <= 0, with a relative error below 3e-7; below 2^-100 it is 2^-100,
-    which times a weight is still a normal number: arithmetic on subnormal ones is a hundred times
-    slower.
+    """Return 2^t in float32 for t <= 0, with a relative error below 3e-7.
 
-    2^0 is exactly 1. The whole part goes to the exponent bits, the rest through the Taylor
-    polynomial of degree 6 on [-1/2, 1/2].
+    2^0 is exactly 1. Below 2^-100 the result is 2^-100, which times a weight is still a normal
+    number: arithmetic on subnormal ones is a hundred times slower. The whole part of t goes to the
+    exponent bits, the rest through the Taylor polynomial of degree 6 on [-1/2, 1/2].
     """
     t = max(t, LOWEST)
     whole = np.int32(t - HALF)

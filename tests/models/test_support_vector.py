@@ -59,7 +59,7 @@ def test_scikit_learn(estimator, check):
     ("data", "gamma", "nu"),
     [
         (rings, 1.25, 0.02),
-        (moons, 40.0, 0.05),
+        (moons, 40.0, 0.02),
         (lambda seed: gaussians(3, seed), 0.25, 0.2),
         (lambda seed: gaussians(4, seed), 0.25, 0.2),
     ],

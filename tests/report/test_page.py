@@ -213,6 +213,13 @@ def test_three_hundred_clusters():
     assert "3,000 of 3,000,000,000 rows" in text
 
 
+def test_rows_left_out_of_the_picture_are_counted():
+    report = make_report()
+    report["sample"]["beyond"] = 7
+    text = Page(render_page(report)).text
+    assert "7 more lie outside every cluster and beyond the frame." in text
+
+
 def test_projection_says_what_it_shows():
     report = make_report()
     report["input"]["n_features"] = 9
@@ -220,7 +227,7 @@ def test_projection_says_what_it_shows():
     report["clusters"].append({"label": 3, "rows": 1, "share": 0.001, "outliers": 0})
     text = Page(render_page(report)).text.replace("\u00a0", " ")
     assert "300 of 1,500 rows, on the first two principal components of the 9 columns." in text
-    assert "61.0 % of the variance (44.0 % and 17.0 %)" in text
+    assert "61.0 % of the variance of the rows inside (44.0 % and 17.0 %)" in text
     assert "1 cluster has no row here" in text
 
 
