@@ -64,6 +64,7 @@ class SupportVectorConfig(_Section):
     max_iter: Count | None = None
     average: bool | None = None
     labelling: Literal["equilibria"] | None = None
+    bridging: bool | None = None
     epsilon: Positive | None = None
     segment_samples: Count | None = None
     boundary_size: Count | None = None

@@ -86,6 +86,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         Use the mean iterate (Theorem 7) in place of the last; only with ``sgd``.
     labelling : {"equilibria"}
         Algorithm 3 of paper 000.
+    bridging : bool
+        Test segments between support vectors inside the domain too, so that equilibria are joined
+        along the data and not only along straight lines. The papers do not (False), which splits
+        curved clusters where the segment between two equilibria leaves them.
     epsilon : float
         Half-width of the extended boundary, in units of f.
     segment_samples : int
@@ -145,6 +149,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         max_iter: int = 200_000,
         average: bool = False,
         labelling: str = "equilibria",
+        bridging: bool = True,
         epsilon: float = 0.1,
         segment_samples: int = 20,
         boundary_size: int = 2048,
@@ -163,6 +168,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.max_iter = max_iter
         self.average = average
         self.labelling = labelling
+        self.bridging = bridging
         self.epsilon = epsilon
         self.segment_samples = segment_samples
         self.boundary_size = boundary_size
@@ -327,18 +333,22 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """Merge the end points (m, d) of the trajectories that start at the boundary's rows."""
         self.equilibria_centred_, self.end_of_ = labelling.merge_equilibria(self.decision_, ends)
         self.equilibria_ = self._original(self.equilibria_centred_)
+        self.vertices_ = self.equilibria_centred_
+        if self.bridging:
+            S = np.ascontiguousarray(self.decision_.S.T)
+            self.vertices_ = np.concatenate([self.vertices_, S[self.decision_(S) >= 0.0]])
         if len(self.equilibria_) == 1:
             self.notes_.append("all trajectories end at one equilibrium: the answer is one cluster")
 
     def set_clusters(self, pairs: np.ndarray) -> None:
-        """Make clusters of the equilibria that the connected pairs (p, 2) join."""
+        """Make clusters of the equilibria that the connected pairs (p, 2) of vertices join."""
         E = self.equilibria_centred_
         self.clusters_, self.equilibrium_labels_ = Clusters.from_equilibria(
             self.decision_,
             self.boundary_.X,
             self.end_of_,
             E,
-            labelling.components(pairs, len(E)),
+            labelling.components(pairs, len(self.vertices_))[: len(E)],
             self.pilot_,
         )
         self.n_clusters_ = self.clusters_.n_clusters
@@ -416,7 +426,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         f, limit = self.decision_, self.boundary_size
         self.set_boundary(Boundary.collect(f, Z, keys, self.epsilon_, limit))
         self.set_equilibria(labelling.climb(f, self.boundary_.X))
-        pairs = labelling.all_connected_pairs(f, self.equilibria_centred_, self.segment_samples)
+        pairs = labelling.all_connected_pairs(f, self.vertices_, self.segment_samples)
         self.set_clusters(np.concatenate(list(pairs)))
 
     def _labels(self, Z: np.ndarray) -> np.ndarray:

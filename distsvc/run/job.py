@@ -213,9 +213,9 @@ def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorC
     with steps.progress.phase("equilibria"):
         ends = [arrays["ends"] for _, arrays in steps.results("climb", n_climbs)]
         model.set_equilibria(np.concatenate(ends))
-        run.write("equilibria", {}, E=model.equilibria_centred_)
-    n_blocks = pair_blocks(len(model.equilibria_))
-    steps.map("segments", tasks.join_equilibria, n_blocks)
+        run.write("vertices", {}, vertices=model.vertices_)
+    n_blocks = pair_blocks(len(model.vertices_))
+    steps.map("segments", tasks.join_vertices, n_blocks)
     with steps.progress.phase("clusters"):
         pairs = [arrays["pairs"] for _, arrays in steps.results("segments", n_blocks)]
         model.set_clusters(np.concatenate(pairs))

@@ -105,12 +105,12 @@ def climb_tasks(n_starts: int) -> int:
     return math.ceil(n_starts / CLIMB_ROWS)
 
 
-def join_equilibria(run_dir: str, number: int) -> int:
-    """Find the connected pairs in one block of the pairs of equilibria."""
+def join_vertices(run_dir: str, number: int) -> int:
+    """Find the connected pairs in one block of the pairs of equilibria and support vectors."""
     run = RunDirectory(run_dir)
     f, facts = decision(run)
-    E = run.read("equilibria")[1]["E"]
-    pairs = labelling.connected_pairs(f, E, number, facts["segment_samples"])
+    vertices = run.read("vertices")[1]["vertices"]
+    pairs = labelling.connected_pairs(f, vertices, number, facts["segment_samples"])
     run.write(task_file("segments", number), {}, pairs=pairs)
     return 0
 

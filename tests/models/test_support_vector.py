@@ -369,3 +369,13 @@ def test_too_many_rows_for_the_exact_solver():
 def test_it_must_be_fitted_first(method):
     with pytest.raises(NotFittedError):
         getattr(SupportVectorClustering(), method)(small())
+
+
+def test_bridging_joins_along_the_data_and_only_inside():
+    X, y = moons(0)
+    bridged = SupportVectorClustering(8.0, nu=0.1, random_state=0).fit(X)
+    straight = SupportVectorClustering(8.0, nu=0.1, bridging=False, random_state=0).fit(X)
+    assert bridged.n_clusters_ <= straight.n_clusters_
+    assert len(bridged.vertices_) > len(straight.vertices_) == len(straight.equilibria_)
+    # every cluster of the papers' test lies within one cluster of ours
+    assert len(set(zip(straight.labels_, bridged.labels_, strict=True))) == straight.n_clusters_
