@@ -22,7 +22,7 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.models import sampling
 from distsvc.models.labelling import Boundary, pair_blocks
 from distsvc.models.scaling import ColumnSums, Scaling
-from distsvc.models.support_vector import EXACT_ROWS, PILOT_ROWS, SupportVectorClustering
+from distsvc.models.support_vector import PILOT_ROWS, SupportVectorClustering
 from distsvc.report.page import write_page
 from distsvc.run import summary, tasks
 from distsvc.run.cluster import connected
@@ -180,10 +180,6 @@ def survey_table(steps: Steps, plan: Plan) -> Survey:
 def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorClustering:
     """Train the decision function on a stream of rows, then find its clusters."""
     run = steps.run
-    if job.model.solver == "exact" and survey.n_rows > EXACT_ROWS:
-        raise JobFileError(
-            f"model.solver = 'exact' takes at most {EXACT_ROWS} rows, found {survey.n_rows}"
-        )
     model = SupportVectorClustering(**job.model.parameters())
     with steps.progress.phase("width"):
         scaling, notes = make_scaling(job, survey, run.plan)

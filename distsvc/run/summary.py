@@ -30,6 +30,7 @@ from distsvc.storage.where import where_columns
 
 HISTOGRAM_BINS = 60
 SHOWN_ROWS = 3000
+INDEX_ROWS = 5000
 GRID = 120
 MODEL_VERSION = 1
 MODEL_FILES = {
@@ -248,7 +249,7 @@ def make_report(
         **_pictures(run, plan, model, pilot, prepared, labels),
     }
     if totals.classes:
-        report["indices"] = _indices(prepared, labels, totals)
+        report["indices"] = _indices(prepared[:INDEX_ROWS], labels[:INDEX_ROWS], totals)
     return report
 
 
