@@ -42,7 +42,11 @@ def read_json(path: Path) -> Any:
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write named arrays to one ``.npz`` file; the same arrays give the same bytes."""
-    write_whole(path, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"array {name!r} holds Python objects")
+    content: dict[str, Any] = arrays  # the names of arrays could be those of other arguments
+    write_whole(path, lambda stream: np.savez(stream, **content))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -23,7 +23,14 @@ from distsvc.storage.arrays import read_json, write_json, write_whole
 ROW_GROUP_ROWS = 1_048_576
 CHUNK_ROWS = 1_048_576
 NO_LABEL = -1
-ZARR_ARRAYS = ("row", "label", "score", "outlier")
+ZARR_ARRAYS: dict[str, tuple[type, float]] = {
+    "row": (np.int64, NO_LABEL),
+    "label": (np.int32, NO_LABEL),
+    "score": (np.float32, np.nan),
+    "outlier": (np.bool_, False),
+}
+"""Types and fill values of the output arrays."""
+
 PUBLISHED = ("labels", "zarr.json", *ZARR_ARRAYS, "model", "report.html", "report.json")
 """What lies beside a manifest; with Zarr the output folder is itself the group of the arrays."""
 
@@ -83,14 +90,13 @@ def create_zarr(folder: Path, parts: Path, n_rows: int) -> int:
             f"output.format 'zarr' needs whole numbers as ids; column {schema[0].name!r} is "
             f"{schema[0].type}"
         )
-    fills = (NO_LABEL, NO_LABEL, np.nan, False)
     group = zarr.create_group(folder, overwrite=False, attributes={"id": schema[0].name})
-    for name, field, fill in zip(ZARR_ARRAYS, schema, fills, strict=True):
+    for name, (dtype, fill) in ZARR_ARRAYS.items():
         group.create_array(
             name,
             shape=(n_rows,),
             chunks=(min(CHUNK_ROWS, n_rows),),
-            dtype=np.int64 if name == "row" else field.type.to_pandas_dtype(),
+            dtype=dtype,
             fill_value=fill,
         )
     return -(-n_rows // CHUNK_ROWS)
@@ -111,7 +117,7 @@ def write_zarr_chunk(folder: Path, parts: list[tuple[Path, int]], number: int) -
         group = zarr.open_group(folder, mode="r+")
         arrays = [group[name] for name in ZARR_ARRAYS]
     for array, column in zip(arrays, table.columns, strict=True):
-        array[start:stop] = column.to_numpy()
+        array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
 
 
 class Output:
