@@ -372,7 +372,7 @@ def test_it_must_be_fitted_first(method):
 
 
 def test_bridging_joins_along_the_data_and_only_inside():
-    X, y = moons(0)
+    X = moons(0)[0]
     bridged = SupportVectorClustering(8.0, nu=0.1, random_state=0).fit(X)
     straight = SupportVectorClustering(8.0, nu=0.1, bridging=False, random_state=0).fit(X)
     assert bridged.n_clusters_ <= straight.n_clusters_
