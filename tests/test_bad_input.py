@@ -1,5 +1,6 @@
 """Each bad input has its exit code and one sentence, and leaves nothing at the output path."""
 
+import json
 import shutil
 
 import numpy as np
@@ -254,6 +255,8 @@ def test_two_rows_are_enough(bench):
     bench.table(columns(2))
     assert bench.run().exit_code == 0
     assert pq.read_metadata(bench.out / "labels" / "part-00000.parquet").num_rows == 2
+    report = json.loads((bench.out / "report.json").read_text())
+    assert "2 rows are fewer than the budget of 100" in report["warnings"]
 
 
 # The job file

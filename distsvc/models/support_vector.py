@@ -276,7 +276,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.pilot_ = self.centred(pilot)
         wide = self.pilot_.astype(np.float64)
         if (wide == wide[0]).all():
-            self.notes_.append("all rows looked at are equal: they are one cluster")
+            self._note("all rows looked at are equal: they are one cluster")
         self.gamma_ = automatic_gamma(wide) if self.gamma == "auto" else float(self.gamma)
         self.nu_ = float(DEFAULT_NU if self.nu is None else self.nu)
         self.C_ = float(self.C) if self.C is not None else self._penalty(wide, self.nu_)
@@ -338,7 +338,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             S = np.ascontiguousarray(self.decision_.S.T)
             self.vertices_ = np.concatenate([self.vertices_, S[self.decision_(S) >= 0.0]])
         if len(self.equilibria_) == 1:
-            self.notes_.append("all trajectories end at one equilibrium: the answer is one cluster")
+            self._note("all trajectories end at one equilibrium: the answer is one cluster")
 
     def set_clusters(self, pairs: np.ndarray) -> None:
         """Make clusters of the equilibria that the connected pairs (p, 2) of vertices join."""
@@ -402,13 +402,13 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
                 level = float(np.quantile(values, self.nu_, method="lower"))
         elif values.max() < 1.0:
             level = float(np.quantile(values, self.nu_, method="lower"))
-            self.notes_.append(
+            self._note(
                 f"C = {self.C_:g} leaves f < 0 everywhere; the level was set so that a share "
                 f"{self.nu_} of the rows lies outside"
             )
         if level < 1e-3 * values.max():
             level = 1e-3 * float(values.max())
-            self.notes_.append(
+            self._note(
                 "more than the share nu of the rows is far from every support vector; the level "
                 "was set to a thousandth of the highest value of w.phi(x)"
             )
@@ -420,6 +420,11 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         on_pilot = self.decision_(self.pilot_)
         wanted = min(BOUNDARY_WANTED, len(on_pilot))
         self.epsilon_ = labelling.widened_epsilon(on_pilot, self.epsilon, wanted)
+        if not (np.abs(on_pilot) <= self.epsilon).any():
+            self._note(
+                f"no row looked at lies within epsilon = {self.epsilon:g} of the boundary; "
+                "the nearest ones were taken"
+            )
 
     def _find_clusters(self, Z: np.ndarray, keys: np.ndarray) -> None:
         """Do phase two on the centred rows Z (n, d) with their keys (n,)."""
@@ -431,6 +436,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def _labels(self, Z: np.ndarray) -> np.ndarray:
         return labelling.label_rows(self.decision_, self.clusters_, self.clusters_.labeller(), Z)[0]
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes_:
+            self.notes_.append(text)
 
     def _original(self, Z: np.ndarray) -> np.ndarray:
         return (Z + self.centre_).astype(np.float32)

@@ -188,6 +188,8 @@ def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorC
             model.set_width(scaling.apply(survey.pilot), survey.n_rows)
         except ValueError as error:
             raise JobFileError(f"model: {error}") from None
+        if model.solver == "bsgd" and survey.n_rows < model.budget:
+            notes.append(f"{survey.n_rows} rows are fewer than the budget of {model.budget}")
         model.notes_ += notes
         ranges = model.key_ranges()
         keys = {"key_low": ranges[0][0], "key_high": ranges[-1][1]}

@@ -379,3 +379,11 @@ def test_bridging_joins_along_the_data_and_only_inside():
     assert len(bridged.vertices_) > len(straight.vertices_) == len(straight.equilibria_)
     # every cluster of the papers' test lies within one cluster of ours
     assert len(set(zip(straight.labels_, bridged.labels_, strict=True))) == straight.n_clusters_
+
+
+def test_an_empty_boundary_is_widened_and_noted():
+    X = moons(0)[0]
+    with pytest.warns(UserWarning, match="no row looked at lies within epsilon = 1e-12"):
+        model = SupportVectorClustering(8.0, C=50.0, epsilon=1e-12, random_state=0).fit(X)
+    assert model.epsilon_ > 1e-12
+    assert len(model.boundary_.X) >= 50
