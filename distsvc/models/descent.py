@@ -43,7 +43,7 @@ class Descent:
     theta
         Stop once ||w_{t+1} - w_t|| <= theta; 0 for never.
     average
-        Report the mean iterate since the end of the first block (Theorem 7) instead of the last;
+        Report the mean iterate (Theorem 7) since the last `forget_average` instead of the last;
         only without a budget, where all iterates live on the same vectors.
     seed
         Of the random choices of ``project-random``.

@@ -321,14 +321,6 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             "segment_samples": self.segment_samples,
         }
 
-    def set_boundary(self, boundary: Boundary) -> None:
-        """Take the merged boundary, or rows of the pilot where it is empty."""
-        if not len(boundary.X):
-            rows = self.pilot_[:1]
-            keys, owner = np.zeros(1, np.uint64), np.zeros(1, np.int32)
-            boundary = Boundary(rows, keys, owner, boundary.counts)
-        self.boundary_ = boundary
-
     def set_equilibria(self, ends: np.ndarray) -> None:
         """Merge the end points (m, d) of the trajectories that start at the boundary's rows."""
         self.equilibria_centred_, self.end_of_ = labelling.merge_equilibria(self.decision_, ends)
@@ -429,7 +421,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def _find_clusters(self, Z: np.ndarray, keys: np.ndarray) -> None:
         """Do phase two on the centred rows Z (n, d) with their keys (n,)."""
         f, limit = self.decision_, self.boundary_size
-        self.set_boundary(Boundary.collect(f, Z, keys, self.epsilon_, limit))
+        self.boundary_ = Boundary.collect(f, Z, keys, self.epsilon_, limit)
         self.set_equilibria(labelling.climb(f, self.boundary_.X))
         pairs = labelling.all_connected_pairs(f, self.vertices_, self.segment_samples)
         self.set_clusters(np.concatenate(list(pairs)))

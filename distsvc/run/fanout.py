@@ -18,9 +18,10 @@ Task = Callable[[str, int], int]
 def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], phase: Phase) -> None:
     """Call ``task(run_dir, number)`` for every number; results are the files that tasks write.
 
-    A task returns the number of rows it handled. One that fails for a reason that is not the data's
-    is tried once more, alone, after the others, since beside a task that kills its worker an
-    innocent one can be blamed.
+    A task returns the number of rows it handled. Numbers ascend and are begun in order, and none
+    after a task that found its data or the job at fault. One that fails for a reason that is not
+    the data's is tried once more, alone, after the others, since beside a task that kills its
+    worker an innocent one can be blamed.
 
     Raises
     ------
@@ -67,6 +68,9 @@ def _locally(
         try:
             rows, _ = _measured(task, run_dir, number)
             yield number, (rows, 0.0)
+        except DistsvcError as error:
+            yield number, error
+            return
         except Exception as error:
             yield number, error
 
@@ -95,6 +99,8 @@ def _on_cluster(
             error = future.exception()
             if isinstance(error, lost):
                 raise error
+            if isinstance(error, DistsvcError):
+                waiting = iter(())
             yield number, future.result() if error is None else error
             future.release()
             for following in waiting:

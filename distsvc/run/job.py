@@ -201,10 +201,9 @@ def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorC
         run.write("decision", model.decision_facts(), S=model.decision_.S, a=model.decision_.a)
     steps.map("boundary", tasks.find_boundary)
     with steps.progress.phase("merge"):
-        boundary = Boundary.empty(model.decision_)
+        model.boundary_ = Boundary.empty(model.decision_)
         for _, arrays in steps.results("boundary"):
-            boundary = boundary.merge(Boundary(**arrays), model.boundary_size)
-        model.set_boundary(boundary)
+            model.boundary_ = model.boundary_.merge(Boundary(**arrays), model.boundary_size)
         run.write("boundary", {}, X=model.boundary_.X)
     n_climbs = tasks.climb_tasks(len(model.boundary_.X))
     steps.map("climb", tasks.climb_from_boundary, n_climbs)

@@ -66,9 +66,9 @@ def score_edges(model: SupportVectorClustering) -> np.ndarray:
     """Return the edges of the score histogram, from the pilot; the outermost bins take the rest."""
     scores = model.decision_(model.pilot_)
     low, high = float(scores.min()), float(scores.max())
-    return np.linspace(low, high, HISTOGRAM_BINS + 1) + (
-        0.0 if high > low else np.linspace(-1, 1, 61)
-    )
+    if high == low:
+        low, high = low - 1.0, high + 1.0
+    return np.linspace(low, high, HISTOGRAM_BINS + 1)
 
 
 def add_up(results: Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]], k: int) -> Totals:

@@ -7,6 +7,7 @@ import dask
 import psutil
 import pytest
 from click.testing import CliRunner
+from clusters import loopback_cluster
 from distributed import LocalCluster
 
 from distsvc.cli import main
@@ -164,13 +165,7 @@ def test_a_dead_scheduler_is_temporary(monkeypatch, dead):
 def test_a_scheduler_without_workers_is_temporary(monkeypatch):
     monkeypatch.setattr(module, "NO_WORKERS_SECONDS", 0.2)
     with (
-        LocalCluster(
-            n_workers=0,
-            processes=False,
-            host="127.0.0.1",
-            protocol="tcp",
-            dashboard_address="127.0.0.1:0",
-        ) as empty,
+        loopback_cluster(0) as empty,
         pytest.raises(TemporaryError, match=r"tcp://127.* has no worker after 0\.2 s"),
     ):
         address(scheduler=empty.scheduler_address)
