@@ -10,6 +10,7 @@ import functools
 import io
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec
@@ -67,6 +68,14 @@ def one_line(text: object, length: int) -> str:
     return clean if len(clean) <= length else clean[: length - 1] + "…"
 
 
+def compact(number: float) -> str:
+    """Format a number of things in little room."""
+    for size, unit in ((1e9, " bn"), (1e6, " M")):
+        if abs(number) >= size:
+            return f"{number / size:.4g}{unit}"
+    return f"{number:,.0f}"
+
+
 def percent(share: float) -> str:
     """Format a share so that rounding never claims "none" or "all"."""
     if 0 < share < 0.0005:
@@ -76,7 +85,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}\u00a0%" if share in (0, 1) else f"{100 * share:.1f}\u00a0%"
 
 
-def _drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
+def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
     """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG."""
 
     @functools.wraps(draw)
@@ -107,11 +116,12 @@ def _inline(svg: str, name: str) -> str:
     return head + end + re.sub(r"<[^<>]*>", rename, body)
 
 
-@_drawn
+@drawn
 def plane(
     sample: Mapping[str, Any],
     clusters: Sequence[Mapping[str, Any]],
     picture: Mapping[str, Any] | None = None,
+    boundary: float | None = 0.0,
 ) -> Figure:
     """Draw sampled rows in two dimensions, coloured by cluster.
 
@@ -125,6 +135,8 @@ def plane(
     picture
         ``grid_x``, ``grid_y``, ``f``, ``support_vectors`` and ``equilibria``; adds the domain of
         novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham, Le and Dang.
+    boundary
+        The score that parts inside from outside; of use to the kind ``"single"`` only.
 
     """
     figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
@@ -134,8 +146,9 @@ def plane(
     legend: list[Any] = []
     if picture is not None:
         legend += _domain(axes, picture)
-    if sample["kind"] == "single":
-        legend.append(axes.axhline(0, color=EDGE, linewidth=1.2, label="boundary, f = 0"))
+    if sample["kind"] == "single" and boundary is not None:
+        name = f"boundary, f = {boundary:.4g}"
+        legend.append(axes.axhline(boundary, color=EDGE, linewidth=1.2, label=name))
 
     colour_of = cluster_colours(clusters)
     colours = np.array([colour_of.get(label, GREY) for label in labels.tolist()], dtype=object)
@@ -166,14 +179,14 @@ def plane(
     return figure
 
 
-@_drawn
-def cluster_sizes(clusters: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw the rows of the largest clusters as bars, the pale end being rows outside."""
+@drawn
+def cluster_sizes(clusters: Sequence[Mapping[str, Any]], with_outside: bool = True) -> Figure:
+    """Draw the rows of the largest clusters as bars, the pale end being rows outside, if any."""
     shown = clusters[:MAX_SHOWN]
     colours = list(cluster_colours(clusters).values())[: len(shown)]
     names = [str(row["label"]) for row in shown]
     rows = [row["rows"] for row in shown]
-    outside = [row["outliers"] for row in shown]
+    outside = [row["outliers"] if with_outside else 0 for row in shown]
     shares = [row["share"] for row in shown]
     figure = Figure(figsize=(WIDTH, 1.1 + 0.27 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
@@ -201,32 +214,43 @@ def cluster_sizes(clusters: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-@_drawn
-def score_histogram(edges: Sequence[float], counts: Sequence[int]) -> Figure:
-    """Draw how the decision values f(x) are spread on both sides of the boundary f = 0."""
+@drawn
+def score_histogram(
+    edges: Sequence[float],
+    counts: Sequence[int],
+    boundary: float | None = 0.0,
+    title: str | None = None,
+) -> Figure:
+    """Draw how the scores are spread, on both sides of the boundary where there is one."""
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     cuts, heights = np.asarray(edges, float), np.asarray(counts, float)
-    bin_of_zero = int(np.searchsorted(cuts, 0, side="right")) - 1
-    if 0 <= bin_of_zero < len(heights) and cuts[bin_of_zero] < 0:  # colour its two halves apart
-        cuts = np.insert(cuts, bin_of_zero + 1, 0.0)
-        heights = np.insert(heights, bin_of_zero, heights[bin_of_zero])
-    below = cuts[:-1] < 0
+    low, high = cuts[0], cuts[-1]
+    if boundary is not None:
+        low, high = min(low, boundary), max(high, boundary)
+        cut_bin = int(np.searchsorted(cuts, boundary, side="right")) - 1
+        if 0 <= cut_bin < len(heights) and cuts[cut_bin] < boundary:  # colour its halves apart
+            cuts = np.insert(cuts, cut_bin + 1, boundary)
+            heights = np.insert(heights, cut_bin, heights[cut_bin])
+    below = cuts[:-1] < (-np.inf if boundary is None else boundary)
     for side, colour in ((below, GREY), (~below, "#0072b2")):
         if side.any():
             part = np.append(cuts[:-1][side], cuts[1:][side][-1])
             axes.stairs(heights[side], part, fill=True, color=colour, alpha=0.85)
-    axes.axvline(0, color=EDGE, linewidth=1.6)
-    low, high = min(cuts[0], 0), max(cuts[-1], 0)
-    axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
+    margin = 0.02 * (high - low) or 1.0
+    axes.set_xlim(low - margin, high + margin)
     axes.set_ylim(0, max(heights.max(), 1) * 1.16)
-    middle = (low + high) / 2
-    axes.annotate(
-        "boundary, f = 0", (0, 1), xycoords=("data", "axes fraction"),
-        xytext=(6 if middle >= 0 else -6, -2), textcoords="offset points",
-        ha="left" if middle >= 0 else "right", va="top", color="#8a4b00", fontsize=9.5,
-    )  # fmt: skip
-    axes.set_xlabel("decision value f(x); negative is outside every cluster")
+    if boundary is not None:
+        axes.axvline(boundary, color=EDGE, linewidth=1.6)
+        right = (low + high) / 2 >= boundary
+        axes.annotate(
+            f"boundary, {'f = ' if title is None else ''}{boundary:.4g}",
+            (boundary, 1), xycoords=("data", "axes fraction"),
+            xytext=(6 if right else -6, -2), textcoords="offset points",
+            ha="left" if right else "right", va="top", color="#8a4b00", fontsize=9.5,
+        )  # fmt: skip
+    title = title or "decision value f(x); negative is outside every cluster"
+    axes.set_xlabel(textwrap.fill(one_line(title, 120), 60))
     axes.set_ylabel("rows")
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS))
     _count_axis(axes.yaxis)
@@ -234,7 +258,7 @@ def score_histogram(edges: Sequence[float], counts: Sequence[int]) -> Figure:
     return figure
 
 
-@_drawn
+@drawn
 def phase_costs(phases: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the seconds and the peak memory of each phase, side by side."""
     figure = Figure(figsize=(WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")
@@ -333,11 +357,5 @@ def _number_clusters(
 
 
 def _count_axis(axis: Any) -> None:
-    def compact(value: float, _: int) -> str:
-        for size, unit in ((1e9, " bn"), (1e6, " M")):
-            if abs(value) >= size:
-                return f"{value / size:.4g}{unit}"
-        return f"{value:,.0f}"
-
     axis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
-    axis.set_major_formatter(FuncFormatter(compact))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))

@@ -13,9 +13,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from distsvc.metrics import INDICES, Index
-from distsvc.report import figures
+from distsvc.report import figures, tree
 
+FIGURES = ("plane", "sizes", "scores", "phases", "tree", "curve")
 LISTED_COLUMNS = 12  # more column names than this are folded away
+LONGEST_CONDITION = 400
 
 
 def write_page(report: Mapping[str, Any], path: str | Path) -> None:
@@ -69,6 +71,9 @@ def render_page(report: Mapping[str, Any]) -> str:
         clusters=clusters[: figures.MAX_SHOWN],
         more=_more(clusters[figures.MAX_SHOWN :]),
         colours=figures.cluster_colours(clusters),
+        grey=figures.GREY,
+        has_outside=_has_outside(report),
+        tree=_tree(report),
         indices=_indices(report.get("indices") or {}),
         total=_total(report["phases"]),
         listed_columns=LISTED_COLUMNS,
@@ -82,6 +87,8 @@ def answer(report: Mapping[str, Any]) -> str:
     outside, share = report["outliers"]["rows"], report["outliers"]["share"]
     found = f"{count(n_clusters)} cluster{'' if n_clusters == 1 else 's'}"
     rows = f"{count(n_rows)} row{'' if n_rows == 1 else 's'}"
+    if not _has_outside(report):
+        return f"{found} in {rows}."
     where = "the cluster" if n_clusters == 1 else "every cluster"
     if outside == 0:
         return f"{found} in {rows}; no row lies outside {where}."
@@ -141,42 +148,62 @@ def _missing(number: float | None) -> bool:
     return number is None or math.isnan(number)
 
 
+def _has_outside(report: Mapping[str, Any]) -> bool:
+    """Return whether the algorithm tells rows inside from rows outside."""
+    return report["outliers"].get("defined", True)
+
+
 def _figures(report: Mapping[str, Any]) -> dict[str, str | None]:
     """Draw every figure that has something to show."""
     sample, histogram, clusters = report["sample"], report["score_histogram"], report["clusters"]
-    drawn: dict[str, str | None] = dict.fromkeys(("plane", "sizes", "scores", "phases"))
+    drawn: dict[str, str | None] = dict.fromkeys(FIGURES)
+    boundary = histogram.get("boundary", 0.0)
     if len(sample["x"]):
-        drawn["plane"] = figures.plane(sample, clusters, report.get("picture"))
+        drawn["plane"] = figures.plane(sample, clusters, report.get("picture"), boundary)
     if clusters:
-        drawn["sizes"] = figures.cluster_sizes(clusters)
+        drawn["sizes"] = figures.cluster_sizes(clusters, _has_outside(report))
     if len(histogram["counts"]):
-        drawn["scores"] = figures.score_histogram(histogram["edges"], histogram["counts"])
+        drawn["scores"] = figures.score_histogram(
+            histogram["edges"], histogram["counts"], boundary, histogram.get("title")
+        )
     if report["phases"]:
         drawn["phases"] = figures.phase_costs(report["phases"])
+    if "tree" in report:
+        nodes, curve = report["tree"]["nodes"], report["tree"]["curve"]
+        if tree.splits(nodes):
+            drawn["tree"] = tree.tree(nodes, clusters)
+        if len(curve["clusters"]):
+            drawn["curve"] = tree.curve(
+                curve["clusters"], curve["share"], curve["chosen"], curve["by"]
+            )
     return drawn
 
 
 def _caption(report: Mapping[str, Any]) -> str:
     """Say which rows the picture shows, in which plane, and what it leaves out."""
     sample, n_rows, clusters = report["sample"], report["input"]["n_rows"], report["clusters"]
+    has_outside = _has_outside(report)
+    upwards = "the decision value" if has_outside else figures.one_line(sample["axes"][1], 80)
     drawn = len(sample["x"])
     rows = f"All {count(drawn)}" if drawn >= n_rows else f"{count(drawn)} of {count(n_rows)}"
     n_features = count(report["input"]["n_features"])
     plane = {
         "pca": f"on the first two principal components of the {n_features} columns",
-        "single": "with the column's value to the right and the decision value upwards",
+        "single": f"with the column's value to the right and {upwards} upwards",
     }.get(sample["kind"], "in the plane of the two columns")
     sentences = [f"{rows} rows, {plane}."]
     if sample["kind"] == "pca" and sample.get("explained"):
         first, second = sample["explained"]
         sentences.append(
-            f"The two hold {figures.percent(first + second)} of the variance of the rows inside "
+            f"The two hold {figures.percent(first + second)} of the variance"
+            f"{' of the rows inside' if has_outside else ''} "
             f"({figures.percent(first)} and {figures.percent(second)}); clusters that overlap "
             "here may be apart in the others."
         )
     if sample.get("beyond"):
         sentences.append(
-            f"{count(sample['beyond'])} more lie outside every cluster and beyond the frame."
+            f"{count(sample['beyond'])} more lie "
+            f"{'outside every cluster and ' if has_outside else ''}beyond the frame."
         )
     if len(clusters) > figures.MAX_SHOWN:
         sentences.append(
@@ -192,10 +219,72 @@ def _caption(report: Mapping[str, Any]) -> str:
     return " ".join(sentences)
 
 
+def _tree(report: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the page says of the splits, where the algorithm makes any."""
+    if "tree" not in report:
+        return None
+    nodes, curve = report["tree"]["nodes"], report["tree"]["curve"]
+    rules = [_rule(rule, report["clusters"]) for rule in report["tree"]["rules"]]
+    splits = [
+        {**node, "direction": tree.direction({**node, "others": 0})} for node in tree.splits(nodes)
+    ]
+    return {
+        "width": tree.width(nodes) if splits else 0,
+        "caption": _tree_caption(nodes) if splits else "",
+        "curve_caption": _curve_caption(curve) if len(curve["clusters"]) else "",
+        "splits": splits,
+        "rules": rules[: figures.MAX_SHOWN],
+        "more_rules": rules[figures.MAX_SHOWN :],
+    }
+
+
+def _rule(rule: Mapping[str, Any], clusters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add the share of a rule's cluster, and cut its conditions to a length."""
+    return {
+        "label": rule["label"],
+        "share": next((row["share"] for row in clusters if row["label"] == rule["label"]), 0),
+        "conditions": [figures.one_line(text, LONGEST_CONDITION) for text in rule["conditions"]],
+    }
+
+
+def _tree_caption(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """Say how to read the tree, and what is left out of the drawing."""
+    n_splits, drawn = len(tree.splits(nodes)), tree.shown_splits(nodes)
+    sentences = [
+        "Each panel shows the rows that reach a split, projected on the direction whose "
+        "heaviest columns are written above it: how dense they are there, and sampled rows in the "
+        "colours of their clusters, whose height means nothing.",
+        "Rows left of the line go down the left branch, the others down the right one. A coloured "
+        "box with a number is a cluster.",
+    ]
+    if n_splits > 1:
+        sentences.append(
+            "The circles order the splits by how much they matter: 1 alone makes two clusters, 1 "
+            "and 2 make three."
+        )
+    if drawn < n_splits:
+        sentences.append(
+            f"The first {drawn} of {count(n_splits)} splits are drawn; a white box stands for the "
+            "clusters that later ones make, with their colours below it."
+        )
+    sentences.append(f"Numbers of rows and shares are of a sample of {count(nodes[0]['rows'])}.")
+    return " ".join(sentences)
+
+
+def _curve_caption(curve: Mapping[str, Any]) -> str:
+    end, last = tree.shown_clusters(curve["clusters"], curve["chosen"]), max(curve["clusters"])
+    text = (
+        "What remains of the sum of squares of the whole sample within clusters, when splits are "
+        "made in the order of how much they matter."
+    )
+    return text + (f" The curve goes on to {count(last)} clusters." if end < last else "")
+
+
 def _more(rest: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     if not rest:
         return None
-    sums = {key: sum(row[key] for row in rest) for key in ("rows", "share", "outliers")}
+    keys = ("rows", "share", "outliers")
+    sums = {key: sum(row.get(key, 0) for row in rest) for key in keys}
     return {"clusters": len(rest), **sums}
 
 

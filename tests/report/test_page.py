@@ -98,7 +98,7 @@ def html():
 @pytest.fixture
 def undrawn(monkeypatch):
     """Leave the figures out where a test looks only at the page's own text."""
-    names = ("plane", "sizes", "scores", "phases")
+    names = ("plane", "sizes", "scores", "phases", "tree", "curve")
     monkeypatch.setattr("distsvc.report.page._figures", lambda _: dict.fromkeys(names))
 
 
