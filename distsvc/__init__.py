@@ -8,9 +8,12 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_HOMES = {"SupportVectorClustering": "distsvc.models.support_vector"}
+_HOMES = {
+    "IncrementalMDH": "distsvc.models.mdh",
+    "SupportVectorClustering": "distsvc.models.support_vector",
+}
 
-__all__ = ["SupportVectorClustering", "__version__"]
+__all__ = ["IncrementalMDH", "SupportVectorClustering", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 BLOCK_ROWS = 8192
-"""Rows that the driver feeds to a learner at a time, on average."""
+"""Rows that are fed to a learner at a time, on average."""
+
+PILOT_ROWS = 10_000
+"""Rows, those with the lowest keys, that everything but learning itself is decided on."""
 
 
 def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
@@ -76,3 +80,26 @@ def lowest(keys: np.ndarray, n: int) -> np.ndarray:
         places = np.argpartition(keys, n)[:n]
         return places[np.argsort(keys[places])]
     return np.argsort(keys)
+
+
+@dataclass
+class Reservoir:
+    """The rows with the lowest keys of a stream, PILOT_ROWS at most, in ascending order of keys."""
+
+    seed: int
+    rows: np.ndarray
+    keys: np.ndarray
+    n_seen: int = 0
+
+    @classmethod
+    def empty(cls, seed: int, n_features: int) -> Reservoir:
+        """Return the reservoir of a stream that has not begun."""
+        return cls(seed, np.zeros((0, n_features), np.float32), np.zeros(0, np.uint64))
+
+    def add(self, X: np.ndarray) -> None:
+        """Take in the next rows (n, d) float32 of the stream."""
+        keys = row_keys(self.seed, np.arange(self.n_seen, self.n_seen + len(X)))
+        self.n_seen += len(X)
+        rows, keys = np.concatenate([self.rows, X]), np.concatenate([self.keys, keys])
+        kept = lowest(keys, PILOT_ROWS)
+        self.rows, self.keys = rows[kept], keys[kept]

@@ -14,23 +14,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.svm import OneClassSVM
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.kernels.exact import coordinate_ascent, gram_matrix
 from distsvc.models import labelling, sampling
+from distsvc.models.checks import check_choice, check_count, check_number, seed_of
 from distsvc.models.descent import STRATEGIES, Descent
 from distsvc.models.kernel_width import automatic_gamma
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
-
-PILOT_ROWS = 10_000
-"""Rows, those with the lowest keys, that everything but the descent itself is decided on."""
+from distsvc.models.sampling import PILOT_ROWS, Reservoir
 
 EVALUATION_ROWS = 2048
 CHECK_STEPS = 10_000
@@ -220,16 +217,11 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             if self.solver == "exact":
                 raise ValueError("solver='exact' needs all rows at once; use fit")
             self.set_width(X[:PILOT_ROWS], len(X))
-            self.n_seen_ = 0
-            self.reservoir_ = np.zeros((0, X.shape[1]), np.float32), np.zeros(0, np.uint64)
+            self.reservoir_ = Reservoir.empty(self.seed_, X.shape[1])
         Z = self.centred(X)
         self.descent_.feed(Z)
-        keys = sampling.row_keys(self.seed_, np.arange(self.n_seen_, self.n_seen_ + len(X)))
-        self.n_seen_ += len(X)
-        rows = np.concatenate([self.reservoir_[0], Z]), np.concatenate([self.reservoir_[1], keys])
-        kept = sampling.lowest(rows[1], PILOT_ROWS)
-        self.reservoir_ = rows[0][kept], rows[1][kept]
-        self.pilot_ = self.reservoir_[0]
+        self.reservoir_.add(Z)
+        self.pilot_ = self.reservoir_.rows
         self._publish_model(self.descent_.vectors, self.descent_.coefficients)
         self.n_iter_ = self.descent_.n_steps
         self.__dict__.pop("clusters_", None)
@@ -239,7 +231,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """Return the cluster (n,) int32 of the nearest boundary row to every row of X (n, d)."""
         Z = self._checked(X)
         if not hasattr(self, "clusters_"):
-            self._find_clusters(*self.reservoir_)
+            self._find_clusters(self.reservoir_.rows, self.reservoir_.keys)
         return self._labels(Z)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -258,9 +250,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self._check_parameters()
         for name in ("descent_", "clusters_", "reservoir_"):
             self.__dict__.pop(name, None)
-        state = self.random_state
-        is_seed = isinstance(state, Integral)
-        self.seed_ = int(state) if is_seed else int(check_random_state(state).randint(2**31))
+        self.seed_ = seed_of(self.random_state)
         self.notes_: list[str] = []
         return self.seed_
 
@@ -444,32 +434,26 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         if self.nu is not None and self.C is not None:
             raise ValueError(f"give nu or C, not both (found nu={self.nu!r} and C={self.C!r})")
         gamma: Any = self.gamma
-        if not (gamma == "auto" or (_is_real(gamma) and 0 < gamma < np.inf)):
-            raise ValueError(f"gamma must be 'auto' or a positive number, found {gamma!r}")
-        if self.nu is not None and not (_is_real(self.nu) and 0 < self.nu <= 1):
-            raise ValueError(f"nu must lie in (0, 1], found {self.nu!r}")
-        for name in ("C", "tol", "theta", "epsilon"):
-            value = getattr(self, name)
-            if not (value is None and name == "C") and not (_is_real(value) and 0 < value < np.inf):
-                raise ValueError(f"{name} must be a positive number, found {value!r}")
+        try:
+            if gamma != "auto":
+                check_number("gamma", gamma)
+        except ValueError:
+            raise ValueError(
+                f"gamma must be 'auto' or a positive number, found {gamma!r}"
+            ) from None
+        if self.nu is not None:
+            check_number("nu", self.nu, most=1.0)
+        if self.C is not None:
+            check_number("C", self.C)
+        for name in ("tol", "theta", "epsilon"):
+            check_number(name, getattr(self, name))
         for name in ("budget", "projection_size", "max_iter", "segment_samples", "boundary_size"):
-            count: Any = getattr(self, name)
-            if not (isinstance(count, Integral) and int(count) >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, found {count!r}")
-        choices = {
-            "solver": ("bsgd", "sgd", "exact"),
-            "maintenance": tuple(STRATEGIES),
-            "stopping": ("held-out", "step-norm"),
-            "labelling": ("equilibria",),
-        }
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}, found {getattr(self, name)!r}")
+            check_count(name, getattr(self, name))
+        check_choice("solver", self.solver, ("bsgd", "sgd", "exact"))
+        check_choice("maintenance", self.maintenance, STRATEGIES)
+        check_choice("stopping", self.stopping, ("held-out", "step-norm"))
+        check_choice("labelling", self.labelling, ("equilibria",))
         if self.average and self.solver != "sgd":
             raise ValueError(
                 "average=True needs solver='sgd': under a budget iterates differ in vectors"
             )
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

@@ -21,8 +21,9 @@ from distsvc.config import Job
 from distsvc.errors import DataError, JobFileError
 from distsvc.models import sampling
 from distsvc.models.labelling import Boundary, pair_blocks
+from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
-from distsvc.models.support_vector import PILOT_ROWS, SupportVectorClustering
+from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
 from distsvc.run import summary, tasks
 from distsvc.run.cluster import connected

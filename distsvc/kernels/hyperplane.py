@@ -1,0 +1,174 @@
+"""Incremental minimum-density hyperplanes in a complete binary tree: learning and routing.
+
+Nodes are numbered from 0 by level; those below node j are 2 j + 1 and 2 j + 2. Its hyperplane is
+{x: v.(x - mean) = b} with ||v|| = 1 and b relative to the node's own mean. What holds one number
+per feature is float32; what one row changes only a little (b, variances) is float64. A float32 mean
+stands still when rows move it by less than half a unit in its last place, that is after some
+10^7 visits, when its sampling error is a thousand times larger.
+"""
+
+import math
+
+import numpy as np
+
+from distsvc.kernels.jit import inlined, kernel
+
+BANDWIDTH_DECAY = -0.2
+RENORMALISE_EVERY = 1024
+CANCELLED = 1e-4
+TINY = 1e-60
+ZERO = np.float32(0.0)
+
+
+@inlined
+def _project(x, mean, v):
+    """Return v.(x - mean) and ||x - mean||^2, summed in float32."""
+    dot = ZERO
+    square = ZERO
+    for k in range(x.shape[0]):
+        e = x[k] - mean[k]
+        dot += v[k] * e
+        square += e * e
+    return dot, square
+
+
+@inlined
+def _turn(x, mean, v, pull, keep, step):
+    """Set v to keep v - step (x - mean), then move the mean towards x by the share `pull`."""
+    for k in range(x.shape[0]):
+        e = x[k] - mean[k]
+        mean[k] += pull * e
+        v[k] = keep * v[k] - step * e
+
+
+@inlined
+def _pull(x, mean, pull):
+    """Move the mean towards x by the share `pull`."""
+    for k in range(x.shape[0]):
+        mean[k] += pull * (x[k] - mean[k])
+
+
+@inlined
+def _normalise(v):
+    """Make v a unit vector."""
+    square = ZERO
+    for k in range(v.shape[0]):
+        square += v[k] * v[k]
+    if square > ZERO:
+        scale = np.float32(1.0 / math.sqrt(square))
+        for k in range(v.shape[0]):
+            v[k] *= scale
+
+
+@kernel
+def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_visits, clip):
+    """Update the nodes on each row's path from the root, row by row (paper 001, Algorithm 1).
+
+    X (n, d) float32; means, V (nodes, d) float32; b, variances (nodes,) float64, variances of the
+    projections; visits (nodes,) int64. The arrays of the nodes are changed in place. A path ends in
+    the bottom level, whose nodes have a mean and visits but never a hyperplane.
+
+    With t the node's visits (at most `most_visits`), this row's included: the mean, which starts as
+    one observation at 0, and the variance, which starts as one projection at 0, are updated first;
+    then p = v.(x - mean), h = bandwidth sqrt(variance) (t + 1)^-0.2, g = (b - p) / h^3 exp(-(b -
+    p)^2 / 2 h^2), v goes by -sqrt(d) g (x - mean) / (t + 1) and b by g / (t + 1) - 2 penalty (|b| -
+    alpha sigma)+ sign(b) / (t + 1); b is then clipped at `clip` alpha sigma. The row goes to the
+    first child when p under the new v is below the new b.
+
+    ||v - c x||^2 = 1 - 2 c p + c^2 ||x||^2 and (v - c x).x = p - c ||x||^2, so one pass over the
+    features finds all of this and a second one writes. Where the hyperplane's direction has no
+    variance yet, which has no h, v becomes the direction of the row.
+    """
+    d = X.shape[1]
+    bottom = visits.shape[0] // 2
+    rate_of_v = math.sqrt(d)
+    for i in range(X.shape[0]):
+        x = X[i]
+        node = 0
+        while node < bottom:
+            visits[node] += 1
+            t = min(visits[node], most_visits)
+            rate = 1.0 / (t + 1.0)
+            kept = t * rate
+            mean, v = means[node], V[node]
+            dot, square = _project(x, mean, v)
+            p = kept * dot
+            norm2 = kept * kept * square
+            variance = kept * variances[node] + rate * p * p
+            h2 = bandwidth * bandwidth * variance * (t + 1.0) ** (2.0 * BANDWIDTH_DECAY)
+            offset = b[node]
+            g = 0.0
+            if h2 > TINY:
+                gap = offset - p
+                g = gap * math.exp(-0.5 * gap * gap / h2) / (h2 * math.sqrt(h2))
+            elif square > ZERO:
+                p = math.sqrt(norm2)
+                for k in range(d):
+                    v[k] = np.float32(kept / p) * (x[k] - mean[k])
+            step = rate_of_v * g * rate
+            turned = 1.0 - 2.0 * step * p + step * step * norm2
+            exact = turned > CANCELLED * (1.0 + step * step * norm2)
+            scale = 1.0 / math.sqrt(turned) if exact else 1.0
+            _turn(x, mean, v, np.float32(rate), np.float32(scale), np.float32(scale * step * kept))
+            if not exact or t % RENORMALISE_EVERY == 0:
+                _normalise(v)
+            sigma = math.sqrt(variance)
+            excess = abs(offset) - alpha * sigma
+            offset += rate * g
+            if excess > 0.0:
+                offset -= math.copysign(2.0 * penalty * rate * excess, b[node])
+            if clip < np.inf:
+                most = clip * alpha * sigma
+                offset = min(max(offset, -most), most)
+            variances[node] = variance
+            b[node] = offset
+            node = 2 * node + (1 if scale * (p - step * norm2) < offset else 2)
+        visits[node] += 1
+        _pull(x, means[node], np.float32(1.0 / (min(visits[node], most_visits) + 1.0)))
+
+
+@kernel
+def route(X, V, thresholds, spreads, children):
+    """Send every row down a tree and return where it ends and how close it came to a hyperplane.
+
+    X (n, d), V (nodes, d) float32; a row goes to children[j, 0] when V[j].x < thresholds[j], else
+    to children[j, 1]; children (nodes, 2) int32, negative where a path ends. Returns the nodes (n,)
+    int32 and the least |V[j].x - thresholds[j]| / spreads[j] on the path, (n,) float32, infinity
+    for a path without a hyperplane.
+    """
+    n = X.shape[0]
+    ends = np.empty(n, np.int32)
+    margins = np.empty(n, np.float32)
+    for i in range(n):
+        x = X[i]
+        node = 0
+        margin = np.inf
+        while children[node, 0] >= 0:
+            v = V[node]
+            p = ZERO
+            for k in range(x.shape[0]):
+                p += v[k] * x[k]
+            gap = p - thresholds[node]
+            margin = min(margin, abs(gap) / spreads[node])
+            node = children[node, 0] if gap < 0.0 else children[node, 1]
+        ends[i] = node
+        margins[i] = margin
+    return ends, margins
+
+
+@kernel
+def add_rows(X, ends, counts, sums, squares):
+    """Add the rows of X (n, d) float32 to their nodes `ends` (n,) int32: numbers, sums, squares.
+
+    counts (nodes,), sums (nodes, d) and squares (nodes,), of ||x||^2, are float64.
+    """
+    for i in range(X.shape[0]):
+        x = X[i]
+        node = ends[i]
+        counts[node] += 1.0
+        total = sums[node]
+        square = ZERO
+        for k in range(x.shape[0]):
+            total[k] += x[k]
+            square += x[k] * x[k]
+        squares[node] += square

@@ -1,0 +1,48 @@
+"""Checks of estimators' parameters, with one wording for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+
+def check_number(name: str, value: Any, *, zero: bool = False, most: float = np.inf) -> None:
+    """Raise ValueError unless `value` is a finite positive number (or 0), at most `most`."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if (
+        real
+        and np.isfinite(float(value))
+        and value <= most
+        and (value > 0 or (zero and value == 0))
+    ):
+        return
+    if np.isfinite(most):
+        raise ValueError(f"{name} must lie in (0, {most:g}], found {value!r}")
+    kind = "a number of at least 0" if zero else "a positive number"
+    raise ValueError(f"{name} must be {kind}, found {value!r}")
+
+
+def check_count(name: str, value: Any, most: int | None = None) -> None:
+    """Raise ValueError unless `value` is a whole number of at least 1, and at most `most`."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (whole and int(value) >= 1):
+        raise ValueError(f"{name} must be a whole number of at least 1, found {value!r}")
+    if most is not None and int(value) > most:
+        raise ValueError(f"{name} must be at most {most}, found {value!r}")
+
+
+def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """Raise ValueError unless `value` is one of the known ones."""
+    if value not in (known := tuple(known)):
+        raise ValueError(f"{name} must be one of {known}, found {value!r}")
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed that a random_state stands for: itself, or a number drawn from it."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
