@@ -16,7 +16,15 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from distsvc.errors import InputNotFoundError, JobFileError
 
@@ -43,14 +51,25 @@ class PreprocessConfig(_Section):
 
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
-class SupportVectorConfig(_Section):
+class _ModelConfig(_Section):
+    """What the ``[model]`` sections of all algorithms have in common."""
+
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the estimator's parameters that the job gives, ``random_state`` included."""
+        given = self.model_dump(exclude={"algorithm", "seed"}, exclude_none=True)
+        return given | {"random_state": self.seed}
+
+
+class SupportVectorConfig(_ModelConfig):
     """``[model]`` with ``algorithm = "support-vector"``."""
 
     algorithm: Literal["support-vector"] = "support-vector"
-    seed: Annotated[int, Field(ge=0)] = 0
     gamma: Literal["auto"] | Positive | None = None
     nu: Annotated[float, Field(gt=0, le=1)] | None = None
     C: Positive | None = None
@@ -79,10 +98,24 @@ class SupportVectorConfig(_Section):
             )
         return self
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the estimator's parameters that the job gives, ``random_state`` included."""
-        given = self.model_dump(exclude={"algorithm", "seed"}, exclude_none=True)
-        return given | {"random_state": self.seed}
+
+class IncrementalMDHConfig(_ModelConfig):
+    """``[model]`` with ``algorithm = "imdh"``."""
+
+    algorithm: Literal["imdh"] = "imdh"
+    depth: Annotated[int, Field(ge=1, le=16)] | None = None
+    n_clusters: Count | None = None
+    alpha: NotNegative | None = None
+    penalty: NotNegative | None = None
+    bandwidth: Positive | None = None
+    clip: Positive | None = None
+    passes: Count | None = None
+    max_effective_samples: Count | None = None
+    n_init: Count | None = None
+    growth: Literal["prune", "forward"] | None = None
+    elbow: Literal["weighted", "angle"] | None = None
+    valley: NotNegative | None = None
+    max_samples: Count | None = None
 
 
 class ClusterConfig(_Section):
@@ -101,13 +134,33 @@ class OutputConfig(_Section):
     format: Literal["parquet", "zarr"] = "parquet"
 
 
+MODELS: dict[str, type[_ModelConfig]] = {
+    "support-vector": SupportVectorConfig,
+    "imdh": IncrementalMDHConfig,
+}
+
+
+def _algorithm(model: Any) -> Any:
+    """Return the algorithm of a ``[model]`` section, given as a dictionary or validated."""
+    if isinstance(model, dict):
+        return model.get("algorithm", "support-vector")
+    return getattr(model, "algorithm", "support-vector")
+
+
+ModelConfig = Annotated[
+    Annotated[SupportVectorConfig, Tag("support-vector")]
+    | Annotated[IncrementalMDHConfig, Tag("imdh")],
+    Discriminator(_algorithm),
+]
+
+
 class Job(_Section):
     """A whole job file."""
 
     input: InputConfig
     output: OutputConfig
     preprocess: PreprocessConfig = PreprocessConfig()
-    model: SupportVectorConfig = SupportVectorConfig()
+    model: ModelConfig = SupportVectorConfig()
     cluster: ClusterConfig = ClusterConfig()
 
     def digest(self) -> str:
@@ -191,7 +244,10 @@ def _explain(error: ValidationError) -> list[str]:
     """Put the errors into words, one sentence for each field: a union has one for each member."""
     items: dict[tuple[Any, ...], list[Any]] = {}
     for item in error.errors():
-        items.setdefault(item["loc"][:2], []).append(item)
+        place = item["loc"]
+        if place[0] == "model" and len(place) > 1 and place[1] in MODELS:
+            place = ("model", *place[2:])
+        items.setdefault(place[:2], []).append(item)
     return [_explain_field(".".join(map(str, place)), of) for place, of in items.items()]
 
 
@@ -203,6 +259,9 @@ def _explain_field(name: str, items: list[Any]) -> str:
         close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
         return f"unknown key {name!r}; {hint}"
+    if first["type"] == "union_tag_invalid":
+        tags = " or ".join(map(repr, MODELS))
+        return f"{name}.algorithm must be {tags}, found {first['ctx']['tag']!r}"
     if first["type"] == "missing":
         return f"{name} is required"
     if first["type"] == "value_error":
@@ -216,6 +275,8 @@ def _explain_field(name: str, items: list[Any]) -> str:
 
 def _known_keys(place: tuple[Any, ...]) -> list[str]:
     fields = Job.model_fields
+    if place and place[-1] in MODELS:
+        return sorted(MODELS[place[-1]].model_fields)
     for part in place:
         annotation = fields[part].annotation
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):

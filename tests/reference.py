@@ -194,3 +194,61 @@ def column_sums(X, shift):
 
 def scale_rows(X, centre, scale, fill, origin):
     return ((np.where(np.isnan(X), fill, X) - centre) / scale - origin).astype(np.float32)
+
+
+def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_visits, clip):
+    """Update a tree of hyperplanes; return every row's least |v.(x - mean) - b| on its path.
+
+    A row's path is settled only as far as its hyperplanes are farther away than rounding.
+    """
+    d, gaps = len(X[0]), []
+    for x in np.float64(X):
+        node, gap = 0, np.inf
+        while 2 * node + 2 < len(visits):
+            visits[node] += 1
+            t = min(visits[node], most_visits)
+            means[node] = (t * means[node] + x) / (t + 1)
+            e = x - means[node]
+            p = V[node] @ e
+            variances[node] = (t * variances[node] + p**2) / (t + 1)
+            sigma = np.sqrt(variances[node])
+            h = bandwidth * sigma * (t + 1) ** -0.2
+            beyond = max(abs(b[node]) - alpha * sigma, 0.0)
+            turn, move = np.zeros(d), -2 * penalty * beyond * np.sign(b[node])
+            if h > 0.0:
+                g = (b[node] - p) / h**3 * np.exp(-((b[node] - p) ** 2) / (2 * h**2))
+                turn, move = -np.sqrt(d) * g * e, move + g
+            elif e.any():
+                V[node] = e
+            V[node] += turn / (t + 1)
+            V[node] /= np.linalg.norm(V[node])
+            b[node] += move / (t + 1)
+            if clip < np.inf:
+                b[node] = np.clip(b[node], -clip * alpha * sigma, clip * alpha * sigma)
+            gap = min(gap, abs(V[node] @ e - b[node]))
+            node = 2 * node + (1 if V[node] @ e < b[node] else 2)
+        visits[node] += 1
+        t = min(visits[node], most_visits)
+        means[node] = (t * means[node] + x) / (t + 1)
+        gaps.append(gap)
+    return np.array(gaps)
+
+
+def route(X, V, thresholds, spreads, children):
+    ends, margins = [], []
+    for x in np.float64(X):
+        node, distances = 0, [np.inf]
+        while children[node][0] >= 0:
+            gap = np.float64(V[node]) @ x - thresholds[node]
+            distances.append(abs(gap) / spreads[node])
+            node = children[node][0 if gap < 0.0 else 1]
+        ends.append(node)
+        margins.append(min(distances))
+    return np.array(ends), np.array(margins)
+
+
+def add_rows(X, ends, counts, sums, squares):
+    for x, node in zip(np.float64(X), ends, strict=True):
+        counts[node] += 1
+        sums[node] += x
+        squares[node] += (x**2).sum()

@@ -15,8 +15,8 @@ from distsvc.kernels.jit import inlined, kernel
 
 BANDWIDTH_DECAY = -0.2
 RENORMALISE_EVERY = 1024
-CANCELLED = 1e-4
-TINY = 1e-60
+CANCELLED = 1e-2
+TINY = 1e-30
 ZERO = np.float32(0.0)
 
 
@@ -49,8 +49,11 @@ def _pull(x, mean, pull):
 
 
 @inlined
-def _normalise(v):
-    """Make v a unit vector."""
+def _normalise(x, mean, v):
+    """Make v a unit vector; if nothing is left of it, the direction of x - mean that it had."""
+    if not v.any():
+        for k in range(v.shape[0]):
+            v[k] = x[k] - mean[k]
     square = ZERO
     for k in range(v.shape[0]):
         square += v[k] * v[k]
@@ -107,11 +110,13 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
                     v[k] = np.float32(kept / p) * (x[k] - mean[k])
             step = rate_of_v * g * rate
             turned = 1.0 - 2.0 * step * p + step * step * norm2
-            exact = turned > CANCELLED * (1.0 + step * step * norm2)
+            exact = h2 > TINY and turned > CANCELLED * (1.0 + step * step * norm2)
             scale = 1.0 / math.sqrt(turned) if exact else 1.0
             _turn(x, mean, v, np.float32(rate), np.float32(scale), np.float32(scale * step * kept))
-            if not exact or t % RENORMALISE_EVERY == 0:
-                _normalise(v)
+            p = scale * (p - step * norm2)
+            if not exact or visits[node] % RENORMALISE_EVERY == 0:
+                _normalise(x, mean, v)
+                p = _project(x, mean, v)[0]
             sigma = math.sqrt(variance)
             excess = abs(offset) - alpha * sigma
             offset += rate * g
@@ -122,7 +127,7 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
                 offset = min(max(offset, -most), most)
             variances[node] = variance
             b[node] = offset
-            node = 2 * node + (1 if scale * (p - step * norm2) < offset else 2)
+            node = 2 * node + (1 if p < offset else 2)
         visits[node] += 1
         _pull(x, means[node], np.float32(1.0 / (min(visits[node], most_visits) + 1.0)))
 

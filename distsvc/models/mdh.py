@@ -161,7 +161,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         keys = sampling.row_keys(self.begin(), np.arange(len(X)))
         ranges = self.key_ranges(len(X))
         order = sampling.lowest(keys, len(X))
-        self.set_centre(X[order[:PILOT_ROWS]])
+        self.set_pilot(X[order[:PILOT_ROWS]], len(X))
         Z = self.centred(X)
         n = sampling.slice_by_key(keys[order], *ranges[-1]).stop
         ranked, ranked_keys = Z[order[:n]], keys[order[:n]]
@@ -192,7 +192,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
         if first:
             self.begin()
-            self.set_centre(X[:PILOT_ROWS])
+            self.set_pilot(X[:PILOT_ROWS], len(X))
             self.growing_ = GrowingTree.start(self.depth, X.shape[1])
             self.reservoir_ = Reservoir.empty(self.seed_, X.shape[1])
         Z = self.centred(X)
@@ -203,7 +203,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             self.growing_.forget(min(1.0, self.max_effective_samples / n))
         self.reservoir_.add(Z)
         self.pilot_ = self.reservoir_.rows
-        self.n_samples_ = self.reservoir_.n_seen
+        self.n_samples_ = self.n_rows_ = self.reservoir_.n_seen
         for name in ("cut_", "cluster_tree_", "labels_", "leaves_"):
             self.__dict__.pop(name, None)
         return self
@@ -250,8 +250,9 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         """Return the key ranges of the blocks of a pass over at most `max_samples` of the rows."""
         return sampling.key_blocks(n_rows, min(n_rows, self.max_samples or n_rows))
 
-    def set_centre(self, pilot: np.ndarray) -> None:
-        """Settle the centre from pilot rows (m, d), in the order of their keys."""
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle the centre from pilot rows (m, d) of n_rows, in the order of their keys."""
+        self.n_rows_ = n_rows
         self.centre_ = pilot.mean(axis=0, dtype=np.float64)
         self.pilot_ = self.centred(pilot)
 
@@ -297,13 +298,9 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
                 "the tree have rows"
             )
         self.restart_ = best
-        self.n_samples_ = int(trees[best].counts.sum())
-        self.set_cut(cut)
-        self.valleys_ = valleys[best][: self.n_clusters_ - 1]
-
-    def set_cut(self, cut: Cut) -> None:
-        """Settle the tree and its clusters."""
+        self.n_samples_ = round(float(trees[best].counts.sum()))
         self.cut_, self.cluster_tree_, self.n_clusters_ = cut, cut.tree, cut.n_clusters
+        self.valleys_ = valleys[best][: self.n_clusters_ - 1]
 
     def fitted_facts(self) -> dict[str, Any]:
         """Return the numbers that the fit arrived at."""
@@ -311,6 +308,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             "n_clusters": self.n_clusters_,
             "n_leaves": self.cluster_tree_.n_leaves,
             "n_samples": self.n_samples_,
+            "share_sampled": self.n_samples_ / self.n_rows_,
             "agreement": self.agreement_,
             "restart": self.restart_,
             "clearest_valley": float(self.valleys_.max(initial=0.0)),

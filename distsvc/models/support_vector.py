@@ -184,10 +184,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         keys = sampling.row_keys(self.begin(), np.arange(len(X)))
         order = np.argsort(keys)
-        self.set_width(X[order[:PILOT_ROWS]], len(X))
+        self.set_pilot(X[order[:PILOT_ROWS]], len(X))
         Z = self.centred(X)
         ranked, ranked_keys = Z[order], keys[order]
-        blocks = self.key_ranges()
+        blocks = self.key_ranges(len(X))
         self.train(
             lambda epoch: sampling.memory_blocks(ranked, ranked_keys, blocks, self.seed_, epoch)
         )
@@ -216,7 +216,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             self.begin()
             if self.solver == "exact":
                 raise ValueError("solver='exact' needs all rows at once; use fit")
-            self.set_width(X[:PILOT_ROWS], len(X))
+            self.set_pilot(X[:PILOT_ROWS], len(X))
             self.reservoir_ = Reservoir.empty(self.seed_, X.shape[1])
         Z = self.centred(X)
         self.descent_.feed(Z)
@@ -254,14 +254,13 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.notes_: list[str] = []
         return self.seed_
 
-    def set_width(self, pilot: np.ndarray, n_rows: int) -> None:
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle the centre, gamma and C from pilot rows (m, d), in the order of their keys."""
         if self.solver == "exact" and n_rows > EXACT_ROWS:
             raise ValueError(
                 f"solver='exact' keeps the whole kernel matrix and takes at most {EXACT_ROWS} "
                 f"rows, found {n_rows}; use 'bsgd'"
             )
-        self.n_rows_ = n_rows
         self.centre_ = pilot.mean(axis=0, dtype=np.float64)
         self.pilot_ = self.centred(pilot)
         wide = self.pilot_.astype(np.float64)
@@ -286,11 +285,11 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """Return the rows as the kernels want them: centred, float32, C order."""
         return np.ascontiguousarray(X - self.centre_, np.float32)
 
-    def key_ranges(self) -> list[tuple[int, int]]:
-        """Return the key ranges of the blocks of an epoch: at most `max_iter` rows of the table."""
-        n_held_out = EVALUATION_ROWS if self.n_rows_ >= 20 * EVALUATION_ROWS else 0
-        wanted = self.n_rows_ if self.solver == "exact" else min(self.n_rows_, self.max_iter)
-        return sampling.key_blocks(self.n_rows_, wanted, n_held_out)
+    def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
+        """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows."""
+        n_held_out = EVALUATION_ROWS if n_rows >= 20 * EVALUATION_ROWS else 0
+        wanted = n_rows if self.solver == "exact" else min(n_rows, self.max_iter)
+        return sampling.key_blocks(n_rows, wanted, n_held_out)
 
     def train(self, blocks: Callable[[int], Iterable[np.ndarray]]) -> None:
         """Find the decision function; ``blocks(epoch)`` are the centred blocks of an epoch."""
@@ -309,6 +308,20 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             "epsilon": self.epsilon_,
             "boundary_size": self.boundary_size,
             "segment_samples": self.segment_samples,
+        }
+
+    def fitted_facts(self) -> dict[str, Any]:
+        """Return the numbers that the fit arrived at."""
+        return {
+            "gamma": self.gamma_,
+            "C": self.C_,
+            "epsilon": self.epsilon_,
+            "n_iter": self.n_iter_,
+            "n_support_vectors": len(self.dual_coef_),
+            "n_boundary": len(self.boundary_.X),
+            "n_boundary_found": int(self.boundary_.counts.sum()),
+            "n_equilibria": len(self.equilibria_),
+            "n_clusters": self.n_clusters_,
         }
 
     def set_equilibria(self, ends: np.ndarray) -> None:

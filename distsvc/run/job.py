@@ -2,15 +2,17 @@
 
 Each step maps a task over partitions, on workers or in this process, reads the small files that the
 tasks left in the run's directory, in the order of the partitions, and writes what the next
-step needs to know. Only `fit` is sequential: it streams a random sample of the table past the
-learner. Nothing that decides a label depends on how the table is cut or who does the work.
+step needs to know. The table is read once for its statistics and a random sample, and once to label
+it (support vector clustering looks for its boundary in between). Learning is sequential: a stream
+of the sample's rows, in random order. Nothing that decides a label depends on how the table is cut
+or who does the work.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,9 @@ import numpy as np
 from distsvc.config import Job
 from distsvc.errors import DataError, JobFileError
 from distsvc.models import sampling
+from distsvc.models.hyperplane_tree import GrowingTree
 from distsvc.models.labelling import Boundary, pair_blocks
+from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
 from distsvc.models.support_vector import SupportVectorClustering
@@ -37,6 +41,8 @@ from distsvc.storage.parts import Output, create_zarr
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
 
 PILOT_BYTES = 16 * 2**20
+
+Model = SupportVectorClustering | IncrementalMDH
 
 
 def run_job(
@@ -65,15 +71,20 @@ def run_job(
                 return read_json(output.path / "report.json")
             plan = make_plan(job, table)
             run.write_plan(plan)
+            model = make_model(job, table.n_rows)
         with progress.phase("cluster"):
             cluster = connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file)
             steps = Steps(run, len(plan.partitions), stack.enter_context(cluster), progress)
-        survey = survey_table(steps, plan)
-        model = fit_support_vector(steps, job, survey)
-        totals = label_table(steps, model.n_clusters_, job.output.format)
+        survey = survey_table(steps, model)
+        prepare(steps, job, model, survey)
+        if isinstance(model, IncrementalMDH):
+            fit_imdh(steps, model, survey)
+        else:
+            fit_support_vector(steps, model, survey)
+        totals = label_table(steps, job.output.format)
         with progress.phase("report"):
-            summary.write_model(run, job, plan, model)
-            report = summary.make_report(run, job, plan, model, survey.pilot, totals, command)
+            summary.write_model(run, job, model)
+            report = summary.make_report(run, job, model, survey.pilot, totals, command)
             write_page(report | {"phases": progress.phases}, run.path / "report.html")
         with progress.phase("publish"):
             report["phases"] = progress.phases
@@ -100,14 +111,14 @@ def predict_table(
     with output.locked(), output.run_folder("predict") as folder:
         run = RunDirectory(folder)
         with progress.phase("open"):
-            job, n_clusters = summary.restore_model(Path(published), run, path, output_path)
+            job = summary.restore_model(Path(published), run, path, output_path)
             table = open_table(job.input, folder / "staging")
             inputs, digest = fingerprint(table), summary.predict_digest(job, Path(published))
             if output.check_free(digest, inputs, overwrite):
                 return output.manifest() or {}
             plan = make_plan(job, table)
             run.write_plan(plan)
-        totals = label_table(Steps(run, len(plan.partitions), None, progress), n_clusters)
+        totals = label_table(Steps(run, len(plan.partitions), None, progress))
         manifest = summary.manifest(folder, job, plan, digest, inputs, totals)
         output.publish(folder, manifest)
     return manifest
@@ -131,6 +142,15 @@ class Steps:
     def results(self, name: str, n: int | None = None) -> Any:
         """Return an iterator over what the tasks left, in the order of their numbers."""
         return self.run.results(name, self.n_partitions if n is None else n)
+
+
+def make_model(job: Job, n_rows: int) -> Model:
+    """Return the job's estimator, its parameters checked."""
+    estimator = IncrementalMDH if job.model.algorithm == "imdh" else SupportVectorClustering
+    model: Model = estimator(**job.model.parameters())
+    with _blaming_the_job():
+        model.begin()
+    return model
 
 
 def make_plan(job: Job, table: Table) -> Plan:
@@ -160,8 +180,14 @@ class Survey:
     pilot: np.ndarray
 
 
-def survey_table(steps: Steps, plan: Plan) -> Survey:
-    """Read the table once for its statistics and a small uniform sample, the pilot."""
+def survey_table(steps: Steps, model: Model) -> Survey:
+    """Read the table once for its statistics, a small uniform sample, the pilot, and the sample.
+
+    Which rows the sample has follows from their number. Where rows are left out, that is known only
+    afterwards, and the sample takes another reading.
+    """
+    run, plan = steps.run, steps.run.plan
+    keys_of_sample = write_sampling(run, model, plan.table.n_rows)
     steps.map("survey", tasks.survey_partition)
     sums = ColumnSums.empty(plan.shift)
     pilot, keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
@@ -175,29 +201,39 @@ def survey_table(steps: Steps, plan: Plan) -> Survey:
         pilot, keys = np.concatenate([pilot, arrays["pilot"]])[kept], keys[kept]
     if n_rows < 2:
         raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
+    if write_sampling(run, model, n_rows) != keys_of_sample:
+        steps.map("sample", tasks.sample_partition)
     return Survey(n_rows, sums, pilot)
 
 
-def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorClustering:
-    """Train the decision function on a stream of rows, then find its clusters."""
-    run = steps.run
-    model = SupportVectorClustering(**job.model.parameters())
-    with steps.progress.phase("width"):
-        scaling, notes = make_scaling(job, survey, run.plan)
-        try:
-            seed = model.begin()
-            model.set_width(scaling.apply(survey.pilot), survey.n_rows)
-        except ValueError as error:
-            raise JobFileError(f"model: {error}") from None
-        if model.solver == "bsgd" and survey.n_rows < model.budget:
-            notes.append(f"{survey.n_rows} rows are fewer than the budget of {model.budget}")
+def write_sampling(run: RunDirectory, model: Model, n_rows: int) -> dict[str, int]:
+    """Write and return the range of keys that the sample of a table of so many rows has."""
+    ranges = model.key_ranges(n_rows)
+    keys = {"key_low": ranges[0][0], "key_high": ranges[-1][1]}
+    run.write("sampling", keys)
+    return keys
+
+
+def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
+    """Settle what makes a table's row a learner's: scaling and centre; and all that takes a pilot.
+
+    The sample holds rows as the table has them, so every learner prepares them alike.
+    """
+    with steps.progress.phase("prepare"), _blaming_the_job():
+        scaling, notes = make_scaling(job, survey, steps.run.plan)
+        model.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         model.notes_ += notes
-        ranges = model.key_ranges()
-        keys = {"key_low": ranges[0][0], "key_high": ranges[-1][1]}
-        run.write("scaling", keys, **vars(scaling), origin=model.centre_)
-    steps.map("sample", tasks.sample_partition)
+        steps.run.write("scaling", {}, **vars(scaling), origin=model.centre_)
+
+
+def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
+    """Train the decision function on a stream of rows, then find its clusters."""
+    run, ranges = steps.run, model.key_ranges(survey.n_rows)
+    if model.solver == "bsgd" and survey.n_rows < model.budget:
+        model.notes_.append(f"{survey.n_rows} rows are fewer than the budget of {model.budget}")
     with steps.progress.phase("train") as phase:
-        model.train(lambda epoch: sample_blocks(run, steps.n_partitions, ranges, seed, epoch))
+        n, seed = steps.n_partitions, model.seed_
+        model.train(lambda epoch: sample_blocks(run, n, ranges, seed, epoch))
         phase.rows = model.n_iter_
         run.write("decision", model.decision_facts(), S=model.decision_.S, a=model.decision_.a)
     steps.map("boundary", tasks.find_boundary)
@@ -219,9 +255,22 @@ def fit_support_vector(steps: Steps, job: Job, survey: Survey) -> SupportVectorC
         model.set_clusters(np.concatenate(pairs))
         clusters = model.clusters_
         arrays = {"points": clusters.points, "cluster": clusters.cluster}
-        edges = summary.score_edges(model)
-        run.write("clusters", {"n_clusters": clusters.n_clusters}, score_edges=edges, **arrays)
-    return model
+        run.write("clusters", {}, **arrays)
+        scores = model.decision_(model.pilot_)
+        summary.write_labelling(run, "support-vector", clusters.n_clusters, scores)
+
+
+def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:
+    """Learn trees of hyperplanes, each in a task that streams the sample, and prune the best."""
+    run = steps.run
+    run.write("restarts", {"parameters": model.get_params(), "n_rows": survey.n_rows})
+    steps.map("learn", tasks.learn_tree, model.n_init)
+    with steps.progress.phase("prune"):
+        trees = steps.results("trees", model.n_init)
+        model.choose([GrowingTree(**arrays) for _, arrays in trees])
+        run.write("tree", {}, **vars(model.cluster_tree_))
+        scores = model.cut_.label(model.pilot_)[1]
+        summary.write_labelling(run, "imdh", model.n_clusters_, scores)
 
 
 def make_scaling(job: Job, survey: Survey, plan: Plan) -> tuple[Scaling, list[str]]:
@@ -246,11 +295,11 @@ def make_scaling(job: Job, survey: Survey, plan: Plan) -> tuple[Scaling, list[st
     return Scaling.from_sums(sums, job.preprocess.scale, fill), notes
 
 
-def label_table(steps: Steps, n_clusters: int, form: str = "parquet") -> summary.Totals:
+def label_table(steps: Steps, form: str = "parquet") -> summary.Totals:
     """Write every row's label, score and outlier flag, and add up what the report tells."""
     steps.map("label", tasks.label_partition)
     with steps.progress.phase("totals"):
-        totals = summary.add_up(steps.results("labelled"), n_clusters)
+        totals = summary.add_up(steps.results("labelled"))
     if form == "zarr":
         parts = [(part["file"], part["rows"]) for part in totals.parts]
         steps.run.write("parts", {"parts": parts})
@@ -261,3 +310,12 @@ def label_table(steps: Steps, n_clusters: int, form: str = "parquet") -> summary
         for path in folder.iterdir():
             path.rename(steps.run.path / path.name)
     return totals
+
+
+@contextmanager
+def _blaming_the_job() -> Iterator[None]:
+    """Turn an estimator's complaint about its parameters into one about the job file."""
+    try:
+        yield
+    except ValueError as error:
+        raise JobFileError(f"model: {error}") from None

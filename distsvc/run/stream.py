@@ -1,4 +1,4 @@
-"""Phase one's rows: blocks in random order over the whole table, read ahead of the learner."""
+"""The sample's rows: blocks in random order over the whole table, read ahead of the learner."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from distsvc.models import sampling
+from distsvc.models.scaling import Scaling
 from distsvc.run.directory import RunDirectory, task_file
 from distsvc.storage.arrays import map_array
+
+
+def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
+    """Return raw rows X (n, d) float64 scaled and centred as the kernels want them, float32."""
+    _, scaling = run.read("scaling")
+    how = Scaling(scaling["centre"], scaling["scale"], scaling["fill"])
+    return how.to_kernels(X, scaling["origin"])
 
 
 def sample_blocks(
@@ -17,9 +25,9 @@ def sample_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the blocks (n, d) float32 of an epoch, as `sampling.memory_blocks` does from memory.
 
-    The sample phase left each partition's rows of the sample in the order of their keys. A block is
-    a range of keys, so it takes its rows from all partitions at once and is a uniform sample of the
-    table, however that is sorted. While a block is in use the next one is read.
+    Each partition's rows of the sample lie in the order of their keys, as the table has them. A
+    block is a range of keys, so it takes its rows from all partitions at once and is a uniform
+    sample of the table, however that is sorted. While a block is in use the next one is read.
     """
     names = [run.path / f"{task_file('sample', n)}.npz" for n in range(n_partitions)]
     parts = [(map_array(name, "keys"), map_array(name, "X")) for name in names]
@@ -29,7 +37,7 @@ def sample_blocks(
         keys = np.concatenate([k[s] for (k, _), s in zip(parts, places, strict=True)])
         X = np.concatenate([x[s] for (_, x), s in zip(parts, places, strict=True)])
         order = np.argsort(keys)
-        return X[order[sampling.epoch_order(seed, epoch, number, len(order))]]
+        return prepared(run, X[order[sampling.epoch_order(seed, epoch, number, len(order))]])
 
     with ThreadPoolExecutor(1, "read-ahead") as reader:
         following = reader.submit(load, 0)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from distsvc import __version__
 from distsvc.config import Job, parse_job
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.metrics import clustering_report, indices_from_contingency
+from distsvc.models.hyperplane_tree import ClusterTree
+from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
-from distsvc.run import tasks
+from distsvc.run import pictures
 from distsvc.run.directory import Plan, RunDirectory
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.parts import PUBLISHED, described
@@ -29,22 +31,51 @@ from distsvc.storage.tables import open_table
 from distsvc.storage.where import where_columns
 
 HISTOGRAM_BINS = 60
-SHOWN_ROWS = 3000
 INDEX_ROWS = 5000
-GRID = 120
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 MODEL_FILES = {
-    "scaling": ("centre", "scale", "fill", "origin"),
-    "decision": ("S", "a"),
-    "clusters": ("points", "cluster", "score_edges"),
+    "support-vector": {
+        "scaling": ("centre", "scale", "fill", "origin"),
+        "decision": ("S", "a"),
+        "clusters": ("points", "cluster"),
+        "labelling": ("score_edges",),
+    },
+    "imdh": {
+        "scaling": ("centre", "scale", "fill", "origin"),
+        "tree": tuple(field.name for field in fields(ClusterTree)),
+        "labelling": ("score_edges",),
+    },
 }
 """The files of a run's directory that labelling a row needs, and the arrays in each."""
 
 LABEL_SCHEMA = {
-    "label": "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too",
-    "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
-    "outlier": "bool: f(x) < 0, the row lies outside every cluster",
+    "support-vector": {
+        "label": "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too",
+        "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
+        "outlier": "bool: f(x) < 0, the row lies outside every cluster",
+    },
+    "imdh": {
+        "label": "int32, >= 0: the cluster, 0 the largest on a sample",
+        "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "
+        "tree, in standard deviations of its node's rows along its normal; infinity where there is "
+        "one cluster",
+        "outlier": "bool: always false, for a tree of hyperplanes divides all of space",
+    },
 }
+
+
+NO_OUTLIERS = (
+    "A tree of hyperplanes divides all of space among its clusters, so no row lies outside. The "
+    "score tells how near a row comes to belonging elsewhere: its distance to the nearest "
+    "hyperplane on its path, in standard deviations of the node's rows along its normal."
+)
+SCORE_OF_IMDH = {
+    "heading": "Distance to the nearest hyperplane",
+    "title": "distance to the nearest hyperplane on the row's path, in standard deviations",
+    "boundary": None,
+}
+
+Model = SupportVectorClustering | IncrementalMDH
 
 
 @dataclass
@@ -62,20 +93,25 @@ class Totals:
         return int(self.sizes.sum())
 
 
-def score_edges(model: SupportVectorClustering) -> np.ndarray:
-    """Return the edges of the score histogram, from the pilot; the outermost bins take the rest."""
-    scores = model.decision_(model.pilot_)
-    low, high = float(scores.min()), float(scores.max())
+def write_labelling(run: RunDirectory, algorithm: str, n_clusters: int, scores: np.ndarray) -> None:
+    """Write what is common to all models that label: which, how many clusters, what scores.
+
+    The edges of the score histogram are those of the pilot's scores (m,); the outermost bins take
+    the rest.
+    """
+    low, high = (float(scores.min()), float(scores.max())) if np.isfinite(scores).all() else (0, 1)
     if high == low:
         low, high = low - 1.0, high + 1.0
-    return np.linspace(low, high, HISTOGRAM_BINS + 1)
+    edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
+    facts = {"algorithm": algorithm, "n_clusters": n_clusters}
+    run.write("labelling", facts, score_edges=edges)
 
 
-def add_up(results: Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]], k: int) -> Totals:
+def add_up(results: Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]]) -> Totals:
     """Add the label tasks' counts, part by part."""
-    totals = Totals(np.zeros((k, 2), np.int64), np.zeros(HISTOGRAM_BINS, np.int64), {}, [])
+    totals = Totals(np.zeros((1, 2), np.int64), np.zeros(HISTOGRAM_BINS, np.int64), {}, [])
     for number, (facts, arrays) in enumerate(results):
-        totals.sizes += arrays["sizes"]
+        totals.sizes = totals.sizes + arrays["sizes"]
         totals.histogram += arrays["histogram"]
         for name, counts in zip(facts["classes"], arrays["classes"], strict=True):
             totals.classes[name] = totals.classes.get(name, 0) + counts
@@ -83,19 +119,19 @@ def add_up(results: Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]], k: i
     return totals
 
 
-def write_model(run: RunDirectory, job: Job, plan: Plan, model: SupportVectorClustering) -> None:
+def write_model(run: RunDirectory, job: Job, model: Model) -> None:
     """Write ``model/``: JSON for people and programs, arrays beside it, nothing executable."""
-    folder = run.path / "model"
+    folder, plan = run.path / "model", run.plan
     folder.mkdir()
-    arrays: dict[str, np.ndarray] = {
-        "equilibria": model.equilibria_centred_,
-        "equilibrium_labels": model.equilibrium_labels_,
-    }
+    arrays: dict[str, np.ndarray] = {}
     facts: dict[str, Any] = {}
-    for name in MODEL_FILES:
+    for name in MODEL_FILES[job.model.algorithm]:
         more_facts, more_arrays = run.read(name)
         facts |= more_facts
         arrays |= more_arrays
+    if isinstance(model, SupportVectorClustering):
+        arrays["equilibria"] = model.equilibria_centred_
+        arrays["equilibrium_labels"] = model.equilibrium_labels_
     content = {
         "format": MODEL_VERSION,
         "algorithm": job.model.algorithm,
@@ -110,10 +146,8 @@ def write_model(run: RunDirectory, job: Job, plan: Plan, model: SupportVectorClu
     write_arrays(folder / "arrays.npz", arrays)
 
 
-def restore_model(
-    published: Path, run: RunDirectory, path: str, output_path: str
-) -> tuple[Job, int]:
-    """Put a published model into a run's directory; return a job that labels `path`, and k.
+def restore_model(published: Path, run: RunDirectory, path: str, output_path: str) -> Job:
+    """Put a published model into a run's directory; return a job that labels `path`.
 
     Raises
     ------
@@ -133,20 +167,20 @@ def restore_model(
         raise JobFileError(
             f"{published}/model has format {content.get('format')!r}, expected {MODEL_VERSION}"
         )
-    for name, members in MODEL_FILES.items():
+    for name, members in MODEL_FILES[content["algorithm"]].items():
         run.write(name, content["facts"], **{member: arrays[member] for member in members})
     columns = content["columns"]
     given = {"path": path, "id": content["input"]["id"]}
     if not content["chosen_columns"]:
         _check_columns(columns, content["input"], path, run.path / "staging")
-    job = parse_job(
+    return parse_job(
         {
             "input": {k: v for k, v in given.items() if v} | {"columns": columns},
             "preprocess": content["preprocess"],
+            "model": {"algorithm": content["algorithm"]},
             "output": {"path": output_path},
         }
     )
-    return job, int(content["facts"]["n_clusters"])
 
 
 def predict_digest(job: Job, published: Path) -> str:
@@ -188,7 +222,8 @@ def manifest(
         "job": job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
         "rows": totals.n_rows,
         "clusters": len(totals.sizes),
-        "schema": {plan.table.id or "row": "the input's id, or the row's number"} | LABEL_SCHEMA,
+        "schema": {plan.table.id or "row": "the input's id, or the row's number"}
+        | LABEL_SCHEMA[job.model.algorithm],
         "files": [{"file": n} | rows_of.get(n, {}) | described(folder / n) for n in names],
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in packages},
@@ -196,22 +231,16 @@ def manifest(
 
 
 def make_report(
-    run: RunDirectory,
-    job: Job,
-    plan: Plan,
-    model: SupportVectorClustering,
-    pilot: np.ndarray,
-    totals: Totals,
-    command: str,
+    run: RunDirectory, job: Job, model: Model, pilot: np.ndarray, totals: Totals, command: str
 ) -> dict[str, Any]:
     """Return what ``report.json`` holds, but for the phases."""
-    prepared = tasks.prepared(run, pilot)
-    labels = model.clusters_.cluster[model.clusters_.labeller()(prepared)]
+    plan = run.plan
+    rows = pictures.Rows.of(run, pilot)
     order = np.argsort(-totals.sizes.sum(axis=1), kind="stable")
     rows_of = totals.sizes.sum(axis=1)
     n_outside = int(totals.sizes[:, 1].sum())
     given = job.model_dump(mode="json", exclude_none=True)
-    _, published = run.read("clusters")
+    _, published = run.read("labelling")
     report: dict[str, Any] = {
         "title": Path(job.output.path).name or "distsvc",
         "distsvc_version": __version__,
@@ -229,7 +258,7 @@ def make_report(
         "model": {
             "algorithm": job.model.algorithm,
             "parameters": model.get_params(),
-            "fitted": fitted_facts(model),
+            "fitted": model.fitted_facts(),
         },
         "clusters": [
             {
@@ -246,26 +275,19 @@ def make_report(
             "counts": totals.histogram.tolist(),
         },
         "warnings": model.notes_,
-        **_pictures(run, plan, model, pilot, prepared, labels),
+        **pictures.plane(run, rows),
     }
+    if isinstance(model, IncrementalMDH):
+        report["tree"] = pictures.tree(model, plan.table.columns, rows)
+        report["outliers"] |= {"defined": False, "meaning": NO_OUTLIERS}
+        report["score_histogram"] |= SCORE_OF_IMDH
+        if model.n_clusters_ == 1:
+            report["score_histogram"]["counts"] = []
+    elif len(plan.table.columns) == 2:
+        report["picture"] = pictures.domain(run, model, report["sample"])
     if totals.classes:
-        report["indices"] = _indices(prepared[:INDEX_ROWS], labels[:INDEX_ROWS], totals)
+        report["indices"] = _indices(rows.X[:INDEX_ROWS], rows.labels[:INDEX_ROWS], totals)
     return report
-
-
-def fitted_facts(model: SupportVectorClustering) -> dict[str, Any]:
-    """Return the numbers that the fit arrived at."""
-    return {
-        "gamma": model.gamma_,
-        "C": model.C_,
-        "epsilon": model.epsilon_,
-        "n_iter": model.n_iter_,
-        "n_support_vectors": len(model.dual_coef_),
-        "n_boundary": len(model.boundary_.X),
-        "n_boundary_found": int(model.boundary_.counts.sum()),
-        "n_equilibria": len(model.equilibria_),
-        "n_clusters": model.n_clusters_,
-    }
 
 
 def _indices(X: np.ndarray, labels: np.ndarray, totals: Totals) -> dict[str, Any]:
@@ -281,85 +303,6 @@ def _indices(X: np.ndarray, labels: np.ndarray, totals: Totals) -> dict[str, Any
         if name != "n_clusters":
             indices[name] = {"value": value if np.isfinite(value) else None, "rows": len(X)}
     return indices
-
-
-def _pictures(
-    run: RunDirectory,
-    plan: Plan,
-    model: SupportVectorClustering,
-    pilot: np.ndarray,
-    prepared: np.ndarray,
-    labels: np.ndarray,
-) -> dict[str, Any]:
-    """Return the points to draw, and for two columns the domain of novelty."""
-    pilot, prepared, labels = pilot[:SHOWN_ROWS], prepared[:SHOWN_ROWS], labels[:SHOWN_ROWS]
-    scores = model.decision_(prepared)
-    columns = plan.table.columns
-    sample: dict[str, Any] = {}
-    picture: dict[str, Any] = {}
-    if len(columns) == 1:
-        sample |= {"kind": "single", "axes": [columns[0], "f(x)"]}
-        x, y = pilot[:, 0], scores
-    elif len(columns) == 2:
-        _, scaling = run.read("scaling")
-        pilot = np.where(np.isnan(pilot), scaling["fill"], pilot)
-        sample |= {"kind": "columns", "axes": list(columns)}
-        x, y = pilot.T
-    else:
-        x, y, share = _components(prepared, scores >= 0.0)
-        sample |= {"kind": "pca", "axes": ["first component", "second component"]}
-        sample["explained"] = share
-    far = _beyond(x, y, scores < 0.0)
-    if far.any():
-        x, y, labels, scores = x[~far], y[~far], labels[~far], scores[~far]
-        sample["beyond"] = int(far.sum())
-    if len(columns) == 2:
-        picture = {"picture": _domain(run, model, np.column_stack([x, y]))}
-    sample |= {"label": labels.tolist(), "outlier": (scores < 0.0).tolist()}
-    sample |= {"x": [round(float(v), 6) for v in x], "y": [round(float(v), 6) for v in y]}
-    return {"sample": sample} | picture
-
-
-def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Project rows on the principal components of those inside; return x, y, shares of variance."""
-    base = X[inside] if inside.sum() > 2 else X
-    _, spread, axes = np.linalg.svd(base - base.mean(axis=0), full_matrices=False)
-    x, y = ((X - base.mean(axis=0)) @ axes[:2].T).T
-    share = spread**2 / max(float((spread**2).sum()), 1e-300)
-    return x, y, [float(v) for v in share[:2]]
-
-
-def _beyond(x: np.ndarray, y: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """Return which outliers lie so far out that drawing them would shrink all else to a spot."""
-    far = np.zeros(len(x), bool)
-    if outside.all():
-        return far
-    for v in (x, y):
-        low, high = v[~outside].min(), v[~outside].max()
-        margin = 0.5 * (high - low)
-        far |= (v < low - margin) | (v > high + margin)
-    return far & outside
-
-
-def _domain(run: RunDirectory, model: SupportVectorClustering, rows: np.ndarray) -> dict[str, Any]:
-    """Return f on a grid about the rows (n, 2), support vectors and equilibria, in raw units."""
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    margin = np.where(high > low, 0.06 * (high - low), 1.0)
-    x, y = (np.linspace(a, b, GRID) for a, b in zip(low - margin, high + margin, strict=True))
-    grid = np.column_stack([v.ravel() for v in np.meshgrid(x, y)])
-    f = model.decision_(tasks.prepared(run, grid)).reshape(GRID, GRID)
-    _, scaling = run.read("scaling")
-
-    def raw(Z: np.ndarray) -> list[list[float]]:
-        return ((Z + model.centre_) * scaling["scale"] + scaling["centre"]).tolist()
-
-    return {
-        "grid_x": x.tolist(),
-        "grid_y": y.tolist(),
-        "f": np.round(f.astype(float), 5).tolist(),
-        "support_vectors": raw(model.decision_.S.T),
-        "equilibria": raw(model.equilibria_centred_),
-    }
 
 
 def rewrite_page(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -16,9 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.models import labelling, sampling
+from distsvc.models.hyperplane_tree import ClusterTree
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
-from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.models.mdh import IncrementalMDH
+from distsvc.models.scaling import ColumnSums
 from distsvc.run.directory import RunDirectory, task_file
+from distsvc.run.stream import prepared, sample_blocks
 from distsvc.storage.parts import PartBuilder, write_zarr_chunk
 from distsvc.storage.tables import Table
 
@@ -26,54 +30,86 @@ CLIMB_ROWS = 512
 
 
 def survey_partition(run_dir: str, number: int) -> int:
-    """Sum up a partition's columns and keep its rows with the lowest keys."""
+    """Sum up a partition's columns; keep its rows with the lowest keys and those of the sample."""
     run = RunDirectory(run_dir)
     plan = run.plan
     sums = ColumnSums.empty(plan.shift)
     pilot, pilot_keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
-    n_rows = 0
+    sample, n_rows = Sample(run), 0
     for block in plan.blocks(number):
         too_far = sums.add(block.X)
         if too_far:
             raise plan.unusable(block, *too_far)
         n_rows += len(block.rows)
         keys = sampling.row_keys(plan.seed, block.rows)
+        sample.add(block.X, keys)
         full = pilot_keys.size == plan.pilot_rows
         low = np.flatnonzero(keys < pilot_keys[-1]) if full else slice(None)
         pilot_keys = np.concatenate([pilot_keys, keys[low]])
         kept = sampling.lowest(pilot_keys, plan.pilot_rows)
         pilot, pilot_keys = np.concatenate([pilot, block.X[low]])[kept], pilot_keys[kept]
+    sample.write(number)
     facts = {"n_rows": n_rows, "first": sums.first, "second": sums.second}
-    run.write(
-        task_file("survey", number),
-        facts,
-        pilot=pilot,
-        keys=pilot_keys,
-        least=sums.least,
-        most=sums.most,
-        counts=sums.counts,
-    )
+    bounds = {"least": sums.least, "most": sums.most, "counts": sums.counts}
+    run.write(task_file("survey", number), facts, pilot=pilot, keys=pilot_keys, **bounds)
     return n_rows
 
 
 def sample_partition(run_dir: str, number: int) -> int:
-    """Keep a partition's rows of the training sample, as the learner wants them, by key."""
+    """Keep a partition's rows of the sample, where the survey could not know which they are."""
     run = RunDirectory(run_dir)
-    facts, _ = run.read("scaling")
-    low, last = np.uint64(facts["key_low"]), np.uint64(facts["key_high"] - 1)
-    rows, keys = [np.zeros((0, run.plan.shift.size), np.float32)], [np.zeros(0, np.uint64)]
-    n_rows = 0
+    sample, n_rows = Sample(run), 0
     for block in run.plan.blocks(number):
         n_rows += len(block.rows)
-        block_keys = sampling.row_keys(run.plan.seed, block.rows)
-        chosen = (block_keys >= low) & (block_keys <= last)
-        rows.append(prepared(run, block.X[chosen]))
-        keys.append(block_keys[chosen])
-    all_keys = np.concatenate(keys)
-    order = np.argsort(all_keys)
-    X = np.concatenate(rows)[order]
-    run.write(task_file("sample", number), {}, X=X, keys=all_keys[order])
+        sample.add(block.X, sampling.row_keys(run.plan.seed, block.rows))
+    sample.write(number)
     return n_rows
+
+
+class Sample:
+    """Collects a partition's rows of the sample, raw, and writes them in the order of keys."""
+
+    def __init__(self, run: RunDirectory):
+        facts, _ = run.read("sampling")
+        self.run, self.low = run, np.uint64(facts["key_low"])
+        self.last = np.uint64(facts["key_high"] - 1)
+        self.rows: list[np.ndarray] = []
+        self.keys: list[np.ndarray] = []
+
+    def add(self, X: np.ndarray, keys: np.ndarray) -> None:
+        """Take what belongs to the sample of a block's rows (n, d) float64 with their keys."""
+        chosen = (keys >= self.low) & (keys <= self.last)
+        self.rows.append(X[chosen])
+        self.keys.append(keys[chosen])
+
+    def write(self, number: int) -> None:
+        """Write the partition's part of the sample, block by block to need little memory."""
+        keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
+        order = np.argsort(keys)
+        place = np.empty(len(keys), np.int64)
+        place[order] = np.arange(len(keys))
+        X = np.empty((len(keys), self.run.plan.shift.size))
+        first = 0
+        while self.rows:
+            rows = self.rows.pop(0)
+            X[place[first : first + len(rows)]] = rows
+            first += len(rows)
+        self.run.write(task_file("sample", number), {}, X=X, keys=keys[order])
+
+
+def learn_tree(run_dir: str, restart: int) -> int:
+    """Learn one tree of hyperplanes from the whole sample, in an order of its own."""
+    run = RunDirectory(run_dir)
+    facts, _ = run.read("restarts")
+    model = IncrementalMDH(**facts["parameters"])
+    seed, n_parts = model.begin(), len(run.plan.partitions)
+    tree = model.grow(
+        restart,
+        model.key_ranges(facts["n_rows"]),
+        lambda epoch, ranges: sample_blocks(run, n_parts, ranges, seed, epoch),
+    )
+    run.write(task_file("trees", restart), {}, **vars(tree))
+    return int(tree.counts.sum()) * model.passes
 
 
 def find_boundary(run_dir: str, number: int) -> int:
@@ -118,28 +154,27 @@ def join_vertices(run_dir: str, number: int) -> int:
 def label_partition(run_dir: str, number: int) -> int:
     """Write a partition's labels, scores and outlier flags, and count what the report tells."""
     run = RunDirectory(run_dir)
-    f, _ = decision(run)
-    clusters, edges = label_model(run)
-    nearest = clusters.labeller()
+    facts, arrays = run.read("labelling")
+    edges, n_clusters = arrays["score_edges"], facts["n_clusters"]
+    label_rows = labeller(run)
     plan = run.plan
     part = PartBuilder(plan.table.id or "row", _id_type(plan.table))
-    sizes = np.zeros((clusters.n_clusters, 2), np.int64)
+    sizes = np.zeros((n_clusters, 2), np.int64)
     histogram = np.zeros(edges.size - 1, np.int64)
     classes: dict[str, np.ndarray] = {}
     columns = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **columns):
-        X = prepared(run, block.X)
-        label, score = labelling.label_rows(f, clusters, nearest, X)
+        label, score = label_rows(prepared(run, block.X))
         outlier = score < 0.0
         part.add(block.rows if block.ids is None else block.ids, label, score, outlier)
-        both = np.bincount(2 * label + outlier, minlength=2 * clusters.n_clusters)
+        both = np.bincount(2 * label + outlier, minlength=2 * n_clusters)
         sizes += both.reshape(-1, 2)
         histogram += np.histogram(np.clip(score, edges[0], edges[-1]), edges)[0]
         if block.labels is not None:
-            _count_classes(classes, block.labels, label, clusters.n_clusters)
+            _count_classes(classes, block.labels, label, n_clusters)
     (run.path / "labels").mkdir(exist_ok=True)
     written = part.write(run.path / "labels" / f"part-{number:05d}.parquet")
-    counts = np.array(list(classes.values()), np.int64).reshape(-1, clusters.n_clusters)
+    counts = np.array(list(classes.values()), np.int64).reshape(-1, n_clusters)
     run.write(
         task_file("labelled", number),
         {"part": written, "classes": list(classes)},
@@ -159,24 +194,23 @@ def fill_zarr(run_dir: str, number: int) -> int:
     return 0
 
 
-def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
-    """Return raw rows X (n, d) float64 scaled and centred as the kernels want them, float32."""
-    _, scaling = run.read("scaling")
-    how = Scaling(scaling["centre"], scaling["scale"], scaling["fill"])
-    return how.to_kernels(X, scaling["origin"])
-
-
 def decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, Any]]:
     """Return the trained decision function and the numbers of phase two."""
     facts, arrays = run.read("decision")
     return DecisionFunction(arrays["S"], arrays["a"], facts["gamma"]), facts
 
 
-def label_model(run: RunDirectory) -> tuple[Clusters, np.ndarray]:
-    """Return the clusters' boundary points and the edges of the score histogram."""
+def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Return the model as a function of prepared rows: labels and scores, negative for outliers."""
+    facts, _ = run.read("labelling")
+    if facts["algorithm"] == "imdh":
+        cut = ClusterTree(**run.read("tree")[1]).cut(facts["n_clusters"])
+        return cut.label
+    f, _ = decision(run)
     facts, arrays = run.read("clusters")
     clusters = Clusters(arrays["points"], arrays["cluster"], facts["n_clusters"])
-    return clusters, arrays["score_edges"]
+    nearest = clusters.labeller()
+    return lambda X: labelling.label_rows(f, clusters, nearest, X)
 
 
 def _id_type(table: Table) -> pa.DataType | None:

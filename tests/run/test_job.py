@@ -489,7 +489,7 @@ def test_an_interrupted_run_leaves_nothing(table, tmp_path, name, exit_code, wor
         [sys.executable, "-c", restore, *command], stderr=subprocess.PIPE, text=True
     ) as process:
         for line in process.stderr:
-            if json.loads(line).get("phase") == "sample":
+            if json.loads(line).get("phase") == "prepare":
                 break
         children = psutil.Process(process.pid).children(recursive=True)
         assert any((tmp_path / "out" / ".runs").iterdir())
