@@ -106,7 +106,7 @@ class IncrementalMDHConfig(_ModelConfig):
     depth: Annotated[int, Field(ge=1, le=16)] | None = None
     n_clusters: Count | None = None
     alpha: NotNegative | None = None
-    penalty: NotNegative | None = None
+    penalty: Annotated[float, Field(ge=0, le=100)] | None = None
     bandwidth: Positive | None = None
     clip: Positive | None = None
     passes: Count | None = None
@@ -255,6 +255,12 @@ def _explain_field(name: str, items: list[Any]) -> str:
     first = items[0]
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
+        key = first["loc"][-1]
+        owners = [tag for tag, model in MODELS.items() if key in model.model_fields]
+        if name == f"model.{key}" and owners:
+            return (
+                f"unknown key {name!r}; it belongs to algorithm = {' or '.join(map(repr, owners))}"
+            )
         known = _known_keys(first["loc"][:-1])
         close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"

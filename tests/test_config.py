@@ -6,8 +6,15 @@ import re
 
 import pytest
 
-from distsvc import SupportVectorClustering
-from distsvc.config import Job, SupportVectorConfig, load_job, parse_job
+from distsvc import IncrementalMDH, SupportVectorClustering
+from distsvc.config import (
+    MODELS,
+    IncrementalMDHConfig,
+    Job,
+    SupportVectorConfig,
+    load_job,
+    parse_job,
+)
 from distsvc.errors import InputNotFoundError, JobFileError
 
 FULL = {
@@ -42,6 +49,23 @@ FULL = {
     "cluster": {"workers": 2, "threads": 3, "partition_rows": 1000, "block_rows": 10},
     "output": {"path": "out", "format": "zarr"},
 }
+IMDH = {
+    "algorithm": "imdh",
+    "seed": 7,
+    "depth": 6,
+    "n_clusters": 9,
+    "alpha": 0.1,
+    "penalty": 5.0,
+    "bandwidth": 2.0,
+    "clip": 3.0,
+    "passes": 4,
+    "max_effective_samples": 1000,
+    "n_init": 3,
+    "growth": "forward",
+    "elbow": "angle",
+    "valley": 0.0,
+    "max_samples": 100,
+}
 
 
 def job(**sections) -> Job:
@@ -55,7 +79,8 @@ def refused(message: str, **sections) -> None:
 
 
 def test_every_field_is_taken_as_given():
-    assert parse_job(FULL).model_dump(mode="json", exclude_none=True) == FULL
+    for content in (FULL, FULL | {"model": IMDH}):
+        assert parse_job(content).model_dump(mode="json", exclude_none=True) == content
 
 
 def test_defaults():
@@ -68,9 +93,13 @@ def test_defaults():
     assert given.output.format == "parquet"
 
 
-def test_model_fields_are_the_estimators_parameters():
-    parameters = set(inspect.signature(SupportVectorClustering).parameters)
-    fields = set(SupportVectorConfig.model_fields)
+@pytest.mark.parametrize(
+    ("estimator", "section"),
+    [(SupportVectorClustering, SupportVectorConfig), (IncrementalMDH, IncrementalMDHConfig)],
+)
+def test_model_fields_are_the_estimators_parameters(estimator, section):
+    parameters = set(inspect.signature(estimator).parameters)
+    fields = set(section.model_fields)
     assert fields == parameters - {"random_state"} | {"algorithm", "seed"}
 
 
@@ -79,6 +108,8 @@ def test_model_values_reach_the_estimator():
         **{k: v for k, v in FULL["model"].items() if k not in ("algorithm", "seed")},
         "random_state": 7,
     }
+    given = {k: v for k, v in IMDH.items() if k not in ("algorithm", "seed")}
+    assert job(model=IMDH).model.parameters() == given | {"random_state": 7}
     with_c = job(model={"C": 3, "gamma": "auto"}).model.parameters()
     assert with_c == {"C": 3.0, "gamma": "auto", "random_state": 0}
 
@@ -89,6 +120,7 @@ def test_model_values_reach_the_estimator():
         ("input", "colums", "did you mean 'columns'?"),
         ("preprocess", "scaling", "did you mean 'scale'?"),
         ("model", "epsilom", "did you mean 'epsilon'?"),
+        ("model", "depth", "it belongs to algorithm = 'imdh'"),
         ("cluster", "worker", "did you mean 'workers'?"),
         ("output", "fromat", "did you mean 'format'?"),
         ("output", "zzz", "known keys: format, path"),
@@ -127,7 +159,10 @@ WRONG = {
     "input.where": [(True, "must be a valid string, found True")],
     "preprocess.scale": [("log", "must be 'standard', 'minmax' or 'none', found 'log'")],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],
-    "model.algorithm": [("imdh", "must be 'support-vector', found 'imdh'")],
+    "model.algorithm": [
+        ("kmeans", "must be 'support-vector' or 'imdh', found 'kmeans'"),
+        (3, "must be 'support-vector' or 'imdh', found '3'"),
+    ],
     "model.seed": [(-1, "must be greater than or equal to 0, found -1"), ("x", "valid integer")],
     "model.gamma": [
         (-2.0, "must be 'auto' or be greater than 0, found -2.0"),
@@ -156,6 +191,25 @@ WRONG = {
     "model.epsilon": [(0, "must be greater than 0, found 0")],
     "model.segment_samples": [(0, "must be greater than or equal to 1, found 0")],
     "model.boundary_size": [(0, "must be greater than or equal to 1, found 0")],
+    "model.depth": [
+        (0, "must be greater than or equal to 1, found 0"),
+        (17, "must be less than or equal to 16, found 17"),
+    ],
+    "model.n_clusters": [(0, "must be greater than or equal to 1, found 0")],
+    "model.alpha": [(-0.1, "must be greater than or equal to 0, found -0.1")],
+    "model.penalty": [
+        (-1, "must be greater than or equal to 0, found -1"),
+        (101, "must be less than or equal to 100, found 101"),
+    ],
+    "model.bandwidth": [(0, "must be greater than 0, found 0")],
+    "model.clip": [(0, "must be greater than 0, found 0")],
+    "model.passes": [(0, "must be greater than or equal to 1, found 0")],
+    "model.max_effective_samples": [(0, "must be greater than or equal to 1, found 0")],
+    "model.n_init": [(0, "must be greater than or equal to 1, found 0")],
+    "model.growth": [("down", "must be 'prune' or 'forward', found 'down'")],
+    "model.elbow": [("knee", "must be 'weighted' or 'angle', found 'knee'")],
+    "model.valley": [(-1, "must be greater than or equal to 0, found -1")],
+    "model.max_samples": [(0, "must be greater than or equal to 1, found 0")],
     "cluster.workers": [(-1, "must be greater than or equal to 0, found -1")],
     "cluster.threads": [(0, "must be greater than or equal to 1, found 0")],
     "cluster.partition_rows": [(0, "must be greater than or equal to 1, found 0")],
@@ -171,8 +225,10 @@ WRONG = {
 )
 def test_a_value_that_is_not_allowed(field, value, message):
     section, key = field.split(".")
+    only_imdh = section == "model" and key not in SupportVectorConfig.model_fields
+    given = {"algorithm": "imdh"} if only_imdh else {}
     with pytest.raises(JobFileError) as caught:
-        job(**{section: {key: value}})
+        job(**{section: given | {key: value}})
     text = str(caught.value)
     assert message in text
     assert text.count(field) == 1
@@ -183,7 +239,8 @@ def test_every_field_has_a_wrong_value():
     fields = {
         f"{section}.{key}"
         for section, field in Job.model_fields.items()
-        for key in field.annotation.model_fields
+        for part in (MODELS.values() if section == "model" else [field.annotation])
+        for key in part.model_fields
     }
     assert fields == set(WRONG)
 

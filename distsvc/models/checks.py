@@ -21,7 +21,7 @@ def check_number(name: str, value: Any, *, zero: bool = False, most: float = np.
     ):
         return
     if np.isfinite(most):
-        raise ValueError(f"{name} must lie in (0, {most:g}], found {value!r}")
+        raise ValueError(f"{name} must lie in {'[' if zero else '('}0, {most:g}], found {value!r}")
     kind = "a number of at least 0" if zero else "a positive number"
     raise ValueError(f"{name} must be {kind}, found {value!r}")
 

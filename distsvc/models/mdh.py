@@ -32,6 +32,8 @@ PUBLISHED = {"alpha": 0.1, "clip": None, "passes": 1, "n_init": 1, "elbow": "ang
 """The parameters of the paper's experiments (section 4), where they are not the defaults."""
 
 MOST_DEPTH = 16
+MOST_PENALTY = 100.0
+"""Beyond some 500 the first steps of an unclipped b multiply up past the largest float64."""
 
 
 class IncrementalMDH(ClusterMixin, BaseEstimator):
@@ -54,7 +56,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         A hyperplane farther than alpha standard deviations of the projections from its node's mean
         is penalised. The paper has 0.1.
     penalty : float
-        C of eq. (3). It has a bound of use: below 1 or so the penalty no longer holds hyperplanes.
+        C of eq. (3), at most 100. Below 1 or so it no longer holds hyperplanes near their means.
     bandwidth : float
         Kernel bandwidth at a node's t-th row, in units of sigma (t + 1)^-1/5.
     clip : float or None
@@ -345,8 +347,9 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
                 check_count(name, getattr(self, name))
         if self.n_clusters is not None:
             check_count("n_clusters", self.n_clusters, 2 ** (int(self.depth) - 1))
-        for name in ("alpha", "penalty", "valley"):
+        for name in ("alpha", "valley"):
             check_number(name, getattr(self, name), zero=True)
+        check_number("penalty", self.penalty, zero=True, most=MOST_PENALTY)
         check_number("bandwidth", self.bandwidth)
         if self.clip is not None:
             check_number("clip", self.clip)

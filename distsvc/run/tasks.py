@@ -207,7 +207,7 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
         cut = ClusterTree(**run.read("tree")[1]).cut(facts["n_clusters"])
         return cut.label
     f, _ = decision(run)
-    facts, arrays = run.read("clusters")
+    _, arrays = run.read("clusters")
     clusters = Clusters(arrays["points"], arrays["cluster"], facts["n_clusters"])
     nearest = clusters.labeller()
     return lambda X: labelling.label_rows(f, clusters, nearest, X)
