@@ -42,7 +42,7 @@ def demo(out: str) -> None:
         click.echo(
             f"{name:<11} {len(report['clusters']):>3} clusters"
             f" in {report['input']['n_rows']:>5} rows"
-            f"   {report['outliers']['share']:>5.1%} outside"
+            f"   {outside(report):<13}"
             f"   adjusted Rand index {indices['adjusted_rand_index']['value']:.3f}"
             f"   {out}/{name}/report.html"
         )
@@ -87,7 +87,7 @@ def run(
     seconds = sum(phase["seconds"] for phase in report["phases"])
     click.echo(
         f"{len(report['clusters'])} clusters in {report['input']['n_rows']:,} rows, "
-        f"{report['outliers']['share']:.1%} outside every cluster, {seconds:.1f} s"
+        f"{outside(report, ' every cluster')}, {seconds:.1f} s"
     )
     for warning in report["warnings"]:
         click.echo(f"warning: {warning}")
@@ -124,6 +124,12 @@ def report(run_dir: str) -> None:
         from distsvc.run.summary import rewrite_page
 
         click.echo(rewrite_page(Path(run_dir)))
+
+
+def outside(report: dict[str, Any], of: str = "") -> str:
+    """Say which share of the rows is outside, or that the algorithm has no outside."""
+    outliers = report["outliers"]
+    return f"{outliers['share']:.1%} outside{of}" if outliers.get("defined", True) else "no outside"
 
 
 @contextmanager

@@ -44,7 +44,14 @@ def test_a_visual_experiment(demo, name, clusters):
     assert report["picture"]["equilibria"]
 
 
-def test_the_real_table_comes_out_whole(demo):
+def test_the_digits_are_told_apart(demo):
+    report = demo[1]["digits"]
+    assert report["model"]["algorithm"] == "imdh"
+    assert report["indices"]["normalized_mutual_information"]["value"] > 0.6
+    assert len(report["tree"]["rules"]) == len(report["clusters"]) >= 8
+
+
+def test_a_real_table_comes_out_whole(demo):
     report = demo[1]["iris"]
     assert report["input"]["n_rows"] == 150
     assert report["input"]["n_features"] == 4
@@ -64,6 +71,6 @@ def test_the_demo_leaves_tables_jobs_and_runs(demo):
 @pytest.mark.parametrize("name", JOBS)
 def test_tables_are_the_same_every_time(name):
     assert make_table(name).equals(make_table(name))
-    if name != "iris":
+    if name not in ("iris", "digits"):
         assert not make_table(name, seed=1).equals(make_table(name))
     assert np.isfinite(np.column_stack(make_table(name).columns)).all()
