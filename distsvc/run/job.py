@@ -36,13 +36,12 @@ from distsvc.run.fanout import fan_out
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Progress
 from distsvc.run.stream import sample_blocks
+from distsvc.run.summary import Model
 from distsvc.storage.arrays import read_json, write_json
 from distsvc.storage.parts import Output, create_zarr
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
 
 PILOT_BYTES = 16 * 2**20
-
-Model = SupportVectorClustering | IncrementalMDH
 
 
 def run_job(
@@ -71,7 +70,7 @@ def run_job(
                 return read_json(output.path / "report.json")
             plan = make_plan(job, table)
             run.write_plan(plan)
-            model = make_model(job, table.n_rows)
+            model = make_model(job)
         with progress.phase("cluster"):
             cluster = connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file)
             steps = Steps(run, len(plan.partitions), stack.enter_context(cluster), progress)
@@ -144,7 +143,7 @@ class Steps:
         return self.run.results(name, self.n_partitions if n is None else n)
 
 
-def make_model(job: Job, n_rows: int) -> Model:
+def make_model(job: Job) -> Model:
     """Return the job's estimator, its parameters checked."""
     estimator = IncrementalMDH if job.model.algorithm == "imdh" else SupportVectorClustering
     model: Model = estimator(**job.model.parameters())

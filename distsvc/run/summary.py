@@ -76,6 +76,7 @@ SCORE_OF_IMDH = {
 }
 
 Model = SupportVectorClustering | IncrementalMDH
+"""The estimators that a job can have."""
 
 
 @dataclass
