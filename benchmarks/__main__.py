@@ -13,7 +13,8 @@ from importlib import import_module
 from pathlib import Path
 
 QUICK = ("kernels", "visual")
-WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big")
+MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
+WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *MDH)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -28,7 +29,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: " + " ".join(QUICK))
-    parser.add_argument("--data", type=Path, metavar="DIR", help="data sets, DIR/bsgd/NAME.parquet")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="data sets, DIR/bsgd/NAME.parquet and, for mdh_*, DIR/imdh/NAME.parquet",
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -42,10 +48,20 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, metavar="N", help="timed repeats")
     parser.add_argument("--seeds", type=int, metavar="N", default=5, help="seeds (default: 5)")
     parser.add_argument(
+        "--permutations",
+        type=int,
+        metavar="N",
+        default=10,
+        help="mdh_table, mdh_order: orders of the rows, 3 at most of large sets (default: 10)",
+    )
+    parser.add_argument(
         "--sets", type=lambda text: text.split(","), metavar="A,B", help="only these data sets"
     )
     parser.add_argument(
-        "--rows", type=int, default=20_000_000, help="big: rows of the large table (default: 20e6)"
+        "--rows",
+        type=int,
+        default=20_000_000,
+        help="big, mdh_big: rows of the large table (default: 20e6)",
     )
     parser.add_argument(
         "--gamma",

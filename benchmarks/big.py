@@ -45,7 +45,7 @@ def run(options: Namespace) -> None:
             table = work / f"{name}-{n}-{'sorted' if in_order else 'shuffled'}.parquet"
             if not table.exists():
                 print(f"making {table}", file=sys.stderr, flush=True)
-                apart(make_table, options.data, table, n, group, in_order)
+                apart(make_table, options.data, "shuttle", table, n, group, in_order)
             print(f"clustering {table.name}, seed {seed}", file=sys.stderr, flush=True)
             model = {"gamma": options.gamma, "seed": seed} | model
             return run_job(work, table, group, model)
@@ -181,8 +181,8 @@ def apart(function: Callable[..., None], *arguments: Any) -> None:
         pool.submit(function, *arguments).result()
 
 
-def make_table(data: Path, path: Path, n: int, group: int, in_order: bool) -> None:
-    """Write n rows in row groups of `group` rows; memory does not grow with n.
+def make_table(data: Path, name: str, path: Path, n: int, group: int, in_order: bool) -> None:
+    """Write n noisy rows of a set in row groups of `group` rows; memory does not grow with n.
 
     A group's rows follow from its number alone, so the sorted table is made by going
     through all of them once per class.
@@ -191,7 +191,7 @@ def make_table(data: Path, path: Path, n: int, group: int, in_order: bool) -> No
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    X, y = load(data, "shuttle")
+    X, y = load(data, name)
     X, spread = X.astype(np.float32), (NOISE * X.std(axis=0)).astype(np.float32)
     fields = [(f"f{k}", pa.float32()) for k in range(X.shape[1])]
     schema = pa.schema([*fields, ("label", pa.int32())])

@@ -24,10 +24,15 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 PACKAGES = ("distsvc", "numpy", "numba", "scikit-learn", "pyarrow", "distributed", "fast-hdbscan")
+FOLDERS = ("bsgd", "imdh")
+"""Where tables are, below the folder of the data."""
 
 
-def load(data: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the features (n, d) float64 and labels (n,) of a set; of shuttle the training rows."""
+def load(data: Path, name: str, split: int | None = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features (n, d) float64 and labels (n,) of a set.
+
+    Where rows belong to splits, those of one split, 0 for training; None for all rows.
+    """
     import numpy as np
     import pyarrow.parquet as pq
 
@@ -35,18 +40,21 @@ def load(data: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     features = [c for c in table.column_names if c not in ("label", "split")]
     X = np.column_stack([table[c].to_numpy().astype(np.float64) for c in features])
     y = table["label"].to_numpy()
-    if "split" in table.column_names:
-        chosen = table["split"].to_numpy() == 0
+    if "split" in table.column_names and split is not None:
+        chosen = table["split"].to_numpy() == split
         X, y = X[chosen], y[chosen]
     return X, y
 
 
 def table_path(data: Path, name: str) -> Path:
     """Return the path of a set's table, or end with a message that names the missing file."""
-    path = data / "bsgd" / f"{name}.parquet"
-    if not path.exists():
-        raise SystemExit(f"{path} does not exist; --data takes a folder with bsgd/NAME.parquet")
-    return path
+    paths = [data / folder / f"{name}.parquet" for folder in FOLDERS]
+    for path in paths:
+        if path.exists():
+            return path
+    missing = " or ".join(map(str, paths))
+    tables = " or ".join(f"{folder}/NAME.parquet" for folder in FOLDERS)
+    raise SystemExit(f"there is no {missing}; --data takes a folder with {tables}")
 
 
 def standardised(X: np.ndarray) -> np.ndarray:

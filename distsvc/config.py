@@ -115,7 +115,7 @@ class IncrementalMDHConfig(_ModelConfig):
     growth: Literal["prune", "forward"] | None = None
     elbow: Literal["weighted", "angle"] | None = None
     valley: NotNegative | None = None
-    max_samples: Count | None = None
+    max_samples: Annotated[int, Field(ge=100)] | None = None
 
 
 class ClusterConfig(_Section):

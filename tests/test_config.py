@@ -209,7 +209,7 @@ WRONG = {
     "model.growth": [("down", "must be 'prune' or 'forward', found 'down'")],
     "model.elbow": [("knee", "must be 'weighted' or 'angle', found 'knee'")],
     "model.valley": [(-1, "must be greater than or equal to 0, found -1")],
-    "model.max_samples": [(0, "must be greater than or equal to 1, found 0")],
+    "model.max_samples": [(99, "must be greater than or equal to 100, found 99")],
     "cluster.workers": [(-1, "must be greater than or equal to 0, found -1")],
     "cluster.threads": [(0, "must be greater than or equal to 1, found 0")],
     "cluster.partition_rows": [(0, "must be greater than or equal to 1, found 0")],

@@ -17,6 +17,10 @@ from distsvc.kernels.hyperplane import add_rows, learn, route
 SMALLEST_LONGEST_CURVE = 10
 CURVES = 30
 GUARD = 1e-10
+HALF_A_ROW = 0.5
+"""What is left of a node's rows by forgetting and is less than this counts as none."""
+
+FEWEST_ROWS = 10
 WINDOWS_A_SIDE = 160
 REACH = 4.0
 
@@ -103,6 +107,7 @@ class GrowingTree:
         for j in range(len(counts) - 1, 0, -1):
             for total in (counts, sums, squares):
                 total[(j - 1) // 2] += total[j]
+        counts[counts < HALF_A_ROW] = 0.0
         means = self.means.astype(np.float64)
         squares += counts * (means**2).sum(axis=1) - 2.0 * (sums * means).sum(axis=1)
         stands_for = np.arange(len(counts))
@@ -219,7 +224,7 @@ class ClusterTree:
 
     def cut(self, n_clusters: int) -> Cut:
         """Return the model of `n_clusters` clusters, or of all leaves where those are fewer."""
-        inner = self.splits[: n_clusters - 1]
+        inner = self.splits[: max(n_clusters - 1, 0)]
         children = np.full_like(self.children, -1)
         children[inner] = self.children[inner]
         leaves = np.setdiff1d(np.concatenate([[0], children[inner].ravel()]), inner)
@@ -270,7 +275,8 @@ class Cut:
         places = {0: np.arange(len(X))}
         for node in map(int, self.tree.splits[: self.n_clusters - 1]):
             rows = places.pop(node)
-            positions = X[rows] @ self.tree.V[node] - self.tree.thresholds[node]
+            positions = np.einsum("nd,d->n", X[rows], self.tree.V[node], dtype=np.float64)
+            positions -= self.tree.thresholds[node]
             below = positions < 0.0
             for child, side in zip(self.children[node], (below, ~below), strict=True):
                 places[int(child)] = rows[side]
@@ -287,9 +293,9 @@ def valley(positions: np.ndarray) -> tuple[float, float]:
     n_0 / n_1.
     """
     n = len(positions)
-    spread = float(positions.std()) if n else 0.0
-    if n < 10 or spread == 0.0:
+    if n < FEWEST_ROWS or np.ptp(positions) == 0.0:
         return 0.0, 1.0
+    spread = float(positions.std())
     half = 1.06 * spread * n**-0.2
     ordered = np.sort(positions)
 
@@ -299,7 +305,7 @@ def valley(positions: np.ndarray) -> tuple[float, float]:
     away = np.linspace(0.0, REACH * spread, WINDOWS_A_SIDE + 1)
     at = int(rows_about(np.zeros(1))[0])
     peak = int(min(rows_about(-away).max(), rows_about(away).max()))
-    return (peak - at) / float(np.sqrt(peak + at + 1.0)), at / max(peak, 1)
+    return (peak - at) / float(np.sqrt(peak + at + 1.0)), at / peak if peak else 1.0
 
 
 def elbow(curve: np.ndarray, rule: str) -> int:
@@ -321,7 +327,7 @@ def _elbow(curve: np.ndarray, rule: str) -> int:
     """Return the elbow K of one curve."""
     height = curve.max() - curve.min()
     if len(curve) < 3 or height <= 0.0:
-        return len(curve) if height > 0.0 else 1
+        return int(np.argmin(curve)) + 1
     x = np.linspace(0.0, 1.0, len(curve))
     y = (curve - curve.min()) / height
     angle = np.arctan(x / (1.0 - y + GUARD)) + np.arctan(y / (1.0 - x + GUARD))

@@ -23,15 +23,24 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.models import sampling
 from distsvc.models.checks import check_choice, check_count, check_number, seed_of
-from distsvc.models.hyperplane_tree import Cut, GrowingTree, elbow, valley
-from distsvc.models.sampling import PILOT_ROWS, Reservoir
+from distsvc.models.hyperplane_tree import ClusterTree, Cut, GrowingTree, elbow, valley
+from distsvc.models.sampling import BLOCK_ROWS, PILOT_ROWS, Reservoir
 
 Ranges = list[tuple[int, int]]
 
 PUBLISHED = {"alpha": 0.1, "clip": None, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
 """The parameters of the paper's experiments (section 4), where they are not the defaults."""
 
+CHOSEN = (
+    "cut_", "cluster_tree_", "n_clusters_", "labels_", "leaves_",
+    "valleys_", "clearest_valley_", "agreement_", "restart_",
+)  # fmt: skip
+"""What `choose` and `fit` find out, and what more rows make untrue."""
+
+ROWS_WANTED = 250_000
+MOST_PASSES = 5
 MOST_DEPTH = 16
+FEWEST_SAMPLES = 100
 MOST_PENALTY = 100.0
 """Beyond some 500 the first steps of an unclipped b multiply up past the largest float64."""
 
@@ -42,7 +51,8 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     A complete binary tree is learned from a stream of rows: every node turns its hyperplane by
     stochastic gradient descent towards low density along it. The tree is then pruned by the
     within-cluster sum of squares to the elbow of its curve, or to a given number of clusters.
-    Features should be on comparable scales.
+    Features should have variances of about 1: the published steps, which are ours, depend on the
+    unit, and far from it hyperplanes hardly move or never settle.
 
     Parameters
     ----------
@@ -62,8 +72,9 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     clip : float or None
         b is kept within clip * alpha * sigma. None is the paper's; then the first steps, with their
         high rates, can leave a hyperplane beyond all rows for good.
-    passes : int
-        Passes over the rows, each in another order. The paper has 1.
+    passes : int or None
+        Passes over the rows, each in another order. None: as many as it takes to learn from 250,000
+        rows, 1 to 5. The paper has 1.
     max_effective_samples : int or None
         A row weighs at least 1 / max_effective_samples in its nodes, so that old rows are forgotten
         and the tree follows a drifting stream. None never forgets.
@@ -76,11 +87,12 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     elbow : {"weighted", "angle"}
         Rule for the number of clusters: `distsvc.models.hyperplane_tree.elbow`.
     valley : float
-        The answer is one cluster where, on up to 10,000 rows, no split of any tree has a z of at
-        least this much (`distsvc.models.hyperplane_tree.valley`). 0 answers as the paper does,
-        which never finds one cluster. Only with ``n_clusters=None``.
+        The answer is one cluster where, on up to 10,000 rows, none of the splits at the elbow, in
+        any restart, has a z of at least this much (`distsvc.models.hyperplane_tree.valley`). 0 does
+        not ask, as the paper. Only with ``n_clusters=None``.
     max_samples : int or None
-        Most rows that are learned from and counted, drawn at random; None for all.
+        Most rows that are learned from and counted, about, drawn at random; at least 100. None for
+        all.
     random_state : int, RandomState or None
         Decides the order of rows.
 
@@ -117,6 +129,12 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
     """
 
+    centre_: np.ndarray
+    pilot_: np.ndarray
+    notes_: list[str]
+    cut_: Cut
+    cluster_tree_: ClusterTree
+
     def __init__(
         self,
         depth: int = 8,
@@ -126,7 +144,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         penalty: float = 10.0,
         bandwidth: float = 1.0,
         clip: float | None = 5.0,
-        passes: int = 2,
+        passes: int | None = None,
         max_effective_samples: int | None = None,
         n_init: int = 5,
         growth: str = "prune",
@@ -164,22 +182,26 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         ranges = self.key_ranges(len(X))
         order = sampling.lowest(keys, len(X))
         self.set_pilot(X[order[:PILOT_ROWS]], len(X))
-        Z = self.centred(X)
-        n = sampling.slice_by_key(keys[order], *ranges[-1]).stop
-        ranked, ranked_keys = Z[order[:n]], keys[order[:n]]
+        ranked_keys = keys[order]
+        n = sampling.slice_by_key(ranked_keys, *ranges[-1]).stop
+        ranked = np.empty((n, X.shape[1]), np.float32)
+        for first in range(0, n, BLOCK_ROWS):
+            chosen = order[first : min(first + BLOCK_ROWS, n)]
+            ranked[first : first + BLOCK_ROWS] = X[chosen] - self.centre_
         trees = [
             self.grow(
                 restart,
-                ranges,
+                len(X),
                 lambda epoch, some: sampling.memory_blocks(
-                    ranked, ranked_keys, some, self.seed_, epoch
+                    ranked, ranked_keys[:n], some, self.seed_, epoch
                 ),
             )
             for restart in range(self.n_init)
         ]
         self.choose(trees)
-        self.labels_ = self.cut_.label(Z)[0]
-        self.leaves_ = self.cluster_tree_.cut(self.cluster_tree_.n_leaves).label(Z)[0]
+        whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
+        self.leaves_ = self._label(whole, X)[0]
+        self.labels_ = _labels_of_leaves(whole, self.cut_)[self.leaves_]
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
         return self
@@ -195,6 +217,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         if first:
             self.begin()
             self.set_pilot(X[:PILOT_ROWS], len(X))
+            self.pilot_ = self.pilot_[:0]
             self.growing_ = GrowingTree.start(self.depth, X.shape[1])
             self.reservoir_ = Reservoir.empty(self.seed_, X.shape[1])
         Z = self.centred(X)
@@ -204,15 +227,20 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             n = float(self.growing_.counts.sum())
             self.growing_.forget(min(1.0, self.max_effective_samples / n))
         self.reservoir_.add(Z)
-        self.pilot_ = self.reservoir_.rows
+        if self.max_effective_samples is None:
+            self.pilot_ = self.reservoir_.rows
+        else:
+            latest = min(self.max_effective_samples, PILOT_ROWS)
+            self.pilot_ = np.concatenate([self.pilot_, Z])[-latest:]
         self.n_samples_ = self.n_rows_ = self.reservoir_.n_seen
-        for name in ("cut_", "cluster_tree_", "labels_", "leaves_"):
+        for name in CHOSEN:
             self.__dict__.pop(name, None)
+        self.notes_ = []
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster (n,) int32 of every row of X (n, d)."""
-        return self._checked_cut().label(self._checked(X))[0]
+        return self._label(self._checked_cut(), self._checked(X))[0]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the distance (n,) float64 of every row of X (n, d) to the nearest hyperplane.
@@ -220,7 +248,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         Of those on the row's path, in units of that node's standard deviation along its normal:
         near 0 the row could have gone to another cluster. Infinity where there is one cluster.
         """
-        return self._checked_cut().label(self._checked(X))[1].astype(np.float64)
+        return self._label(self._checked_cut(), self._checked(X))[1].astype(np.float64)
 
     def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
         """Return labels (n,) int32 for another number of clusters, without learning again.
@@ -231,7 +259,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         tree = self._checked_cut().tree
         cut = tree.cut(n_clusters)
         if X is not None:
-            return cut.label(self._checked(X))[0]
+            return self._label(cut, self._checked(X))[0]
         if not hasattr(self, "leaves_"):
             raise ValueError("rows were learned by partial_fit and not kept: give X")
         whole = tree.cut(tree.n_leaves)
@@ -242,10 +270,10 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     def begin(self) -> int:
         """Check the parameters, forget an earlier fit and return the seed of the row keys."""
         self._check_parameters()
-        for name in ("growing_", "cut_", "cluster_tree_", "leaves_", "reservoir_"):
+        for name in ("growing_", "reservoir_", *CHOSEN):
             self.__dict__.pop(name, None)
         self.seed_ = seed_of(self.random_state)
-        self.notes_: list[str] = []
+        self.notes_ = []
         return self.seed_
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -262,15 +290,21 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         """Return the rows as the kernels want them: centred, float32, C order."""
         return np.ascontiguousarray(X - self.centre_, np.float32)
 
+    def n_passes(self, n_rows: int) -> int:
+        """Return the number of passes over the sample of a table of so many rows."""
+        n = min(n_rows, self.max_samples or n_rows)
+        return self.passes or min(max(-(-ROWS_WANTED // n), 1), MOST_PASSES)
+
     def grow(
-        self, restart: int, ranges: Ranges, blocks: Callable[[int, Ranges], Iterable[np.ndarray]]
+        self, restart: int, n_rows: int, blocks: Callable[[int, Ranges], Iterable[np.ndarray]]
     ) -> GrowingTree:
         """Learn a tree and count its rows; ``blocks(epoch, ranges)`` are centred rows of a pass.
 
         Every pass of every restart takes the ranges in another order, and the rows of a range too.
         """
         tree: GrowingTree | None = None
-        for number in range(restart * self.passes, (restart + 1) * self.passes):
+        ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
+        for number in range(restart * passes, (restart + 1) * passes):
             order = sampling.epoch_order(self.seed_, number, len(ranges), len(ranges))
             for block in blocks(number, [ranges[i] for i in order]):
                 tree = tree or GrowingTree.start(self.depth, block.shape[1])
@@ -283,15 +317,19 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     def choose(self, trees: Sequence[GrowingTree]) -> None:
         """Prune the trees; keep the one whose clusters of the pilot agree most with the others."""
         grown = [tree.with_rows(self.growth) for tree in trees]
+        if not all(np.isfinite(tree.curve).all() for tree in grown):
+            raise ValueError("sums of squares are not finite in float32; scale the features")
         cuts = [tree.cut(self.n_clusters or elbow(tree.curve, self.elbow)) for tree in grown]
         valleys = [self._valleys(cut) for cut in cuts]
         best, self.agreement_ = most_agreeing([cut.label(self.pilot_)[0] for cut in cuts])
         cut = cuts[best]
-        clearest = max((z.max(initial=0.0) for z in valleys), default=0.0)
-        if self.n_clusters is None and cut.n_clusters > 1 and clearest < self.valley:
+        self.clearest_valley_ = float(max(z.max(initial=0.0) for z in valleys))
+        too_shallow = self.clearest_valley_ < self.valley
+        if self.n_clusters is None and cut.n_clusters > 1 and too_shallow:
             self._note(
-                "the answer is one cluster: no split passes through a valley of the density "
-                f"(the clearest has z = {clearest:.1f}, less than valley = {self.valley:g})"
+                f"the answer is one cluster: none of the {cut.n_clusters - 1} splits at the elbow, "
+                "in any restart, passes through a valley of the density (the clearest has z = "
+                f"{self.clearest_valley_:.1f}, less than valley = {self.valley:g})"
             )
             cut = cut.tree.cut(1)
         if self.n_clusters is not None and cut.n_clusters < self.n_clusters:
@@ -300,7 +338,8 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
                 "the tree have rows"
             )
         self.restart_ = best
-        self.n_samples_ = round(float(trees[best].counts.sum()))
+        if not hasattr(self, "growing_"):
+            self.n_samples_ = round(float(trees[best].counts.sum()))
         self.cut_, self.cluster_tree_, self.n_clusters_ = cut, cut.tree, cut.n_clusters
         self.valleys_ = valleys[best][: self.n_clusters_ - 1]
 
@@ -310,10 +349,11 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             "n_clusters": self.n_clusters_,
             "n_leaves": self.cluster_tree_.n_leaves,
             "n_samples": self.n_samples_,
+            "n_passes": 1 if hasattr(self, "growing_") else self.n_passes(self.n_rows_),
             "share_sampled": self.n_samples_ / self.n_rows_,
             "agreement": self.agreement_,
             "restart": self.restart_,
-            "clearest_valley": float(self.valleys_.max(initial=0.0)),
+            "clearest_valley": self.clearest_valley_,
         }
 
     def _learn(self, tree: GrowingTree, Z: np.ndarray) -> None:
@@ -332,7 +372,14 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         return self.cut_
 
     def _checked(self, X: Any) -> np.ndarray:
-        return self.centred(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    def _label(self, cut: Cut, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels and margins of raw rows X (n, d), block by block to need little memory."""
+        blocks = (X[i : i + BLOCK_ROWS] for i in range(0, len(X), BLOCK_ROWS))
+        found = [cut.label(self.centred(block)) for block in blocks]
+        labels, margins = zip(*found, strict=True)
+        return np.concatenate(labels), np.concatenate(margins)
 
     def _note(self, text: str) -> None:
         if text not in self.notes_:
@@ -340,11 +387,13 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_count("depth", self.depth, MOST_DEPTH)
-        check_count("passes", self.passes)
+        if self.passes is not None:
+            check_count("passes", self.passes)
         check_count("n_init", self.n_init)
-        for name in ("max_effective_samples", "max_samples"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
+        if self.max_effective_samples is not None:
+            check_count("max_effective_samples", self.max_effective_samples)
+        if self.max_samples is not None:
+            check_count("max_samples", self.max_samples, least=FEWEST_SAMPLES)
         if self.n_clusters is not None:
             check_count("n_clusters", self.n_clusters, 2 ** (int(self.depth) - 1))
         for name in ("alpha", "valley"):
@@ -371,7 +420,7 @@ def most_agreeing(partitions: Sequence[np.ndarray]) -> tuple[int, float]:
             agreement[i, j] = agreement[j, i] = normalized_mutual_info_score(
                 partitions[i], partitions[j], average_method="geometric"
             )
-    mean = agreement.sum(axis=1) / (n - 1)
+    mean = (agreement.sum(axis=1) / (n - 1)).round(12)
     best = int(np.argmax(mean))
     return best, float(mean[best])
 

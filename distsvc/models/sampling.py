@@ -70,8 +70,8 @@ def memory_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the blocks of an epoch over a table in memory; `keys` (ascending) are those of X."""
     for number, (low, high) in enumerate(ranges):
-        chosen = np.arange(len(X))[slice_by_key(keys, low, high)]
-        yield X[chosen[epoch_order(seed, epoch, number, len(chosen))]]
+        block = X[slice_by_key(keys, low, high)]
+        yield block if epoch == 0 else block[epoch_order(seed, epoch, number, len(block))]
 
 
 def lowest(keys: np.ndarray, n: int) -> np.ndarray:

@@ -265,8 +265,9 @@ def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:
     run.write("restarts", {"parameters": model.get_params(), "n_rows": survey.n_rows})
     steps.map("learn", tasks.learn_tree, model.n_init)
     with steps.progress.phase("prune"):
-        trees = steps.results("trees", model.n_init)
-        model.choose([GrowingTree(**arrays) for _, arrays in trees])
+        trees = [GrowingTree(**arrays) for _, arrays in steps.results("trees", model.n_init)]
+        with _blaming_the_job():
+            model.choose(trees)
         run.write("tree", {}, **vars(model.cluster_tree_))
         scores = model.cut_.label(model.pilot_)[1]
         summary.write_labelling(run, "imdh", model.n_clusters_, scores)

@@ -105,11 +105,11 @@ def learn_tree(run_dir: str, restart: int) -> int:
     seed, n_parts = model.begin(), len(run.plan.partitions)
     tree = model.grow(
         restart,
-        model.key_ranges(facts["n_rows"]),
+        facts["n_rows"],
         lambda epoch, ranges: sample_blocks(run, n_parts, ranges, seed, epoch),
     )
     run.write(task_file("trees", restart), {}, **vars(tree))
-    return int(tree.counts.sum()) * model.passes
+    return int(tree.counts.sum()) * model.n_passes(facts["n_rows"])
 
 
 def find_boundary(run_dir: str, number: int) -> int:

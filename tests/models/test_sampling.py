@@ -95,3 +95,61 @@ def test_epochs_have_the_same_rows_in_other_orders():
 def test_lowest(keys, n):
     places = sampling.lowest(np.array(keys, np.uint64), n)
     assert [keys[p] for p in places] == sorted(keys)[:n]
+
+
+# --- the reservoir
+
+
+def numbered(low, high):
+    return np.repeat(np.arange(low, high, dtype=np.float32)[:, None], 2, axis=1)
+
+
+def test_an_empty_reservoir():
+    found = sampling.Reservoir.empty(3, 5)
+    assert found.rows.shape == (0, 5)
+    assert found.rows.dtype == np.float32
+    assert found.keys.dtype == np.uint64
+    assert found.n_seen == 0
+
+
+def test_a_short_stream_is_kept_whole_in_the_order_of_keys():
+    found = sampling.Reservoir.empty(3, 2)
+    for low, high in pairwise([0, 1, 40, 40, 100]):
+        found.add(numbered(low, high))
+    keys = sampling.row_keys(3, np.arange(100))
+    assert found.n_seen == 100
+    assert found.rows[:, 0].tolist() == np.argsort(keys).tolist()
+    assert (found.keys == np.sort(keys)).all()
+    assert found.rows.dtype == np.float32
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 200), max_size=8), st.integers(0, 2**32 - 1))
+def test_a_long_stream_keeps_the_lowest_keys(cuts, seed):
+    found = sampling.Reservoir.empty(seed, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "PILOT_ROWS", 30)
+        for low, high in pairwise(sorted([0, 200, *cuts])):
+            found.add(numbered(low, high))
+    keys = sampling.row_keys(seed, np.arange(200))
+    lowest = np.argsort(keys)[:30]
+    assert found.n_seen == 200
+    assert found.rows[:, 1].tolist() == lowest.tolist()
+    assert (found.keys == keys[lowest]).all()
+
+
+def test_the_reservoir_holds_the_rows_of_a_pilot():
+    found = sampling.Reservoir.empty(0, 2)
+    for low in range(0, 25_000, 5_000):
+        found.add(numbered(low, low + 5_000))
+    assert len(found.rows) == len(found.keys) == sampling.PILOT_ROWS == 10_000
+    keys = sampling.row_keys(0, np.arange(25_000))
+    assert found.rows[:, 0].tolist() == sampling.lowest(keys, 10_000).tolist()
+
+
+def test_a_reservoir_keeps_its_own_rows():
+    X = numbered(0, 10)
+    found = sampling.Reservoir.empty(0, 2)
+    found.add(X)
+    X[:] = -1.0
+    assert (found.rows >= 0.0).all()

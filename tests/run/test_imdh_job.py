@@ -33,7 +33,7 @@ def digits():
 @pytest.fixture(scope="module")
 def table(digits, tmp_path_factory):
     """The digits as Parquet, in row groups of 200."""
-    X, y = digits
+    _, y = digits
     columns = {f"p{k}": X[:, k] for k in range(X.shape[1])}
     path = tmp_path_factory.mktemp("data") / "digits.parquet"
     pq.write_table(pa.table(columns | {"class": y}), path, row_group_size=200)
@@ -98,7 +98,7 @@ def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, wor
 
 
 def test_class_sorted_rows_are_as_good(digits, table, tmp_path):
-    X, y = digits
+    _, y = digits
     order = np.argsort(y, kind="stable")
     path = tmp_path / "sorted.parquet"
     pq.write_table(pq.read_table(table).take(order), path, row_group_size=200)
@@ -174,7 +174,7 @@ def test_a_rule_holds_for_its_rows(digits, published):
 
 def test_a_table_with_rows_left_out(digits, table, tmp_path):
     """Which rows a sample has is known after the survey; it is then read again."""
-    X, y = digits
+    _, y = digits
     n = int((y < 3).sum())
     for most, again in ((1_000_000, False), (n // 2, True)):
         out = tmp_path / f"out-{most}"
