@@ -62,7 +62,8 @@ PRINTED = {
 
 ALGORITHMS = ("iMDH", "iMDH_k")
 RUNNING = "published, running scale"
-SETTINGS = ("published", RUNNING, "default")
+ONE_TREE = "default, one tree"
+SETTINGS = ("published", RUNNING, ONE_TREE, "default")
 HALVES = {name: ("tune", "confirm")[place % 2] for place, name in enumerate(sorted(PRINTED))}
 
 
@@ -110,7 +111,7 @@ def settings() -> dict[str, dict[str, Any]]:
     """Return the parameters of the estimator by the setting's name."""
     from distsvc.models.mdh import PUBLISHED
 
-    return {"published": PUBLISHED, "default": {}}
+    return {"published": PUBLISHED, ONE_TREE: {"n_init": 1}, "default": {}}
 
 
 def prepare() -> None:

@@ -108,7 +108,7 @@ class IncrementalMDHConfig(_ModelConfig):
     alpha: NotNegative | None = None
     penalty: Annotated[float, Field(ge=0, le=100)] | None = None
     bandwidth: Positive | None = None
-    clip: Positive | None = None
+    clip: NotNegative | None = None
     passes: Count | None = None
     max_effective_samples: Count | None = None
     n_init: Count | None = None

@@ -202,7 +202,7 @@ WRONG = {
         (101, "must be less than or equal to 100, found 101"),
     ],
     "model.bandwidth": [(0, "must be greater than 0, found 0")],
-    "model.clip": [(0, "must be greater than 0, found 0")],
+    "model.clip": [(-1, "must be greater than or equal to 0, found -1")],
     "model.passes": [(0, "must be greater than or equal to 1, found 0")],
     "model.max_effective_samples": [(0, "must be greater than or equal to 1, found 0")],
     "model.n_init": [(0, "must be greater than or equal to 1, found 0")],

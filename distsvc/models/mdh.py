@@ -28,7 +28,7 @@ from distsvc.models.sampling import BLOCK_ROWS, PILOT_ROWS, Reservoir
 
 Ranges = list[tuple[int, int]]
 
-PUBLISHED = {"alpha": 0.1, "clip": None, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
+PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
 """The parameters of the paper's experiments (section 4), where they are not the defaults."""
 
 CHOSEN = (
@@ -69,9 +69,9 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         C of eq. (3), at most 100. Below 1 or so it no longer holds hyperplanes near their means.
     bandwidth : float
         Kernel bandwidth at a node's t-th row, in units of sigma (t + 1)^-1/5.
-    clip : float or None
-        b is kept within clip * alpha * sigma. None is the paper's; then the first steps, with their
-        high rates, can leave a hyperplane beyond all rows for good.
+    clip : float
+        b is kept within clip * alpha * sigma. 0 does not, as the paper; then the first steps, with
+        their high rates, can leave a hyperplane beyond all rows for good.
     passes : int or None
         Passes over the rows, each in another order. None: as many as it takes to learn from 250,000
         rows, 1 to 5. The paper has 1.
@@ -143,7 +143,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         alpha: float = 0.5,
         penalty: float = 10.0,
         bandwidth: float = 1.0,
-        clip: float | None = 5.0,
+        clip: float = 5.0,
         passes: int | None = None,
         max_effective_samples: int | None = None,
         n_init: int = 5,
@@ -351,14 +351,14 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             "n_samples": self.n_samples_,
             "n_passes": 1 if hasattr(self, "growing_") else self.n_passes(self.n_rows_),
             "share_sampled": self.n_samples_ / self.n_rows_,
-            "agreement": self.agreement_,
+            "agreement": None if np.isnan(self.agreement_) else self.agreement_,
             "restart": self.restart_,
             "clearest_valley": self.clearest_valley_,
         }
 
     def _learn(self, tree: GrowingTree, Z: np.ndarray) -> None:
         most = self.max_effective_samples or 2**62
-        clip = np.inf if self.clip is None else float(self.clip)
+        clip = float(self.clip) or np.inf
         alpha, penalty, bandwidth = map(float, (self.alpha, self.penalty, self.bandwidth))
         tree.learn(Z, alpha, penalty, bandwidth, int(most), clip)
 
@@ -396,12 +396,10 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             check_count("max_samples", self.max_samples, least=FEWEST_SAMPLES)
         if self.n_clusters is not None:
             check_count("n_clusters", self.n_clusters, 2 ** (int(self.depth) - 1))
-        for name in ("alpha", "valley"):
+        for name in ("alpha", "clip", "valley"):
             check_number(name, getattr(self, name), zero=True)
         check_number("penalty", self.penalty, zero=True, most=MOST_PENALTY)
         check_number("bandwidth", self.bandwidth)
-        if self.clip is not None:
-            check_number("clip", self.clip)
         check_choice("growth", self.growth, ("prune", "forward"))
         check_choice("elbow", self.elbow, ("weighted", "angle"))
 
