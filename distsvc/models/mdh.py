@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distsvc.models import sampling
 from distsvc.models.checks import check_choice, check_count, check_number, seed_of
 from distsvc.models.hyperplane_tree import ClusterTree, Cut, GrowingTree, elbow, valley
-from distsvc.models.sampling import BLOCK_ROWS, PILOT_ROWS, Reservoir
+from distsvc.models.sampling import PILOT_ROWS, Reservoir
 
 Ranges = list[tuple[int, int]]
 
@@ -37,6 +37,7 @@ CHOSEN = (
 )  # fmt: skip
 """What `choose` and `fit` find out, and what more rows make untrue."""
 
+CACHED_VALUES = 2**18
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
 MOST_DEPTH = 16
@@ -185,9 +186,8 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         ranked_keys = keys[order]
         n = sampling.slice_by_key(ranked_keys, *ranges[-1]).stop
         ranked = np.empty((n, X.shape[1]), np.float32)
-        for first in range(0, n, BLOCK_ROWS):
-            chosen = order[first : min(first + BLOCK_ROWS, n)]
-            ranked[first : first + BLOCK_ROWS] = X[chosen] - self.centre_
+        for part in _parts(n, X.shape[1]):
+            self.centred(X[order[part]], out=ranked[part])
         trees = [
             self.grow(
                 restart,
@@ -200,7 +200,11 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         ]
         self.choose(trees)
         whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
-        self.leaves_ = self._label(whole, X)[0]
+        if n == len(X):
+            self.leaves_ = np.empty(n, np.int32)
+            self.leaves_[order] = whole.label(ranked)[0]
+        else:
+            self.leaves_ = self._label(whole, X)[0]
         self.labels_ = _labels_of_leaves(whole, self.cut_)[self.leaves_]
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -286,9 +290,10 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         self.centre_ = pilot.mean(axis=0, dtype=np.float64)
         self.pilot_ = self.centred(pilot)
 
-    def centred(self, X: np.ndarray) -> np.ndarray:
+    def centred(self, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Return the rows as the kernels want them: centred, float32, C order."""
-        return np.ascontiguousarray(X - self.centre_, np.float32)
+        out = np.empty(X.shape, np.float32) if out is None else out
+        return np.subtract(X, self.centre_, out=out, dtype=np.float64, casting="unsafe")
 
     def n_passes(self, n_rows: int) -> int:
         """Return the number of passes over the sample of a table of so many rows."""
@@ -376,8 +381,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
     def _label(self, cut: Cut, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return labels and margins of raw rows X (n, d), block by block to need little memory."""
-        blocks = (X[i : i + BLOCK_ROWS] for i in range(0, len(X), BLOCK_ROWS))
-        found = [cut.label(self.centred(block)) for block in blocks]
+        found = [cut.label(self.centred(X[part])) for part in _parts(*X.shape)]
         labels, margins = zip(*found, strict=True)
         return np.concatenate(labels), np.concatenate(margins)
 
@@ -402,6 +406,13 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         check_number("bandwidth", self.bandwidth)
         check_choice("growth", self.growth, ("prune", "forward"))
         check_choice("elbow", self.elbow, ("weighted", "angle"))
+
+
+def _parts(n: int, d: int) -> Iterator[slice]:
+    """Yield slices of n rows of d float32 that stay in a processor's cache."""
+    step = max(CACHED_VALUES // d, 1)
+    for first in range(0, n, step):
+        yield slice(first, min(first + step, n))
 
 
 def most_agreeing(partitions: Sequence[np.ndarray]) -> tuple[int, float]:
