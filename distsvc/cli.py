@@ -85,8 +85,9 @@ def run(
         click.echo(json.dumps(report))
         return
     seconds = sum(phase["seconds"] for phase in report["phases"])
+    k = len(report["clusters"])
     click.echo(
-        f"{len(report['clusters'])} clusters in {report['input']['n_rows']:,} rows, "
+        f"{k} cluster{'' if k == 1 else 's'} in {report['input']['n_rows']:,} rows, "
         f"{outside(report, ' every cluster')}, {seconds:.1f} s"
     )
     for warning in report["warnings"]:

@@ -42,6 +42,8 @@ from distsvc.storage.parts import Output, create_zarr
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
 
 PILOT_BYTES = 16 * 2**20
+PARTITION_BYTES = 2**30
+"""Of a partition's rows, which a worker may have to hold when all belong to the sample."""
 
 
 def run_job(
@@ -159,9 +161,10 @@ def make_plan(job: Job, table: Table) -> Plan:
     if first is None:
         raise DataError(f"input.where = {job.input.where!r} leaves no row of {job.input.path}")
     known = np.where(np.isfinite(first.X), first.X, 0.0)
+    partition_rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
     return Plan(
         table=table,
-        partitions=plan_partitions(table.extents, job.cluster.partition_rows),
+        partitions=plan_partitions(table.extents, partition_rows),
         block_rows=job.cluster.block_rows or choose_block_rows(d),
         missing=job.preprocess.missing,
         seed=job.model.seed,

@@ -17,6 +17,7 @@ from distsvc import IncrementalMDH
 from distsvc.config import parse_job
 from distsvc.errors import JobFileError
 from distsvc.report.page import render_page
+from distsvc.run import job as job_module
 from distsvc.run import tasks
 from distsvc.run.job import predict_table, run_job
 from tests.clusters import loopback_cluster
@@ -117,6 +118,16 @@ def test_predict_gives_the_same_labels(table, published, tmp_path):
     assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
     assert "standard deviations" in manifest["schema"]["score"]
     assert "always false" in manifest["schema"]["outlier"]
+
+
+def test_partitions_of_a_wide_table_are_small(table, tmp_path, monkeypatch):
+    """A worker may have to hold a partition's part of the sample."""
+    monkeypatch.setattr(job_module, "PARTITION_BYTES", 8 * 64 * 250)
+    run(table, tmp_path / "out", model={"n_init": 1})
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    rows = [f["rows"] for f in manifest["files"] if f["file"].startswith("labels/")]
+    assert len(rows) == 9
+    assert max(rows) == 200
 
 
 def test_no_row_is_an_outlier(published):
