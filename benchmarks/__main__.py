@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-QUICK = ("kernels", "visual")
+QUICK = ("kernels", "visual", "mdh_null")
 MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
 WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *MDH)
 
@@ -25,7 +25,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure distsvc and write tidy CSV files.",
-        epilog="benchmarks:\n" + "\n".join(lines) + "\n\nAll but the first two need --data.",
+        epilog="benchmarks:\n" + "\n".join(lines) + "\n\nAll but the first three need --data.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: " + " ".join(QUICK))
