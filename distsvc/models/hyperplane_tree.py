@@ -74,10 +74,14 @@ class GrowingTree:
         state = self.means, self.V, self.b, self.variances, self.visits
         learn(X, *state, alpha, penalty, bandwidth, most_visits, clip)
 
-    def count(self, X: np.ndarray) -> None:
-        """Send the rows of X (n, d) float32 down the tree as it is now and add them up."""
+    def count(self, X: np.ndarray) -> np.ndarray:
+        """Send the rows of X (n, d) float32 down the tree as it is now, and add them up.
+
+        Returns their bottom nodes (n,) int32.
+        """
         ends, _ = route(X, *self.hyperplanes(), self.children())
         add_rows(X, ends, self.counts, self.sums, self.squares)
+        return ends
 
     def forget(self, share: float) -> None:
         """Keep a share of the sums so far."""
@@ -255,6 +259,15 @@ class Cut:
     def n_clusters(self) -> int:
         """Clusters, all of which have rows."""
         return int(self.labels.max()) + 1
+
+    def labels_of_bottom(self, n_nodes: int) -> np.ndarray:
+        """Return labels (n_nodes,) int32 of the complete tree's nodes, for the cut of all leaves.
+
+        A leaf with rows is a bottom node of the complete tree; -1 for all other nodes.
+        """
+        labels = np.full(n_nodes, -1, np.int32)
+        labels[self.tree.ids - 1] = self.labels
+        return labels
 
     def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return labels (n,) int32 and margins (n,) float32 of the rows of X (n, d) float32.

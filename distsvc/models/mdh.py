@@ -188,7 +188,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         ranked = np.empty((n, X.shape[1]), np.float32)
         for part in _parts(n, X.shape[1]):
             self.centred(X[order[part]], out=ranked[part])
-        trees = [
+        grown = [
             self.grow(
                 restart,
                 len(X),
@@ -198,11 +198,11 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             )
             for restart in range(self.n_init)
         ]
-        self.choose(trees)
+        self.choose([tree for tree, _ in grown])
         whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
         if n == len(X):
             self.leaves_ = np.empty(n, np.int32)
-            self.leaves_[order] = whole.label(ranked)[0]
+            self.leaves_[order] = whole.labels_of_bottom(2**self.depth)[grown[self.restart_][1]]
         else:
             self.leaves_ = self._label(whole, X)[0]
         self.labels_ = _labels_of_leaves(whole, self.cut_)[self.leaves_]
@@ -302,10 +302,11 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
     def grow(
         self, restart: int, n_rows: int, blocks: Callable[[int, Ranges], Iterable[np.ndarray]]
-    ) -> GrowingTree:
+    ) -> tuple[GrowingTree, np.ndarray]:
         """Learn a tree and count its rows; ``blocks(epoch, ranges)`` are centred rows of a pass.
 
         Every pass of every restart takes the ranges in another order, and the rows of a range too.
+        Returns the tree, and the bottom node (n,) int32 of every row in the order of keys.
         """
         tree: GrowingTree | None = None
         ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
@@ -315,9 +316,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
                 tree = tree or GrowingTree.start(self.depth, block.shape[1])
                 self._learn(tree, block)
         assert tree is not None
-        for block in blocks(0, ranges):
-            tree.count(block)
-        return tree
+        return tree, np.concatenate([tree.count(block) for block in blocks(0, ranges)])
 
     def choose(self, trees: Sequence[GrowingTree]) -> None:
         """Prune the trees; keep the one whose clusters of the pilot agree most with the others."""

@@ -103,7 +103,7 @@ def learn_tree(run_dir: str, restart: int) -> int:
     facts, _ = run.read("restarts")
     model = IncrementalMDH(**facts["parameters"])
     seed, n_parts = model.begin(), len(run.plan.partitions)
-    tree = model.grow(
+    tree, _ = model.grow(
         restart,
         facts["n_rows"],
         lambda epoch, ranges: sample_blocks(run, n_parts, ranges, seed, epoch),
