@@ -1,7 +1,8 @@
 """Trees of hyperplanes: the complete tree that learns, and the tree with rows that is cut.
 
-Nodes of both are numbered by level from 0, with children 2 j + 1 and 2 j + 2 (the paper counts from
-1, so that they are 2 i and 2 i + 1).
+The nodes of the first are numbered by level from 0, with children 2 j + 1 and 2 j + 2 (the paper
+counts from 1, so that they are 2 i and 2 i + 1). The second keeps only nodes with rows to
+split or to label, in the same order, with the paper's numbers.
 """
 
 from __future__ import annotations
