@@ -85,6 +85,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}\u00a0%" if share in (0, 1) else f"{100 * share:.1f}\u00a0%"
 
 
+def ink_on(colour: str) -> str:
+    """Return white or ink, whichever is easier to read on a colour."""
+    if colour == "white":
+        return INK
+    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    luminance = float(parts**2.2 @ (0.2126, 0.7152, 0.0722))
+    return "white" if luminance < 0.25 else INK
+
+
 def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
     """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG."""
 

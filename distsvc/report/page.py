@@ -13,9 +13,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from distsvc.metrics import INDICES, Index
-from distsvc.report import figures, tree
+from distsvc.report import consensus, figures, levels, tree
 
-FIGURES = ("plane", "sizes", "scores", "phases", "tree", "curve")
+FIGURES = ("plane", "levels", "sizes", "scores", "phases", "tree", "curve")
 LISTED_COLUMNS = 12  # more column names than this are folded away
 LONGEST_CONDITION = 400
 
@@ -73,6 +73,7 @@ def render_page(report: Mapping[str, Any]) -> str:
         colours=figures.cluster_colours(clusters),
         grey=figures.GREY,
         has_outside=_has_outside(report),
+        levels=consensus.section(report["levels"], len(clusters)) if "levels" in report else None,
         tree=_tree(report),
         indices=_indices(report.get("indices") or {}),
         total=_total(report["phases"]),
@@ -160,6 +161,9 @@ def _figures(report: Mapping[str, Any]) -> dict[str, str | None]:
     boundary = histogram.get("boundary", 0.0)
     if len(sample["x"]):
         drawn["plane"] = figures.plane(sample, clusters, report.get("picture"), boundary)
+    level_tree = report.get("levels", {}).get("tree") or {}
+    if level_tree.get("branches"):
+        drawn["levels"] = levels.level_tree(level_tree, figures.cluster_colours(clusters))
     if clusters:
         drawn["sizes"] = figures.cluster_sizes(clusters, _has_outside(report))
     if len(histogram["counts"]):

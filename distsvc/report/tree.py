@@ -306,7 +306,7 @@ def _chip(
     canvas.add_patch(box)
     canvas.text(
         middle, top + CHIP_HEIGHT / 2, str(labels[0]) if one else f"{len(labels)} clusters",
-        color=_ink_on(shade), fontsize=size, fontweight="bold" if one else "normal",
+        color=figures.ink_on(shade), fontsize=size, fontweight="bold" if one else "normal",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
     bottom = top + CHIP_HEIGHT
@@ -321,15 +321,6 @@ def _chip(
         middle, bottom + LINE, figures.percent(node["share"]), fontsize=FONT, ha="center",
         va="baseline",
     )  # fmt: skip
-
-
-def _ink_on(colour: str) -> str:
-    """Return white or ink, whichever is easier to read on a colour."""
-    if colour == "white":
-        return INK
-    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    luminance = float(parts**2.2 @ (0.2126, 0.7152, 0.0722))
-    return "white" if luminance < 0.25 else INK
 
 
 def _cells(text: str) -> int:

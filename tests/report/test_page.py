@@ -95,13 +95,6 @@ def html():
     return render_page(make_report(picture=True))
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Leave the figures out where a test looks only at the page's own text."""
-    names = ("plane", "sizes", "scores", "phases", "tree", "curve")
-    monkeypatch.setattr("distsvc.report.page._figures", lambda _: dict.fromkeys(names))
-
-
 def test_order_of_the_page(html):
     headings = re.findall(r"<h2>(.*?)</h2>", html)
     assert headings == [
