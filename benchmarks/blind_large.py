@@ -4,10 +4,11 @@ Columns are standardised; mnist's pixels are not, many being constant or nearly 
 255 and turned to their 30 leading principal components, unwhitened. Labels only score; k-means is
 given the number of classes, and rows that HDBSCAN calls noise are a cluster of their own.
 
-Every fit is a process of its own with all cores and is stopped after ten minutes. Seconds are
-those of the fit alone, after a fit to some random rows; the peak memory is the process's, the
-table included, and stands beside that from before the fit. What a method had on a table the last
-time it ran stays in the result until it runs there again; the column `day` tells when.
+Every fit is a process of its own, with the threads it asks for, and is stopped after ten minutes.
+Seconds are those of the fit alone, after a fit to some random rows; the peak memory is the
+process's, the table included, and stands beside that from before the fit. What a method had on a
+table the last time it ran stays in the result until it runs there again; the column `day` tells
+when.
 """
 
 from __future__ import annotations
