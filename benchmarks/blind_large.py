@@ -61,6 +61,7 @@ SPLIT = {"shuttle": 0}
 """Of which only the rows of one split are used."""
 
 METHODS = {"ours": ("ours",), "hdbscan": ("HDBSCAN 5", "HDBSCAN n//200"), "kmeans": ("k-means",)}
+IN_ORDER = [method for family in METHODS.values() for method in family]
 ABOUT = ("set", "n", "d", "classes")
 MEASURED = ("nmi", "ari", "k", "agreement", "seconds", "peak_mb", "before_mb", "note")
 
@@ -85,8 +86,7 @@ def run(options: Namespace) -> None:
 
 def place(row: Row) -> tuple[int, int, int]:
     """Return what the rows of the result are sorted by."""
-    methods = [method for family in METHODS.values() for method in family]
-    return TABLES.index(row["set"]), methods.index(row["method"]), row["seed"] or 0
+    return TABLES.index(row["set"]), IN_ORDER.index(row["method"]), row["seed"] or 0
 
 
 def prepare_table(data: Path, name: str, work: Path) -> Row:
@@ -163,7 +163,7 @@ def report(rows: list[Row]) -> None:
         ("Peak memory, MB", "peak_mb"),
     ):
         wide = pivot(over_seeds(rows, index), ABOUT, "method", index)
-        columns = dict.fromkeys(column for line in wide for column in line)
+        columns = (*ABOUT, *(method for method in IN_ORDER if any(method in line for line in wide)))
         show(title, [{column: line.get(column) for column in columns} for line in wide])
     ours = [row for row in rows if row["agreement"] is not None]
     if ours:
@@ -177,12 +177,12 @@ def report(rows: list[Row]) -> None:
 def means_of_tables(rows: list[Row]) -> list[Row]:
     """Return means over all tables, without mnist, and over those where every method ended."""
     rows = [row for row in rows if row["nmi"] is not None]
-    methods = dict.fromkeys(row["method"] for row in rows)
+    methods = sorted({row["method"] for row in rows}, key=IN_ORDER.index)
     by_set = {name: {r["method"] for r in rows if r["set"] == name} for name in TABLES}
     choices = {
         "all": TABLES,
         "without mnist": [name for name in TABLES if name != "mnist"],
-        "ended by all": [name for name in TABLES if by_set[name] == methods.keys()],
+        "ended by all": [name for name in TABLES if by_set[name] == set(methods)],
     }
     lines = []
     for (choice, names), method in product(choices.items(), methods):
