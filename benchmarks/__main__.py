@@ -12,20 +12,20 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-QUICK = ("kernels", "visual", "mdh_null")
+QUICK = ("kernels", "visual", "mdh_null", "structureless")
 MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
-WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *MDH)
+WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", "blind", "blind_large", *MDH)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     lines = [
-        f"  {name:<10} {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}"
+        f"  {name:<13} {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}"
         for name in (*QUICK, *WITH_DATA)
     ]
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure distsvc and write tidy CSV files.",
-        epilog="benchmarks:\n" + "\n".join(lines) + "\n\nAll but the first three need --data.",
+        epilog="benchmarks:\n" + "\n".join(lines) + "\n\nAll but the first four need --data.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: " + " ".join(QUICK))
@@ -33,7 +33,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--data",
         type=Path,
         metavar="DIR",
-        help="data sets, DIR/bsgd/NAME.parquet and, for mdh_*, DIR/imdh/NAME.parquet",
+        help="data sets, DIR/bsgd/NAME.parquet; mdh_*, blind*: DIR/imdh and DIR/shapes too",
     )
     parser.add_argument(
         "--out",
@@ -56,6 +56,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--sets", type=lambda text: text.split(","), metavar="A,B", help="only these data sets"
+    )
+    parser.add_argument(
+        "--methods",
+        type=lambda text: text.split(","),
+        metavar="A,B",
+        help="blind, blind_large: only these of ours, hdbscan, kmeans",
     )
     parser.add_argument(
         "--rows",

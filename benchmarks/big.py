@@ -174,11 +174,11 @@ def toml(content: dict[str, Any]) -> str:
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in content.items())
 
 
-def apart(function: Callable[..., None], *arguments: Any) -> None:
+def apart(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function in a process of its own, so that this one stays small."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        pool.submit(function, *arguments).result()
+        return pool.submit(function, *arguments).result()
 
 
 def make_table(data: Path, name: str, path: Path, n: int, group: int, in_order: bool) -> None:

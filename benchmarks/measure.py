@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 PACKAGES = ("distsvc", "numpy", "numba", "scikit-learn", "pyarrow", "distributed", "fast-hdbscan")
-FOLDERS = ("bsgd", "imdh")
+FOLDERS = ("bsgd", "imdh", "shapes")
 """Where tables are, below the folder of the data."""
 
 
@@ -111,15 +111,38 @@ def machine() -> Row:
 
 
 def publish(out: Path, name: str, rows: list[Row]) -> None:
-    """Write ``<name>.csv``: the rows, each with the machine."""
+    """Write ``<name>.csv``: the rows, each with the machine; those of `earlier` keep theirs."""
     out.mkdir(parents=True, exist_ok=True)
     where = machine()
     with open(out / f"{name}.csv", "w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, [*rows[0], *where], lineterminator="\n")
+        writer = csv.DictWriter(stream, list(rows[0] | where), lineterminator="\n")
         writer.writeheader()
         for row in rows:
-            writer.writerow({key: shown(value, 6) for key, value in (row | where).items()})
+            writer.writerow({key: shown(value, 6) for key, value in (where | row).items()})
     print(f"-> {out / name}.csv\n", flush=True)
+
+
+def earlier(out: Path, name: str) -> list[Row]:
+    """Return the rows of ``<name>.csv`` as they were published, none where there is no file."""
+    path = out / f"{name}.csv"
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as stream:
+        return [
+            {key: value_of(text) for key, text in row.items()} for row in csv.DictReader(stream)
+        ]
+
+
+def value_of(text: str) -> Any:
+    """Return what `shown` wrote: nothing, a whole number, a number or a text."""
+    if not text:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def show(title: str, rows: list[Row]) -> None:
