@@ -8,6 +8,7 @@ from scipy.spatial import cKDTree
 GROUP_ROWS = 2000
 MAX_GROUPS = 5
 NEIGHBOURS = 64
+TEST_ROWS = 1500
 
 
 def automatic_gamma(X: np.ndarray) -> float:
@@ -32,13 +33,30 @@ def automatic_gamma(X: np.ndarray) -> float:
     return known[(len(known) - 1) // 2] if known else 1.0
 
 
+def density_gamma(X: np.ndarray) -> float:
+    """Return the gamma of a density estimate of the rows X (n, d) float64, in random order.
+
+    The one with the largest leave-one-out log-likelihood, at most 1 / (2 (0.6 m)^2), as in
+    `automatic_gamma`; of at most 1500 distinct rows, against all. 1 where there is no width.
+    """
+    found = _gammas(X, TEST_ROWS)
+    return found[0] if found else 1.0
+
+
 def _gamma(X: np.ndarray) -> float | None:
-    X = np.unique(X, axis=0)
+    found = _gammas(X, len(X))
+    return float(np.sqrt(found[0] * found[1])) / 6.0 if found else None
+
+
+def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
+    """Return the likelihood's gamma and its upper bound, or None where rows have no width."""
+    X, first = np.unique(X, axis=0, return_index=True)
     n, d = X.shape
     if n < 2:
         return None
     k = min(NEIGHBOURS, n - 1)
-    distance = cKDTree(X).query(X, k=k + 1)[0][:, 1:]
+    tests = X[np.argsort(first)[:n_tests]]
+    distance = cKDTree(X).query(tests, k=k + 1)[0][:, 1:]
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None
@@ -51,4 +69,4 @@ def _gamma(X: np.ndarray) -> float | None:
         likelihood = np.log(density) - gamma * nearest[:, 0] + d / 2.0 * np.log(gamma / np.pi)
         if likelihood.mean() > best_score:
             best, best_score = float(gamma), float(likelihood.mean())
-    return float(np.sqrt(best * most)) / 6.0
+    return best, most

@@ -61,7 +61,11 @@ class DecisionFunction:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return f (n,) float32 at the rows of X (n, d) float32."""
-        return weighted_sums(X, self.S, self.a, self.gamma) - np.float32(1.0)
+        return self.sums(X) - np.float32(1.0)
+
+    def sums(self, X: np.ndarray) -> np.ndarray:
+        """Return f + 1 (n,) float32, which keeps its precision where f is near -1."""
+        return weighted_sums(X, self.S, self.a, self.gamma)
 
     @property
     def sigma(self) -> float:

@@ -1,0 +1,189 @@
+"""The tree of level sets: components of {f >= level} as the level falls, and their significance.
+
+Vertices are joined by edges with heights; taken in the order of falling heights, edges join
+components. A component is born at the level where it first has a given mass; when two born ones
+meet, the one born lower dies, and that edge is a split. The edges that joined components are a
+spanning tree in which every path has the highest possible lowest edge, so leaving some splits out
+of it leaves exactly the clusters that those splits keep apart.
+"""
+
+import numpy as np
+
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+
+FIXED = 2.0**30
+"""Differences of kernel values are summed as whole numbers of 1 / FIXED, so that sums merge in any
+order and are the same for every cut of a table. 2^33 rows fit."""
+
+
+@inlined
+def _root(parent, i):
+    """Return the component that vertex i belongs to."""
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i
+
+
+@kernel
+def merge_components(heights, mass, pairs, edge_heights, least_mass):
+    """Join components along edges in the order given, which is that of falling heights.
+
+    heights (n,) float32 and mass (n,) float64 of the vertices, pairs (m, 2) int64, edge_heights
+    (m,) float32, least_mass float64. The graph is connected. A component that was born is a branch;
+    branches are numbered in the order of their births, and the one that never dies is the root. Of
+    two that meet the one born lower dies, of two born at one level the one with the lower peak.
+
+    Returns
+    -------
+    tree : (n - 1,) int64
+        Numbers of the edges that joined two components, in that order.
+    births, peaks, masses : (b,) float32, int64, float64
+        Of every branch: level of its birth, highest vertex and mass when it died.
+    parents, joints : (b,) int64
+        The branch that each one met, and the place in `tree` of the edge; -1 for the root.
+
+    """
+    n = heights.size
+    parent = np.arange(n)
+    top = np.arange(n)
+    total = mass.copy()
+    branch = np.full(n, -1)
+    births = np.empty(n, np.float32)
+    peaks = np.empty(n, np.int64)
+    masses = np.empty(n)
+    parents = np.full(n, -1)
+    joints = np.full(n, -1)
+    tree = np.empty(n - 1, np.int64)
+    n_branches, n_joined = 0, 0
+    order = np.argsort(-heights)
+    waiting = 0
+    for e in range(pairs.shape[0]):
+        while waiting < n and heights[order[waiting]] >= edge_heights[e]:
+            i = order[waiting]
+            waiting += 1
+            if mass[i] >= least_mass:
+                branch[i] = n_branches
+                births[n_branches] = heights[i]
+                n_branches += 1
+        a, b = _root(parent, pairs[e, 0]), _root(parent, pairs[e, 1])
+        if a == b:
+            continue
+        elder = births[branch[a]] if branch[a] >= 0 else np.float32(-np.inf)
+        younger = births[branch[b]] if branch[b] >= 0 else np.float32(-np.inf)
+        if younger > elder or (younger == elder and heights[top[b]] > heights[top[a]]):
+            a, b = b, a
+        if branch[b] >= 0:
+            dead = branch[b]
+            peaks[dead], masses[dead] = top[b], total[b]
+            parents[dead], joints[dead] = branch[a], n_joined
+        if heights[top[b]] > heights[top[a]]:
+            top[a] = top[b]
+        tree[n_joined] = e
+        n_joined += 1
+        parent[b] = a
+        total[a] += total[b]
+        if branch[a] < 0 and (total[a] >= least_mass or n_joined == n - 1):
+            branch[a] = n_branches
+            births[n_branches] = edge_heights[e]
+            n_branches += 1
+    a = _root(parent, 0)
+    if branch[a] < 0:
+        branch[a], births[0], n_branches = 0, heights[a], 1
+    peaks[branch[a]], masses[branch[a]] = top[a], total[a]
+    return (
+        tree,
+        births[:n_branches],
+        peaks[:n_branches],
+        masses[:n_branches],
+        parents[:n_branches],
+        joints[:n_branches],
+    )
+
+
+@kernel
+def forest_parts(n, edges, kept):
+    """Return the part (n,) int32 of every vertex when only the `kept` edges of a tree are left.
+
+    edges (n - 1, 2) int64, kept (n - 1,) bool. Parts are numbered by their first vertices.
+    """
+    parent = np.arange(n)
+    for e in range(edges.shape[0]):
+        if kept[e]:
+            a, b = _root(parent, edges[e, 0]), _root(parent, edges[e, 1])
+            parent[max(a, b)] = min(a, b)
+    part = np.empty(n, np.int32)
+    n_parts = np.int32(0)
+    for i in range(n):
+        a = _root(parent, i)
+        if a == i:
+            part[i] = n_parts
+            n_parts += np.int32(1)
+        else:
+            part[i] = part[a]
+    return part
+
+
+@kernel
+def add_differences(X, peaks, saddles, gamma, sums):
+    """Add D and D^2, D = K(peak, x) - K(saddle, x), of the rows of X to the sums of every split.
+
+    X (n, d) float32, peaks and saddles (d, s) float32, gamma float64, sums (3, s) int64: of D, of
+    D^2, both in units of 1 / FIXED, and of the rows. A row that lies on the peak or on the saddle
+    is left out: what it says of the density there is only that it is there.
+    """
+    s = peaks.shape[1]
+    scale = -np.float32(gamma) * LOG2_E
+    to_peak = np.empty(s, np.float32)
+    to_saddle = np.empty(s, np.float32)
+    zero = np.float32(0.0)
+    for i in range(X.shape[0]):
+        squared_distances(peaks, s, X[i], to_peak)
+        squared_distances(saddles, s, X[i], to_saddle)
+        for j in range(s):
+            counts = to_peak[j] > zero and to_saddle[j] > zero
+            d = np.float64(exp2(scale * to_peak[j]) - exp2(scale * to_saddle[j]))
+            d = d if counts else 0.0
+            sums[0, j] += np.int64(np.rint(d * FIXED))
+            sums[1, j] += np.int64(np.rint(d * d * FIXED))
+            sums[2, j] += np.int64(counts)
+
+
+@kernel
+def vote(X, S, a, ends, gamma):
+    """Return which group of vectors has the largest weighted kernel sum at every row, and the sum.
+
+    X (n, d) float32, S (d, B) float32, a (B,) float32, positive, ends (k,) int64: group c is the
+    vectors from ends[c - 1] to ends[c]. Returns groups (n,) int32, of equal ones the first, and
+    sum_j a_j K(s_j, x) (n,) float32 over all vectors. Exponents are shifted by the nearest
+    vector's, so that a row far from all of them belongs to the nearest one's group.
+    """
+    n = X.shape[0]
+    b = S.shape[1]
+    scale = -np.float32(gamma) * LOG2_E
+    values = np.empty(b, np.float32)
+    bits = values.view(np.int32)
+    groups = np.empty(n, np.int32)
+    sums = np.empty(n, np.float32)
+    for i in range(n):
+        squared_distances(S, b, X[i], values)
+        nearest = bits[0]
+        for j in range(b):
+            nearest = min(nearest, bits[j])
+        shift = np.int32(nearest).view(np.float32)
+        for j in range(b):
+            values[j] = a[j] * exp2(scale * (values[j] - shift))
+        best, most, total = np.int32(0), np.float32(-1.0), np.float32(0.0)
+        start = 0
+        for c in range(ends.size):
+            part = np.float32(0.0)
+            for j in range(start, ends[c]):
+                part += values[j]
+            start = ends[c]
+            total += part
+            if part > most:
+                best, most = np.int32(c), part
+        groups[i] = best
+        sums[i] = total * exp2(scale * shift)
+    return groups, sums

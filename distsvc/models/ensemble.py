@@ -1,0 +1,198 @@
+"""The models that a choice without labels is made from: which, how they are trained and weighed.
+
+They differ in the kernel's width and in the number of leading principal components. Each is an
+independent task: a sequential pass over its own stream of rows, and the growing of its tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from distsvc.kernels.projection import project
+from distsvc.models import sampling
+from distsvc.models.descent import Descent
+from distsvc.models.kernel_width import density_gamma
+from distsvc.models.labelling import DecisionFunction
+from distsvc.models.level_tree import LevelTree
+
+STEPS = 20_000
+"""Steps of stochastic gradient descent of a member."""
+
+PENALTY = 2.0
+"""C of the members: small, so that f is a density estimate and not yet flat where rows abound."""
+
+BUDGET = 200
+
+FLAT = 3
+"""Up to so many features there are no subspaces: all features are looked at as they are."""
+
+SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
+MOST_COMPONENTS = 20
+
+SIGNIFICANCE_ROWS = 100_000
+"""Rows that each member's splits are tested on, at least, where the table has them."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many models: octaves about the middle gamma, how often each, and in which subspaces."""
+
+    octaves: Sequence[float]
+    repeats: int
+    octaves_in_subspaces: Sequence[float]
+    repeats_in_subspaces: int
+    subspaces: Sequence[int]
+
+
+EFFORTS = {
+    "fast": Effort((-1.0, 0.0, 1.0), 1, (-1.0, 1.0), 1, (2, 4, 8)),
+    "default": Effort((-1.0, -0.5, 0.0, 0.5, 1.0), 2, (-1.0, 0.0, 1.0), 1, SUBSPACES),
+    "thorough": Effort((-1.0, -0.5, 0.0, 0.5, 1.0), 4, (-1.0, -0.5, 0.0, 0.5, 1.0), 2, SUBSPACES),
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model to train: its leading components, its kernel and its trade-off."""
+
+    n_components: int
+    gamma: float
+    C: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained, and how; the same on the driver and on every worker.
+
+    Attributes
+    ----------
+    components : ndarray of shape (q, d), float32
+        Directions that rows are projected on, the leading ones first.
+    members : list of Member
+    budget : int or None
+        Support vectors of each.
+    maintenance, projection_size
+        As in `Descent`.
+    steps : int
+        Most steps of each.
+    seed : int
+
+    """
+
+    components: np.ndarray
+    members: list[Member]
+    budget: int | None
+    maintenance: str
+    projection_size: int
+    steps: int
+    seed: int
+
+    def view(self, Z: np.ndarray) -> np.ndarray:
+        """Return the coordinates (n, q) float32 of prepared rows Z (n, d) float32."""
+        return project(Z, self.components)
+
+    def order(self, number: int, n_ranges: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the epochs of a member's stream and the order of the ranges of keys in each."""
+        for epoch in range(self.steps):
+            stream = number * self.steps + epoch
+            yield stream, sampling.epoch_order(self.seed, stream, n_ranges, n_ranges)
+
+    def grow(
+        self, number: int, pilot: np.ndarray, blocks: Iterable[np.ndarray]
+    ) -> tuple[LevelTree, int]:
+        """Train a member on a stream of viewed blocks, and grow its tree; return it and the steps.
+
+        The pilot (m, q) float32 are viewed rows, by which branches are weighed.
+        """
+        member = self.members[number]
+        q = member.n_components
+        descent = Descent(
+            q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
+            seed=self.seed + number,
+        )  # fmt: skip
+        for block in blocks:
+            descent.feed(np.ascontiguousarray(block[: self.steps - descent.n_steps, :q]))
+            if descent.n_steps >= self.steps:
+                break
+        a = descent.coefficients.astype(np.float32)
+        f = DecisionFunction(np.ascontiguousarray(descent.vectors[:, a > 0]), a[a > 0], member.gamma)
+        rows = np.ascontiguousarray(pilot[:, :q])
+        return LevelTree.grow(f, rows, least_mass(len(pilot), q)), descent.n_steps
+
+    def rows_for(self, number: int, keys: np.ndarray, n_rows: int) -> np.ndarray | slice:
+        """Return which rows, by their keys, test the splits of a member.
+
+        All of them up to 100,000; of larger tables a share, so that the pass over the table costs
+        little more than one model does. Each member has other rows where they suffice.
+        """
+        n_members = len(self.members)
+        share = max(1.0 / n_members, SIGNIFICANCE_ROWS / n_rows)
+        if share >= 1.0:
+            return slice(None)
+        start = np.uint64(2**64 * number // n_members)
+        return keys - start < np.uint64(int(2**64 * share))
+
+
+def make_plan(
+    pilot: np.ndarray,
+    *,
+    gammas: Sequence[float] | None,
+    C: float | Sequence[float],
+    effort: str,
+    budget: int | None,
+    maintenance: str,
+    projection_size: int,
+    max_iter: int,
+    seed: int,
+) -> Plan:
+    """Decide which models to train from pilot rows (m, d) float32.
+
+    With `gammas` there is one model for each, of all features, with C or the C of each. Without,
+    models lie around the middle gamma of `density_gamma` in up to 8 subspaces: of more than 3
+    features the leading 2, 3, 4, 6, 8, 12 and 16 principal components, not whitened, and all of
+    them up to 20. A density estimate needs more rows with every dimension, and a table's clusters
+    often lie in few.
+    """
+    d = pilot.shape[1]
+    wide = pilot.astype(np.float64)
+    if gammas is not None or d <= FLAT:
+        components = np.eye(d, dtype=np.float32)
+    else:
+        _, vectors = np.linalg.eigh(np.cov(wide.T))
+        leading = vectors[:, ::-1][:, :MOST_COMPONENTS].T
+        heaviest = np.take_along_axis(leading, np.abs(leading).argmax(axis=1)[:, None], axis=1)
+        components = (leading * np.sign(heaviest)).astype(np.float32)
+    if gammas is not None:
+        penalties = np.broadcast_to(np.asarray(C, float), len(gammas))
+        members = [Member(d, float(g), float(c)) for g, c in zip(gammas, penalties, strict=True)]
+    else:
+        members = list(_members(project(pilot, components), d, EFFORTS[effort], C))
+    steps = min(max_iter, STEPS)
+    return Plan(components, members, budget, maintenance, projection_size, steps, seed)
+
+
+def _members(view: np.ndarray, d: int, effort: Effort, C: Any) -> Iterator[Member]:
+    if d <= FLAT:
+        sizes, octaves, repeats = [d], effort.octaves, effort.repeats
+    else:
+        most = view.shape[1]
+        sizes = sorted({q for q in effort.subspaces if q < most} | {most})
+        octaves, repeats = effort.octaves_in_subspaces, effort.repeats_in_subspaces
+    for q in sizes:
+        middle = density_gamma(view[:, :q].astype(np.float64))
+        for octave in list(octaves) * repeats:
+            yield Member(q, middle * 2.0**octave, float(C))
+
+
+def least_mass(n_rows: int, n_components: int) -> float:
+    """Return the rows that a component needs to count as born, of `n_rows`.
+
+    max(5, 0.3 sqrt(n)) tells a cluster from an accident in the plane. In many dimensions every
+    support vector is a mode, if only of its own kernel, and a share is asked for as well: 0.2 % in
+    4 to 8, 1 % in more.
+    """
+    share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
+    return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)
