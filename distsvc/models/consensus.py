@@ -80,9 +80,7 @@ class Answer:
         return int(self.kept.sum())
 
 
-def elect(
-    trees: Sequence[LevelTree], z: Sequence[np.ndarray], pilot: np.ndarray, n_rows: int, rows: int
-) -> Answer:
+def elect(trees: Sequence[LevelTree], pilot: np.ndarray, n_rows: int, rows: int) -> Answer:
     """Let the trees vote on rows of the pilot (m, q), with z scaled from n_rows to `rows` rows.
 
     A tree's splits are ranked by z. Keeping the first k - 1 is a candidate when the last of them
@@ -93,11 +91,10 @@ def elect(
     """
     scale = np.sqrt(min(1.0, rows / n_rows))
     view = pilot[:VOTE_ROWS]
-    scaled = [values * scale for values in z]
     found = [
         candidate
         for number, tree in enumerate(trees)
-        for candidate in _propose(number, tree, scaled[number], view)
+        for candidate in _propose(number, tree, scale, view)
     ]
     if not found:
         return _one_cluster(trees, [], [True] * len(trees))
@@ -121,7 +118,7 @@ def elect(
                 "winner": bool(i == best or k == winner.n_clusters),
             }
         )
-    strongest = np.sort(scaled[winner.member][winner.kept])[-2]
+    strongest = scale * np.sort(trees[winner.member].z[winner.kept])[-2]
     if support[best] < LOW_SUPPORT and strongest < 2.0:
         return _one_cluster(trees, [row | {"winner": False} for row in table], [])
     supporters = np.isin(np.arange(len(trees)), owner[supported[best]]).tolist()
@@ -137,10 +134,9 @@ def _one_cluster(
     return Answer(middle, kept, share, float("nan"), table, supporters or [False] * len(trees))
 
 
-def _propose(
-    number: int, tree: LevelTree, z: np.ndarray, view: np.ndarray
-) -> Iterator[Candidate]:
-    ranked = np.append(np.sort(z)[::-1], 0.0)
+def _propose(number: int, tree: LevelTree, scale: float, view: np.ndarray) -> Iterator[Candidate]:
+    assert tree.z is not None
+    ranked = np.append(scale * np.sort(tree.z)[::-1], 0.0)
     strength = np.log(np.clip(ranked, 0.0, ENOUGH_Z) + 0.5)
     weights = strength[:-1] - strength[1:]
     weights[0] = 0.0  # one cluster is no candidate: too weak a model always proposes it
@@ -149,7 +145,7 @@ def _propose(
     for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
         if weights[i] > 1e-6:
             k = int(i) + 1
-            kept = tree.most_significant(z, k)
+            kept = tree.most_significant(k)
             labels = tree.voter(kept)(rows)[0]
             yield Candidate(number, k, float(weights[i]), float(ranked[i]), kept, labels)
 

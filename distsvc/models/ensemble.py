@@ -100,10 +100,8 @@ class Plan:
             stream = number * self.steps + epoch
             yield stream, sampling.epoch_order(self.seed, stream, n_ranges, n_ranges)
 
-    def grow(
-        self, number: int, pilot: np.ndarray, blocks: Iterable[np.ndarray]
-    ) -> tuple[LevelTree, int]:
-        """Train a member on a stream of viewed blocks, and grow its tree; return it and the steps.
+    def grow(self, number: int, pilot: np.ndarray, blocks: Iterable[np.ndarray]) -> LevelTree:
+        """Train a member on a stream of viewed blocks, and grow its tree.
 
         The pilot (m, q) float32 are viewed rows, by which branches are weighed.
         """
@@ -118,9 +116,11 @@ class Plan:
             if descent.n_steps >= self.steps:
                 break
         a = descent.coefficients.astype(np.float32)
-        f = DecisionFunction(np.ascontiguousarray(descent.vectors[:, a > 0]), a[a > 0], member.gamma)
+        f = DecisionFunction(
+            np.ascontiguousarray(descent.vectors[:, a > 0]), a[a > 0], member.gamma
+        )
         rows = np.ascontiguousarray(pilot[:, :q])
-        return LevelTree.grow(f, rows, least_mass(len(pilot), q)), descent.n_steps
+        return LevelTree.grow(f, rows, least_mass(len(pilot), q))
 
     def rows_for(self, number: int, keys: np.ndarray, n_rows: int) -> np.ndarray | slice:
         """Return which rows, by their keys, test the splits of a member.

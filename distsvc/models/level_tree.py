@@ -15,7 +15,7 @@ afterwards, so another number of clusters needs no training.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -55,6 +55,9 @@ class LevelTree:
         Vertex, branch, and place in `edges`; the root's parent and joint are -1.
     saddles : ndarray of shape (q, b), float32
         The lowest point of each joint; the root's is its peak.
+    z : ndarray of shape (b,), float64, or None
+        Significance of each split, of a table with all its rows, once `tested`; the root is split
+        from nothing, and its z is infinite.
 
     """
 
@@ -71,6 +74,7 @@ class LevelTree:
     parents: np.ndarray
     joints: np.ndarray
     saddles: np.ndarray
+    z: np.ndarray | None = None
 
     @classmethod
     def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> LevelTree:
@@ -104,15 +108,21 @@ class LevelTree:
         """Branches, the root among them: the most clusters that there can be."""
         return len(self.births)
 
-    def add_differences(self, X: np.ndarray, sums: np.ndarray) -> None:
-        """Add rows (n, q) float32 to the `sums` (3, b) int64 that `significance` takes."""
-        peaks = np.ascontiguousarray(self.S[:, self.peaks])
-        kernels.add_differences(X, peaks, self.saddles, self.gamma, sums)
+    def no_differences(self) -> np.ndarray:
+        """Return the sums (3, b) int64 of no rows."""
+        return np.zeros((3, self.n_branches), np.int64)
 
-    def most_significant(self, z: np.ndarray, n_clusters: int) -> np.ndarray:
+    def add_differences(self, X: np.ndarray, sums: np.ndarray) -> None:
+        """Add viewed rows (n, q) float32, of which the leading q columns are seen, to the `sums` (3, b) int64 that `tested` takes."""
+        rows = np.ascontiguousarray(X[:, : self.S.shape[0]])
+        peaks = np.ascontiguousarray(self.S[:, self.peaks])
+        kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums)
+
+    def most_significant(self, n_clusters: int) -> np.ndarray:
         """Return which branches (b,) bool are kept for a number of clusters: those of largest z."""
+        assert self.z is not None
         kept = np.zeros(self.n_branches, bool)
-        kept[np.argsort(-z, kind="stable")[:n_clusters]] = True
+        kept[np.argsort(-self.z, kind="stable")[:n_clusters]] = True
         return kept
 
     def components_at(self, level: float) -> np.ndarray:
@@ -136,17 +146,16 @@ class LevelTree:
         """Return what labels rows with the clusters of the `kept` branches, as `parts` numbers them."""
         return Voter(self.S, self.a, self.gamma, self.parts(kept), level)
 
-    def significance(self, sums: np.ndarray, n_rows: int) -> np.ndarray:
-        """Return z (b,) float64 of every branch from sums (3, b), scaled to `n_rows` rows.
+    def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:
+        """Return the tree with the z of every split, from sums (3, b), for a table of `n_rows`.
 
-        z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x). The root is split from nothing; its
-        z is infinite.
+        z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x).
         """
         n = np.maximum(sums[2], 1)
         mean = sums[0] / kernels.FIXED / n
         variance = sums[1] / kernels.FIXED / n - mean * mean
         error = np.sqrt(np.where(variance > 0.0, variance, np.inf) / n_rows)
-        return np.where(self.parents < 0, np.inf, mean / error)
+        return replace(self, z=np.where(self.parents < 0, np.inf, mean / error))
 
 
 class Voter:

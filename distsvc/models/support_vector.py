@@ -1,4 +1,4 @@
-"""Support vector clustering: the domain of novelty and its components.
+"""Support vector clustering: the domain of novelty and its components, or the tree of level sets.
 
 | papers 000 and 003 | here |
 |---|---|
@@ -13,7 +13,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distsvc.kernels.exact import coordinate_ascent, gram_matrix
 from distsvc.models import labelling, sampling
 from distsvc.models.checks import check_choice, check_count, check_number, seed_of
+from distsvc.models.consensus import REFERENCE_ROWS
 from distsvc.models.descent import STRATEGIES, Descent
+from distsvc.models.ensemble import BUDGET, EFFORTS, PENALTY, Plan, make_plan
 from distsvc.models.kernel_width import automatic_gamma
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.level_sets import LevelSets
+from distsvc.models.level_tree import LevelTree, Voter
 from distsvc.models.sampling import PILOT_ROWS, Reservoir
+
+Ranges = list[tuple[int, int]]
+Blocks = Callable[[int, Ranges], Iterable[np.ndarray]]
+"""The rows of some ranges of keys, in the order that the number of a stream and epoch gives."""
 
 EVALUATION_ROWS = 2048
 CHECK_STEPS = 10_000
@@ -35,6 +44,8 @@ PATIENCE = 3
 EXACT_ROWS = 10_000
 DEFAULT_NU = 0.1
 BOUNDARY_WANTED = 50
+FEW_VECTORS = 100
+"""The budget where the labelling is by equilibria."""
 
 
 class SupportVectorClustering(ClusterMixin, BaseEstimator):
@@ -132,12 +143,12 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        gamma: float | str = "auto",
+        gamma: float | Sequence[float] | str = "auto",
         *,
         nu: float | None = None,
         C: float | None = None,
         solver: str = "bsgd",
-        budget: int = 100,
+        budget: int | None = None,
         maintenance: str = "merge",
         projection_size: int = 5,
         stopping: str = "held-out",
@@ -145,7 +156,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         theta: float = 0.01,
         max_iter: int = 200_000,
         average: bool = False,
-        labelling: str = "equilibria",
+        labelling: str = "auto",
+        effort: str = "default",
+        granularity: str = "default",
         bridging: bool = True,
         epsilon: float = 0.1,
         segment_samples: int = 20,
@@ -165,6 +178,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.max_iter = max_iter
         self.average = average
         self.labelling = labelling
+        self.effort = effort
+        self.granularity = granularity
         self.bridging = bridging
         self.epsilon = epsilon
         self.segment_samples = segment_samples
@@ -186,12 +201,19 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         order = np.argsort(keys)
         self.set_pilot(X[order[:PILOT_ROWS]], len(X))
         Z = self.centred(X)
-        ranked, ranked_keys = Z[order], keys[order]
-        blocks = self.key_ranges(len(X))
-        self.train(
-            lambda epoch: sampling.memory_blocks(ranked, ranked_keys, blocks, self.seed_, epoch)
-        )
-        self._find_clusters(Z, keys)
+        ranges, ranked_keys = self.key_ranges(len(X)), keys[order]
+
+        def blocks(epoch: int, some: Ranges) -> Iterator[np.ndarray]:
+            return sampling.memory_blocks(ranked, ranked_keys, some, self.seed_, epoch)
+
+        if self.by_levels_:
+            Z = self.plan_.view(Z)
+            ranked = Z[order]
+            self._find_levels(Z, keys, blocks)
+        else:
+            ranked = Z[order]
+            self.train(lambda epoch: blocks(epoch, ranges))
+            self._find_clusters(Z, keys)
         self.labels_ = self._labels(Z)
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -216,6 +238,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             self.begin()
             if self.solver == "exact":
                 raise ValueError("solver='exact' needs all rows at once; use fit")
+            if self.labelling == "level-tree" or not isinstance(self.gamma, (str, Real)):
+                raise ValueError("a level tree needs all rows at once; use fit")
+            self.by_levels_ = False
             self.set_pilot(X[:PILOT_ROWS], len(X))
             self.reservoir_ = Reservoir.empty(self.seed_, X.shape[1])
         Z = self.centred(X)
@@ -228,16 +253,21 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of the nearest boundary row to every row of X (n, d)."""
+        """Return the cluster (n,) int32 of every row of X (n, d).
+
+        That of its nearest boundary row, or, with the level tree, of the support vectors whose
+        weighted kernel sum is the largest there.
+        """
         Z = self._checked(X)
-        if not hasattr(self, "clusters_"):
+        if not self.by_levels_ and not hasattr(self, "clusters_"):
             self._find_clusters(self.reservoir_.rows, self.reservoir_.keys)
         return self._labels(Z)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f (n,) float64 of every row of X (n, d), negative outside every cluster."""
         Z = self._checked(X)
-        return self.decision_(Z).astype(np.float64)
+        rows = self.levels_.rows(Z) if self.by_levels_ else Z
+        return self.decision_(rows).astype(np.float64)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return f + 1 = w.phi(x), (n,) float64: the weighted kernel sum, non-negative."""
@@ -248,8 +278,12 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def begin(self) -> int:
         """Check the parameters, forget an earlier fit and return the seed of the row keys."""
         self._check_parameters()
-        for name in ("descent_", "clusters_", "reservoir_"):
+        for name in ("descent_", "clusters_", "reservoir_", "levels_"):
             self.__dict__.pop(name, None)
+        by_default = self.solver == "bsgd" and not isinstance(self.gamma, Real)
+        self.by_levels_ = self.labelling == "level-tree" or (
+            self.labelling == "auto" and by_default
+        )
         self.seed_ = seed_of(self.random_state)
         self.notes_: list[str] = []
         return self.seed_
@@ -266,6 +300,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         wide = self.pilot_.astype(np.float64)
         if (wide == wide[0]).all():
             self._note("all rows looked at are equal: they are one cluster")
+        if self.by_levels_:
+            self._plan_levels()
+            return
         self.gamma_ = automatic_gamma(wide) if self.gamma == "auto" else float(self.gamma)
         self.nu_ = float(DEFAULT_NU if self.nu is None else self.nu)
         self.C_ = float(self.C) if self.C is not None else self._penalty(wide, self.nu_)
@@ -273,7 +310,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             n_features=pilot.shape[1],
             gamma=self.gamma_,
             C=self.C_,
-            budget=self.budget if self.solver == "bsgd" else None,
+            budget=(self.budget or FEW_VECTORS) if self.solver == "bsgd" else None,
             maintenance=self.maintenance,
             projection_size=self.projection_size,
             theta=self.theta if self.stopping == "step-norm" else 0.0,
@@ -285,8 +322,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """Return the rows as the kernels want them: centred, float32, C order."""
         return np.ascontiguousarray(X - self.centre_, np.float32)
 
-    def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
+    def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows."""
+        if self.by_levels_:
+            return sampling.key_blocks(n_rows, min(n_rows, self.max_iter))
         n_held_out = EVALUATION_ROWS if n_rows >= 20 * EVALUATION_ROWS else 0
         wanted = n_rows if self.solver == "exact" else min(n_rows, self.max_iter)
         return sampling.key_blocks(n_rows, wanted, n_held_out)
@@ -300,6 +339,68 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             S, a = self.descent_.vectors, self.descent_.coefficients
             self.n_iter_ = self.descent_.n_steps
         self._publish_model(S, a)
+
+    def grow(self, number: int, n_rows: int, blocks: Blocks) -> LevelTree:
+        """Train one model of the level tree on a stream of viewed blocks, and grow its tree.
+
+        The stream takes the ranges of keys in an order of its own, again and again.
+        """
+        plan, ranges = self.plan_, self.key_ranges(n_rows)
+
+        def stream() -> Iterator[np.ndarray]:
+            for epoch, order in plan.order(number, len(ranges)):
+                yield from blocks(epoch, [ranges[i] for i in order])
+
+        return plan.grow(number, self.view_, stream())
+
+    def choose(self, trees: Sequence[LevelTree], n_rows: int) -> None:
+        """Let the tested trees of all models vote, and publish the winner."""
+        level = 1.0 if self.C is not None else None
+        self.levels_ = levels = LevelSets(
+            self.plan_, trees, self.view_, n_rows, self.granularity, level, self.nu
+        )
+        tree, answer = levels.tree, levels.answer
+        f = DecisionFunction(tree.S, (tree.a / levels.boundary).astype(np.float32), tree.gamma)
+        self.decision_, self.tree_ = f, tree
+        self.agreement_, self.candidates_ = answer.support, answer.candidates
+        self.n_clusters_ = answer.n_clusters
+        self.gamma_, self.C_ = tree.gamma, self.plan_.members[answer.member].C
+        self.n_iter_ = self.plan_.steps
+        self.support_vectors_ = self._seen(tree.S.T)
+        self.dual_coef_, self.offset_ = f.a, 1.0
+        modes = np.ascontiguousarray(tree.S[:, tree.peaks[answer.kept]].T)
+        self.equilibria_ = self._seen(labelling.climb(f, modes))
+        self.equilibrium_labels_ = levels.part[tree.peaks[answer.kept]].astype(np.int32)
+        for doubt in levels.doubts():
+            self._note(doubt)
+        if answer.n_clusters == 1:
+            self._note("no split is significant: the answer is one cluster")
+
+    def cut(
+        self,
+        n_clusters: int | None = None,
+        *,
+        level: float | None = None,
+        significance: float | None = None,
+        X: Any = None,
+    ) -> np.ndarray:
+        """Return labels (n,) int32 of another cut of the level tree, without training again.
+
+        Give one of `n_clusters`, for the clusters whose splits are most significant (fewer are
+        returned where the tree has fewer branches); `level`, for the components of {x : f(x) >=
+        level}, the papers' answer at level 0; and `significance`, for all splits with a z of at
+        least so much. The labels are those of the rows of X (n, d), or of the rows of `fit`.
+        """
+        check_is_fitted(self, "levels_")
+        if sum(value is not None for value in (n_clusters, level, significance)) != 1:
+            raise ValueError("give one of n_clusters, level and significance")
+        if n_clusters is not None:
+            check_count("n_clusters", n_clusters)
+        levels = self.levels_
+        part = levels.numbered(levels.kept_by(n_clusters, level, significance))
+        voter = Voter(levels.tree.S, levels.tree.a, levels.tree.gamma, part)
+        view = self.fitted_view_ if X is None else self._checked(X)
+        return voter(levels.rows(view))[0]
 
     def decision_facts(self) -> dict[str, Any]:
         """Return the numbers that phase two needs beside the decision function's arrays."""
@@ -421,6 +522,33 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
                 "the nearest ones were taken"
             )
 
+    def _plan_levels(self) -> None:
+        explicit = None if isinstance(self.gamma, str) else np.atleast_1d(self.gamma).tolist()
+        self.plan_: Plan = make_plan(
+            self.pilot_,
+            gammas=explicit,
+            C=PENALTY if self.C is None else float(self.C),
+            effort=self.effort,
+            budget=(self.budget or BUDGET) if self.solver == "bsgd" else None,
+            maintenance=self.maintenance,
+            projection_size=self.projection_size,
+            max_iter=self.max_iter,
+            seed=self.seed_,
+        )
+        self.view_ = self.plan_.view(self.pilot_)
+
+    def _find_levels(self, view: np.ndarray, keys: np.ndarray, blocks: Blocks) -> None:
+        """Do all phases of the level tree on viewed rows (n, q) with their keys (n,)."""
+        n = len(view)
+        trees = []
+        for number in range(len(self.plan_.members)):
+            tree = self.grow(number, n, blocks)
+            sums = tree.no_differences()
+            tree.add_differences(view[self.plan_.rows_for(number, keys, n)], sums)
+            trees.append(tree.tested(sums, n))
+        self.choose(trees, n)
+        self.fitted_view_ = view
+
     def _find_clusters(self, Z: np.ndarray, keys: np.ndarray) -> None:
         """Do phase two on the centred rows Z (n, d) with their keys (n,)."""
         f, limit = self.decision_, self.boundary_size
@@ -430,42 +558,67 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.set_clusters(np.concatenate(list(pairs)))
 
     def _labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels of centred rows, which for the level tree are viewed ones."""
+        if self.by_levels_:
+            return self.levels_.voter(self.levels_.rows(Z))[0]
         return labelling.label_rows(self.decision_, self.clusters_, self.clusters_.labeller(), Z)[0]
 
     def _note(self, text: str) -> None:
         if text not in self.notes_:
             self.notes_.append(text)
 
+    def _seen(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows (n, q) of the winner's view in the features of X."""
+        return self._original(rows @ self.plan_.components[: rows.shape[1]])
+
     def _original(self, Z: np.ndarray) -> np.ndarray:
         return (Z + self.centre_).astype(np.float32)
 
     def _checked(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "decision_")
-        return self.centred(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        Z = self.centred(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        return self.plan_.view(Z) if self.by_levels_ else Z
+
+    def _check_gamma(self) -> None:
+        gamma: Any = self.gamma
+        several = isinstance(gamma, (list, tuple, np.ndarray))
+        try:
+            if several and not len(gamma):
+                raise ValueError
+            for value in gamma if several else [gamma]:
+                if several or not (isinstance(value, str) and value == "auto"):
+                    check_number("gamma", value)
+        except ValueError:
+            raise ValueError(
+                f"gamma must be 'auto', a positive number or a list of them, found {gamma!r}"
+            ) from None
+        if several and self.labelling not in ("auto", "level-tree"):
+            raise ValueError(
+                f"several values of gamma need labelling='level-tree', found {gamma!r}"
+            )
 
     def _check_parameters(self) -> None:
         if self.nu is not None and self.C is not None:
             raise ValueError(f"give nu or C, not both (found nu={self.nu!r} and C={self.C!r})")
-        gamma: Any = self.gamma
-        try:
-            if gamma != "auto":
-                check_number("gamma", gamma)
-        except ValueError:
-            raise ValueError(
-                f"gamma must be 'auto' or a positive number, found {gamma!r}"
-            ) from None
+        self._check_gamma()
         if self.nu is not None:
             check_number("nu", self.nu, most=1.0)
         if self.C is not None:
             check_number("C", self.C)
         for name in ("tol", "theta", "epsilon"):
             check_number(name, getattr(self, name))
-        for name in ("budget", "projection_size", "max_iter", "segment_samples", "boundary_size"):
+        for name in ("projection_size", "max_iter", "segment_samples", "boundary_size"):
             check_count(name, getattr(self, name))
+        if self.budget is not None:
+            check_count("budget", self.budget)
         check_choice("solver", self.solver, ("bsgd", "sgd", "exact"))
         check_choice("maintenance", self.maintenance, STRATEGIES)
         check_choice("stopping", self.stopping, ("held-out", "step-norm"))
-        check_choice("labelling", self.labelling, ("equilibria",))
+        check_choice("labelling", self.labelling, ("auto", "equilibria", "level-tree"))
+        check_choice("effort", self.effort, EFFORTS)
+        check_choice("granularity", self.granularity, REFERENCE_ROWS)
+        if self.solver == "exact" and self.labelling == "level-tree":
+            raise ValueError("labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'")
         if self.average and self.solver != "sgd":
             raise ValueError(
                 "average=True needs solver='sgd': under a budget iterates differ in vectors"

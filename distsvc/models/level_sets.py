@@ -1,0 +1,142 @@
+"""The answer of the level tree: the models, the vote among their cuts, and what labels rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from distsvc.models.consensus import LOW_SUPPORT, REFERENCE_ROWS, Answer, elect
+from distsvc.models.ensemble import Plan
+from distsvc.models.labelling import Nearest
+from distsvc.models.level_tree import LevelTree, Voter
+
+OUTLYING = 0.1
+"""Share of the lowest kept birth level below which a row lies outside every cluster."""
+
+FAR_APART = 0.14
+"""Share of rows that kernel vote and nearest support vector label differently, from which on
+clusters have no clear borders."""
+
+
+@dataclass(frozen=True)
+class LevelSets:
+    """The tested trees of several models, and the answer that won.
+
+    Attributes
+    ----------
+    plan : Plan
+    trees : list of LevelTree
+    pilot : ndarray of shape (m, q), float32
+        Viewed pilot rows.
+    n_rows : int
+    granularity : str
+        A key of `REFERENCE_ROWS`.
+    level : float or None
+        Level of g at the boundary of the domain of novelty; None for the share nu of the pilot, or
+        without nu a tenth of the lowest level at which one of the clusters was born.
+    nu : float or None
+
+    """
+
+    plan: Plan
+    trees: Sequence[LevelTree]
+    pilot: np.ndarray
+    n_rows: int
+    granularity: str
+    level: float | None
+    nu: float | None
+
+    @cached_property
+    def answers(self) -> dict[str, Answer]:
+        """The answer for every granularity; equal ones where the table has few rows."""
+        found: dict[int, Answer] = {}
+        answers = {}
+        for name, reference in REFERENCE_ROWS.items():
+            rows = min(reference, self.n_rows)
+            if rows not in found:
+                found[rows] = elect(self.trees, self.pilot, self.n_rows, rows)
+            answers[name] = found[rows]
+        return answers
+
+    @property
+    def answer(self) -> Answer:
+        """The answer for the granularity asked for."""
+        return self.answers[self.granularity]
+
+    @property
+    def tree(self) -> LevelTree:
+        """The winner's tree."""
+        return self.trees[self.answer.member]
+
+    def rows(self, view: np.ndarray) -> np.ndarray:
+        """Return the components of viewed rows (n, q) that the winner sees."""
+        return np.ascontiguousarray(view[:, : self.tree.S.shape[0]])
+
+    @cached_property
+    def boundary(self) -> float:
+        """The level of g at which f is 0."""
+        if self.level is not None:
+            return self.level
+        if self.nu is not None:
+            sums = self.tree.voter(self.tree.parents < 0)(self.rows(self.pilot))[1] + 1.0
+            return float(np.quantile(sums, self.nu, method="lower"))
+        return OUTLYING * float(self.tree.births[self.answer.kept].min())
+
+    @cached_property
+    def part(self) -> np.ndarray:
+        """Cluster (B,) of every support vector of the winner."""
+        return self.numbered(self.answer.kept)
+
+    @cached_property
+    def voter(self) -> Voter:
+        """What labels the winner's rows."""
+        return Voter(self.tree.S, self.tree.a, self.tree.gamma, self.part, self.boundary)
+
+    def numbered(self, kept: np.ndarray) -> np.ndarray:
+        """Return clusters (B,) of the support vectors, 0 the largest as counted on the pilot."""
+        part = self.tree.parts(kept)
+        label = self.tree.voter(kept)(self.rows(self.pilot))[0]
+        sizes = np.bincount(label, minlength=int(kept.sum()))
+        number = np.empty(sizes.size, np.int64)
+        number[np.argsort(-sizes, kind="stable")] = np.arange(sizes.size)
+        return number[part]
+
+    def kept_by(
+        self, n_clusters: int | None, level: float | None, significance: float | None
+    ) -> np.ndarray:
+        """Return the branches (b,) bool of the winner's tree that a cut keeps.
+
+        Give one: the most significant `n_clusters`; the components of {x : f(x) >= level}; or all
+        whose z is at least `significance`.
+        """
+        if n_clusters is not None:
+            return self.tree.most_significant(n_clusters)
+        if level is not None:
+            return self.tree.components_at((level + 1.0) * self.boundary)
+        return self.tree.z >= significance
+
+    @cached_property
+    def unclear(self) -> float:
+        """Share of the pilot whose nearest support vector has another label than the vote."""
+        rows = self.rows(self.pilot)
+        nearest = Nearest(np.ascontiguousarray(self.tree.S.T))(rows)
+        return float((self.part[nearest] != self.voter(rows)[0]).mean())
+
+    def doubts(self) -> list[str]:
+        """Return what speaks against the answer, in sentences."""
+        answer, found = self.answer, []
+        percent = f"{100 * answer.support:.0f} %"
+        if answer.n_clusters > 1 and answer.support < LOW_SUPPORT:
+            found.append(
+                f"low support: only {percent} of the models agree with this answer; other widths "
+                "of the kernel give other clusters"
+            )
+        if self.unclear > FAR_APART:
+            found.append(
+                f"{100 * self.unclear:.0f} % of the rows lie nearest to another cluster's support "
+                "vector than the one they are given to: the clusters have no clear borders"
+            )
+        return found
