@@ -143,8 +143,7 @@ def add_differences(X, peaks, saddles, gamma, sums):
         squared_distances(saddles, s, X[i], to_saddle)
         for j in range(s):
             counts = to_peak[j] > zero and to_saddle[j] > zero
-            d = np.float64(exp2(scale * to_peak[j]) - exp2(scale * to_saddle[j]))
-            d = d if counts else 0.0
+            d = np.float64(exp2(scale * to_peak[j]) - exp2(scale * to_saddle[j])) * counts
             sums[0, j] += np.int64(np.rint(d * FIXED))
             sums[1, j] += np.int64(np.rint(d * d * FIXED))
             sums[2, j] += np.int64(counts)

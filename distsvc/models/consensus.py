@@ -135,7 +135,6 @@ def _one_cluster(
 
 
 def _propose(number: int, tree: LevelTree, scale: float, view: np.ndarray) -> Iterator[Candidate]:
-    assert tree.z is not None
     ranked = np.append(scale * np.sort(tree.z)[::-1], 0.0)
     strength = np.log(np.clip(ranked, 0.0, ENOUGH_Z) + 0.5)
     weights = strength[:-1] - strength[1:]

@@ -6,7 +6,7 @@ independent task: a sequential pass over its own stream of rows, and the growing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from distsvc.models.descent import Descent
 from distsvc.models.kernel_width import density_gamma
 from distsvc.models.labelling import DecisionFunction
 from distsvc.models.level_tree import LevelTree
+
+Blocks = Callable[[int, list[tuple[int, int]]], Iterable[np.ndarray]]
 
 STEPS = 20_000
 """Steps of stochastic gradient descent of a member."""
@@ -94,16 +96,14 @@ class Plan:
         """Return the coordinates (n, q) float32 of prepared rows Z (n, d) float32."""
         return project(Z, self.components)
 
-    def order(self, number: int, n_ranges: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the epochs of a member's stream and the order of the ranges of keys in each."""
-        for epoch in range(self.steps):
-            stream = number * self.steps + epoch
-            yield stream, sampling.epoch_order(self.seed, stream, n_ranges, n_ranges)
+    def grow(
+        self, number: int, pilot: np.ndarray, ranges: list[tuple[int, int]], blocks: Blocks
+    ) -> LevelTree:
+        """Train a member on a stream of rows of its own, and grow its tree.
 
-    def grow(self, number: int, pilot: np.ndarray, blocks: Iterable[np.ndarray]) -> LevelTree:
-        """Train a member on a stream of viewed blocks, and grow its tree.
-
-        The pilot (m, q) float32 are viewed rows, by which branches are weighed.
+        ``blocks(stream, ranges)`` are viewed rows (n, q) float32 of ranges of keys, in the order
+        that the number of the stream gives; every pass takes the ranges in another order. Branches
+        are weighed by the pilot's viewed rows (m, q) float32.
         """
         member = self.members[number]
         q = member.n_components
@@ -111,15 +111,18 @@ class Plan:
             q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
             seed=self.seed + number,
         )  # fmt: skip
-        for block in blocks:
-            descent.feed(np.ascontiguousarray(block[: self.steps - descent.n_steps, :q]))
+        for stream in range(number * self.steps, (number + 1) * self.steps):
+            order = sampling.epoch_order(self.seed, stream, len(ranges), len(ranges))
+            for block in blocks(stream, [ranges[i] for i in order]):
+                descent.feed(np.ascontiguousarray(block[: self.steps - descent.n_steps, :q]))
+                if descent.n_steps >= self.steps:
+                    break
             if descent.n_steps >= self.steps:
                 break
         a = descent.coefficients.astype(np.float32)
-        f = DecisionFunction(
-            np.ascontiguousarray(descent.vectors[:, a > 0]), a[a > 0], member.gamma
-        )
+        S = np.ascontiguousarray(descent.vectors[:, a > 0])
         rows = np.ascontiguousarray(pilot[:, :q])
+        f = DecisionFunction(S, a[a > 0], member.gamma)
         return LevelTree.grow(f, rows, least_mass(len(pilot), q))
 
     def rows_for(self, number: int, keys: np.ndarray, n_rows: int) -> np.ndarray | slice:
@@ -140,7 +143,7 @@ def make_plan(
     pilot: np.ndarray,
     *,
     gammas: Sequence[float] | None,
-    C: float | Sequence[float],
+    C: float,
     effort: str,
     budget: int | None,
     maintenance: str,
@@ -150,7 +153,7 @@ def make_plan(
 ) -> Plan:
     """Decide which models to train from pilot rows (m, d) float32.
 
-    With `gammas` there is one model for each, of all features, with C or the C of each. Without,
+    With `gammas` there is one model for each, of all features. Without,
     models lie around the middle gamma of `density_gamma` in up to 8 subspaces: of more than 3
     features the leading 2, 3, 4, 6, 8, 12 and 16 principal components, not whitened, and all of
     them up to 20. A density estimate needs more rows with every dimension, and a table's clusters
@@ -166,15 +169,14 @@ def make_plan(
         heaviest = np.take_along_axis(leading, np.abs(leading).argmax(axis=1)[:, None], axis=1)
         components = (leading * np.sign(heaviest)).astype(np.float32)
     if gammas is not None:
-        penalties = np.broadcast_to(np.asarray(C, float), len(gammas))
-        members = [Member(d, float(g), float(c)) for g, c in zip(gammas, penalties, strict=True)]
+        members = [Member(d, float(gamma), C) for gamma in gammas]
     else:
         members = list(_members(project(pilot, components), d, EFFORTS[effort], C))
     steps = min(max_iter, STEPS)
     return Plan(components, members, budget, maintenance, projection_size, steps, seed)
 
 
-def _members(view: np.ndarray, d: int, effort: Effort, C: Any) -> Iterator[Member]:
+def _members(view: np.ndarray, d: int, effort: Effort, C: float) -> Iterator[Member]:
     if d <= FLAT:
         sizes, octaves, repeats = [d], effort.octaves, effort.repeats
     else:
@@ -184,7 +186,7 @@ def _members(view: np.ndarray, d: int, effort: Effort, C: Any) -> Iterator[Membe
     for q in sizes:
         middle = density_gamma(view[:, :q].astype(np.float64))
         for octave in list(octaves) * repeats:
-            yield Member(q, middle * 2.0**octave, float(C))
+            yield Member(q, middle * 2.0**octave, C)
 
 
 def least_mass(n_rows: int, n_components: int) -> float:

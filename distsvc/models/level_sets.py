@@ -114,9 +114,10 @@ class LevelSets:
         """
         if n_clusters is not None:
             return self.tree.most_significant(n_clusters)
-        if level is not None:
-            return self.tree.components_at((level + 1.0) * self.boundary)
-        return self.tree.z >= significance
+        if significance is not None:
+            return self.tree.z >= significance
+        assert level is not None
+        return self.tree.components_at((level + 1.0) * self.boundary)
 
     @cached_property
     def unclear(self) -> float:

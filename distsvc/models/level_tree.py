@@ -15,7 +15,7 @@ afterwards, so another number of clusters needs no training.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -55,9 +55,9 @@ class LevelTree:
         Vertex, branch, and place in `edges`; the root's parent and joint are -1.
     saddles : ndarray of shape (q, b), float32
         The lowest point of each joint; the root's is its peak.
-    z : ndarray of shape (b,), float64, or None
-        Significance of each split, of a table with all its rows, once `tested`; the root is split
-        from nothing, and its z is infinite.
+    z : ndarray of shape (b,), float64
+        Significance of each split for a table with all its rows; the root is split from nothing,
+        and its z is infinite. Empty before the tree is `tested`.
 
     """
 
@@ -74,7 +74,7 @@ class LevelTree:
     parents: np.ndarray
     joints: np.ndarray
     saddles: np.ndarray
-    z: np.ndarray | None = None
+    z: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> LevelTree:
@@ -113,14 +113,13 @@ class LevelTree:
         return np.zeros((3, self.n_branches), np.int64)
 
     def add_differences(self, X: np.ndarray, sums: np.ndarray) -> None:
-        """Add viewed rows (n, q) float32, of which the leading q columns are seen, to the `sums` (3, b) int64 that `tested` takes."""
+        """Add viewed rows (n, q) float32 to the `sums` (3, b) int64 that `tested` takes."""
         rows = np.ascontiguousarray(X[:, : self.S.shape[0]])
         peaks = np.ascontiguousarray(self.S[:, self.peaks])
         kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums)
 
     def most_significant(self, n_clusters: int) -> np.ndarray:
         """Return which branches (b,) bool are kept for a number of clusters: those of largest z."""
-        assert self.z is not None
         kept = np.zeros(self.n_branches, bool)
         kept[np.argsort(-self.z, kind="stable")[:n_clusters]] = True
         return kept
@@ -143,7 +142,7 @@ class LevelTree:
         return kernels.forest_parts(len(self.heights), self.edges, joined)
 
     def voter(self, kept: np.ndarray, level: float = 1.0) -> Voter:
-        """Return what labels rows with the clusters of the `kept` branches, as `parts` numbers them."""
+        """Return what labels rows with the clusters of the `kept` branches, by number of part."""
         return Voter(self.S, self.a, self.gamma, self.parts(kept), level)
 
     def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:

@@ -27,7 +27,7 @@ from distsvc.models import labelling, sampling
 from distsvc.models.checks import check_choice, check_count, check_number, seed_of
 from distsvc.models.consensus import REFERENCE_ROWS
 from distsvc.models.descent import STRATEGIES, Descent
-from distsvc.models.ensemble import BUDGET, EFFORTS, PENALTY, Plan, make_plan
+from distsvc.models.ensemble import BUDGET, EFFORTS, PENALTY, Blocks, Plan, make_plan
 from distsvc.models.kernel_width import automatic_gamma
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
 from distsvc.models.level_sets import LevelSets
@@ -35,9 +35,6 @@ from distsvc.models.level_tree import LevelTree, Voter
 from distsvc.models.sampling import PILOT_ROWS, Reservoir
 
 Ranges = list[tuple[int, int]]
-Blocks = Callable[[int, Ranges], Iterable[np.ndarray]]
-"""The rows of some ranges of keys, in the order that the number of a stream and epoch gives."""
-
 EVALUATION_ROWS = 2048
 CHECK_STEPS = 10_000
 PATIENCE = 3
@@ -303,7 +300,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         if self.by_levels_:
             self._plan_levels()
             return
-        self.gamma_ = automatic_gamma(wide) if self.gamma == "auto" else float(self.gamma)
+        gamma: Any = self.gamma
+        self.gamma_ = automatic_gamma(wide) if gamma == "auto" else float(gamma)
         self.nu_ = float(DEFAULT_NU if self.nu is None else self.nu)
         self.C_ = float(self.C) if self.C is not None else self._penalty(wide, self.nu_)
         self.descent_ = Descent(
@@ -339,19 +337,6 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             S, a = self.descent_.vectors, self.descent_.coefficients
             self.n_iter_ = self.descent_.n_steps
         self._publish_model(S, a)
-
-    def grow(self, number: int, n_rows: int, blocks: Blocks) -> LevelTree:
-        """Train one model of the level tree on a stream of viewed blocks, and grow its tree.
-
-        The stream takes the ranges of keys in an order of its own, again and again.
-        """
-        plan, ranges = self.plan_, self.key_ranges(n_rows)
-
-        def stream() -> Iterator[np.ndarray]:
-            for epoch, order in plan.order(number, len(ranges)):
-                yield from blocks(epoch, [ranges[i] for i in order])
-
-        return plan.grow(number, self.view_, stream())
 
     def choose(self, trees: Sequence[LevelTree], n_rows: int) -> None:
         """Let the tested trees of all models vote, and publish the winner."""
@@ -542,7 +527,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         n = len(view)
         trees = []
         for number in range(len(self.plan_.members)):
-            tree = self.grow(number, n, blocks)
+            tree = self.plan_.grow(number, self.view_, self.key_ranges(n), blocks)
             sums = tree.no_differences()
             tree.add_differences(view[self.plan_.rows_for(number, keys, n)], sums)
             trees.append(tree.tested(sums, n))
