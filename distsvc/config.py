@@ -70,7 +70,7 @@ class SupportVectorConfig(_ModelConfig):
     """``[model]`` with ``algorithm = "support-vector"``."""
 
     algorithm: Literal["support-vector"] = "support-vector"
-    gamma: Literal["auto"] | Positive | None = None
+    gamma: Literal["auto"] | Positive | Annotated[list[Positive], Field(min_length=1)] | None = None
     nu: Annotated[float, Field(gt=0, le=1)] | None = None
     C: Positive | None = None
     solver: Literal["bsgd", "sgd", "exact"] | None = None
@@ -82,7 +82,9 @@ class SupportVectorConfig(_ModelConfig):
     theta: Positive | None = None
     max_iter: Count | None = None
     average: bool | None = None
-    labelling: Literal["equilibria"] | None = None
+    labelling: Literal["auto", "equilibria", "level-tree"] | None = None
+    effort: Literal["fast", "default", "thorough"] | None = None
+    granularity: Literal["coarse", "default", "fine"] | None = None
     bridging: bool | None = None
     epsilon: Positive | None = None
     segment_samples: Count | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -91,6 +92,16 @@ class Plan:
     projection_size: int
     steps: int
     seed: int
+
+    def facts(self) -> dict[str, Any]:
+        """Return all but the components as plain values; `restored` takes them back."""
+        return vars(self) | {"components": None, "members": [vars(m) for m in self.members]}
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], components: np.ndarray) -> Plan:
+        """Return the plan that `facts` and its components stand for."""
+        members = [Member(**member) for member in facts["members"]]
+        return cls(**facts | {"components": components, "members": members})
 
     def view(self, Z: np.ndarray) -> np.ndarray:
         """Return the coordinates (n, q) float32 of prepared rows Z (n, d) float32."""

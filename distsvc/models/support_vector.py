@@ -398,6 +398,18 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def fitted_facts(self) -> dict[str, Any]:
         """Return the numbers that the fit arrived at."""
+        if self.by_levels_:
+            plan, tree = self.plan_, self.tree_
+            return {
+                "gamma": self.gamma_,
+                "C": self.C_,
+                "n_models": len(plan.members),
+                "agreement": self.agreement_,
+                "n_components": len(tree.S),
+                "n_support_vectors": len(tree.a),
+                "n_branches": tree.n_branches,
+                "n_clusters": self.n_clusters_,
+            }
         return {
             "gamma": self.gamma_,
             "C": self.C_,

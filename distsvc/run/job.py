@@ -80,6 +80,8 @@ def run_job(
         prepare(steps, job, model, survey)
         if isinstance(model, IncrementalMDH):
             fit_imdh(steps, model, survey)
+        elif model.by_levels_:
+            fit_level_tree(steps, model, survey)
         else:
             fit_support_vector(steps, model, survey)
         totals = label_table(steps, job.output.format)
@@ -231,8 +233,9 @@ def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
 def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
     """Train the decision function on a stream of rows, then find its clusters."""
     run, ranges = steps.run, model.key_ranges(survey.n_rows)
-    if model.solver == "bsgd" and survey.n_rows < model.budget:
-        model.notes_.append(f"{survey.n_rows} rows are fewer than the budget of {model.budget}")
+    budget = model.descent_.budget
+    if model.solver == "bsgd" and survey.n_rows < budget:
+        model.notes_.append(f"{survey.n_rows} rows are fewer than the budget of {budget}")
     with steps.progress.phase("train") as phase:
         n, seed = steps.n_partitions, model.seed_
         model.train(lambda epoch: sample_blocks(run, n, ranges, seed, epoch))
@@ -260,6 +263,32 @@ def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Sur
         run.write("clusters", {}, **arrays)
         scores = model.decision_(model.pilot_)
         summary.write_labelling(run, "support-vector", clusters.n_clusters, scores)
+
+
+def fit_level_tree(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
+    """Train models that differ in width and subspace, test their trees' splits, and let them vote.
+
+    Every model is a task that streams the sample; the splits of all trees are tested in one pass.
+    """
+    run, n_models = steps.run, len(model.plan_.members)
+    ranges = model.key_ranges(survey.n_rows)
+    facts = {"plan": model.plan_.facts(), "n_rows": survey.n_rows, "ranges": ranges}
+    run.write("ensemble", facts, components=model.plan_.components, view=model.view_)
+    steps.map("learn", tasks.grow_level_tree, n_models)
+    steps.map("test", tasks.test_splits)
+    with steps.progress.phase("vote"):
+        trees = tasks.level_trees(run, n_models)
+        sums = sum(arrays["sums"] for _, arrays in steps.results("test"))
+        ends = np.cumsum([tree.n_branches for tree in trees])[:-1]
+        parts = zip(trees, np.split(sums, ends, axis=1), strict=True)
+        model.choose([tree.tested(part, survey.n_rows) for tree, part in parts], survey.n_rows)
+        levels = model.levels_
+        tree, rows = levels.tree, levels.rows(levels.pilot)
+        facts = {"gamma": tree.gamma, "level": levels.boundary}
+        components = levels.plan.components[: len(tree.S)]
+        run.write("levels", facts, components=components, S=tree.S, a=tree.a, part=levels.part)
+        scores = levels.voter(rows)[1]
+        summary.write_labelling(run, "level-tree", levels.answer.n_clusters, scores)
 
 
 def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:

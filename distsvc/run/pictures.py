@@ -99,15 +99,15 @@ def domain(
     f = model.decision_(prepared(run, grid)).reshape(GRID, GRID)
     _, scaling = run.read("scaling")
 
-    def raw(Z: np.ndarray) -> list[list[float]]:
-        return ((Z + model.centre_) * scaling["scale"] + scaling["centre"]).tolist()
+    def raw(X: np.ndarray) -> list[list[float]]:
+        return (X.astype(float) * scaling["scale"] + scaling["centre"]).tolist()
 
     return {
         "grid_x": x.tolist(),
         "grid_y": y.tolist(),
         "f": np.round(f.astype(float), 5).tolist(),
-        "support_vectors": raw(model.decision_.S.T),
-        "equilibria": raw(model.equilibria_centred_),
+        "support_vectors": raw(model.support_vectors_),
+        "equilibria": raw(model.equilibria_),
     }
 
 

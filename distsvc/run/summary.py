@@ -23,7 +23,7 @@ from distsvc.models.hyperplane_tree import ClusterTree
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
-from distsvc.run import pictures
+from distsvc.run import level_pictures, pictures
 from distsvc.run.directory import Plan, RunDirectory
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.parts import PUBLISHED, described
@@ -32,12 +32,17 @@ from distsvc.storage.where import where_columns
 
 HISTOGRAM_BINS = 60
 INDEX_ROWS = 5000
-MODEL_VERSION = 2
+MODEL_VERSION = 3
 MODEL_FILES = {
     "support-vector": {
         "scaling": ("centre", "scale", "fill", "origin"),
         "decision": ("S", "a"),
         "clusters": ("points", "cluster"),
+        "labelling": ("score_edges",),
+    },
+    "level-tree": {
+        "scaling": ("centre", "scale", "fill", "origin"),
+        "levels": ("components", "S", "a", "part"),
         "labelling": ("score_edges",),
     },
     "imdh": {
@@ -52,6 +57,11 @@ LABEL_SCHEMA = {
     "support-vector": {
         "label": "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too",
         "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
+        "outlier": "bool: f(x) < 0, the row lies outside every cluster",
+    },
+    "level-tree": {
+        "label": "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too",
+        "score": "float32: f(x), the density relative to the least of any cluster's rows, less 1",
         "outlier": "bool: f(x) < 0, the row lies outside every cluster",
     },
     "imdh": {
@@ -126,16 +136,18 @@ def write_model(run: RunDirectory, job: Job, model: Model) -> None:
     folder.mkdir()
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, Any] = {}
-    for name in MODEL_FILES[job.model.algorithm]:
+    form = run.read("labelling")[0]["algorithm"]
+    for name in MODEL_FILES[form]:
         more_facts, more_arrays = run.read(name)
         facts |= more_facts
         arrays |= more_arrays
-    if isinstance(model, SupportVectorClustering):
+    if form == "support-vector":
         arrays["equilibria"] = model.equilibria_centred_
         arrays["equilibrium_labels"] = model.equilibrium_labels_
     content = {
         "format": MODEL_VERSION,
         "algorithm": job.model.algorithm,
+        "form": form,
         "parameters": model.get_params(),
         "columns": plan.table.columns,
         "chosen_columns": job.input.columns is not None,
@@ -168,7 +180,7 @@ def restore_model(published: Path, run: RunDirectory, path: str, output_path: st
         raise JobFileError(
             f"{published}/model has format {content.get('format')!r}, expected {MODEL_VERSION}"
         )
-    for name, members in MODEL_FILES[content["algorithm"]].items():
+    for name, members in MODEL_FILES[content["form"]].items():
         run.write(name, content["facts"], **{member: arrays[member] for member in members})
     columns = content["columns"]
     given = {"path": path, "id": content["input"]["id"]}
@@ -208,6 +220,7 @@ def manifest(
 ) -> dict[str, Any]:
     """Return the manifest: what was made from what, and every file with its size and checksum."""
     packages = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
+    form = RunDirectory(folder).read("labelling")[0]["algorithm"]
     rows_of = {part["file"]: {"rows": part["rows"]} for part in totals.parts}
     names = [
         str(path.relative_to(folder))
@@ -224,7 +237,7 @@ def manifest(
         "rows": totals.n_rows,
         "clusters": len(totals.sizes),
         "schema": {plan.table.id or "row": "the input's id, or the row's number"}
-        | LABEL_SCHEMA[job.model.algorithm],
+        | LABEL_SCHEMA[form],
         "files": [{"file": n} | rows_of.get(n, {}) | described(folder / n) for n in names],
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in packages},
@@ -286,6 +299,10 @@ def make_report(
             report["score_histogram"]["counts"] = []
     elif len(plan.table.columns) == 2:
         report["picture"] = pictures.domain(run, model, report["sample"])
+    if isinstance(model, SupportVectorClustering) and model.by_levels_:
+        report["levels"] = level_pictures.levels(model.levels_)
+        doubts = report["levels"]["doubts"]
+        report["warnings"] = [note for note in model.notes_ if note not in doubts]
     if totals.classes:
         report["indices"] = _indices(rows.X[:INDEX_ROWS], rows.labels[:INDEX_ROWS], totals)
     return report

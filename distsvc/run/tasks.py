@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from distsvc.kernels.projection import project
 from distsvc.models import labelling, sampling
+from distsvc.models.ensemble import Plan
 from distsvc.models.hyperplane_tree import ClusterTree
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.level_tree import LevelTree, Voter
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.scaling import ColumnSums
 from distsvc.run.directory import RunDirectory, task_file
@@ -110,6 +113,51 @@ def learn_tree(run_dir: str, restart: int) -> int:
     )
     run.write(task_file("trees", restart), {}, **vars(tree))
     return int(tree.counts.sum()) * model.n_passes(facts["n_rows"])
+
+
+def grow_level_tree(run_dir: str, number: int) -> int:
+    """Train one model on the sample, in an order of its own, and grow its tree of level sets."""
+    run = RunDirectory(run_dir)
+    plan, facts, view = ensemble(run)
+    n_parts, ranges = len(run.plan.partitions), [(low, high) for low, high in facts["ranges"]]
+
+    def blocks(stream: int, some: list[tuple[int, int]]) -> Iterator[np.ndarray]:
+        for block in sample_blocks(run, n_parts, some, plan.seed, stream):
+            yield plan.view(block)
+
+    tree = vars(plan.grow(number, view, ranges, blocks))
+    arrays = {name: value for name, value in tree.items() if isinstance(value, np.ndarray)}
+    run.write(task_file("trees", number), {"gamma": tree["gamma"]}, **arrays)
+    return plan.steps
+
+
+def test_splits(run_dir: str, number: int) -> int:
+    """Sum up what a partition's rows say of the splits of all trees, each on its share of rows."""
+    run = RunDirectory(run_dir)
+    plan, facts, _ = ensemble(run)
+    trees = level_trees(run, len(plan.members))
+    sums = [tree.no_differences() for tree in trees]
+    n_rows = 0
+    for block in run.plan.blocks(number):
+        n_rows += len(block.rows)
+        keys = sampling.row_keys(plan.seed, block.rows)
+        view = plan.view(prepared(run, block.X))
+        for i, tree in enumerate(trees):
+            tree.add_differences(view[plan.rows_for(i, keys, facts["n_rows"])], sums[i])
+    run.write(task_file("test", number), {}, sums=np.concatenate(sums, axis=1))
+    return n_rows
+
+
+def level_trees(run: RunDirectory, n: int) -> list[LevelTree]:
+    """Return the trees of n models, not tested yet."""
+    results = run.results("trees", n)
+    return [LevelTree(gamma=facts["gamma"], **arrays) for facts, arrays in results]
+
+
+def ensemble(run: RunDirectory) -> tuple[Plan, dict[str, Any], np.ndarray]:
+    """Return the plan of the models, facts of the sample, and the pilot's viewed rows."""
+    facts, arrays = run.read("ensemble")
+    return Plan.restored(facts["plan"], arrays["components"]), facts, arrays["view"]
 
 
 def find_boundary(run_dir: str, number: int) -> int:
@@ -206,6 +254,10 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
     if facts["algorithm"] == "imdh":
         cut = ClusterTree(**run.read("tree")[1]).cut(facts["n_clusters"])
         return cut.label
+    if facts["algorithm"] == "level-tree":
+        facts, arrays = run.read("levels")
+        voter = Voter(arrays["S"], arrays["a"], facts["gamma"], arrays["part"], facts["level"])
+        return lambda X: voter(project(X, arrays["components"]))
     f, _ = decision(run)
     _, arrays = run.read("clusters")
     clusters = Clusters(arrays["points"], arrays["cluster"], facts["n_clusters"])

@@ -1,0 +1,145 @@
+"""What the report tells of a level tree: its branches to draw, the candidates, why, and doubts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from distsvc.models.consensus import REFERENCE_ROWS
+from distsvc.models.labelling import Nearest
+from distsvc.models.level_sets import LevelSets
+from distsvc.models.level_tree import LevelTree
+
+LISTED = 40
+"""Branches listed, at least those that are kept."""
+
+PROFILE_POINTS = 40
+
+
+def levels(found: LevelSets) -> dict[str, Any]:
+    """Return what ``report["levels"]`` holds."""
+    answer = found.answer
+    members = zip(found.plan.members, found.trees, answer.supporters, strict=True)
+    return {
+        "tree": _tree(found),
+        "models": [
+            {
+                "gamma": member.gamma,
+                "C": member.C,
+                "n_components": member.n_components,
+                "n_support_vectors": len(tree.a),
+                "n_splits": tree.n_branches - 1,
+                "supports": supports,
+                "chosen": number == answer.member,
+            }
+            for number, (member, tree, supports) in enumerate(members)
+        ],
+        "candidates": answer.candidates,
+        "granularity": [
+            {
+                "name": name,
+                "n_clusters": other.n_clusters,
+                "support": other.support,
+                "rows": min(REFERENCE_ROWS[name], found.n_rows),
+                "chosen": name == found.granularity,
+            }
+            for name, other in found.answers.items()
+        ],
+        "why": _why(found),
+        "doubts": found.doubts(),
+    }
+
+
+def _tree(found: LevelSets) -> dict[str, Any]:
+    """Return the branches, the root first: all that are kept, and the most significant others."""
+    tree, kept = found.tree, found.answer.kept
+    order = np.lexsort((-tree.z, ~kept))
+    listed = order[: max(LISTED, int(kept.sum()))]
+    listed = listed[np.argsort(-tree.births[listed], kind="stable")]
+    listed = listed[np.argsort(tree.parents[listed] >= 0, kind="stable")]
+    rows = found.rows(found.pilot)
+    nearest = Nearest(np.ascontiguousarray(tree.S.T))(rows)
+    heights = found.voter(rows)[1].astype(np.float64) * found.boundary + found.boundary
+    top = float(max(tree.heights.max(), tree.births.max()))
+    shown = set(listed.tolist())
+    branches = []
+    for branch in listed.tolist():
+        parent = int(tree.parents[branch])
+        while parent >= 0 and parent not in shown:
+            parent = int(tree.parents[parent])
+        is_root = tree.parents[branch] < 0
+        reached = np.minimum(heights, _bottlenecks(tree, int(tree.peaks[branch]))[nearest])
+        branches.append(
+            {
+                "id": branch,
+                "parent": None if is_root else parent,
+                "birth": float(tree.births[branch]) / top,
+                "death": 0.0 if is_root else float(tree.deaths[branch]) / top,
+                "mass": 1.0 if is_root else float(tree.masses[branch]),
+                "z": None if is_root else float(tree.z[branch]),
+                "kept": bool(kept[branch]),
+                "label": int(found.part[tree.peaks[branch]]) if kept[branch] else None,
+                "profile": _profile(reached / top, float(tree.deaths[branch]) / top),
+            }
+        )
+    return {"top": 1.0, "branches": branches, "n_hidden": tree.n_branches - len(branches)}
+
+
+def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
+    """Return the lowest edge (B,) on the way from a vertex to every other in the spanning tree."""
+    n = len(tree.heights)
+    beside: list[list[tuple[int, float]]] = [[] for _ in range(n)]
+    for (a, b), height in zip(tree.edges.tolist(), tree.edge_heights.tolist(), strict=True):
+        beside[a].append((b, height))
+        beside[b].append((a, height))
+    lowest = np.full(n, -np.inf)
+    lowest[start] = np.inf
+    waiting = [start]
+    while waiting:
+        here = waiting.pop()
+        for there, height in beside[here]:
+            if lowest[there] == -np.inf:
+                lowest[there] = min(lowest[here], height)
+                waiting.append(there)
+    return lowest
+
+
+def _profile(levels: np.ndarray, death: float) -> list[list[float]]:
+    """Return [level, share of rows that reach it] from the highest level down to the death."""
+    falling = np.sort(levels[levels >= death])[::-1]
+    if not falling.size:
+        return []
+    places = np.unique(np.linspace(0, falling.size - 1, PROFILE_POINTS).astype(int))
+    share = (places + 1) / len(levels)
+    points = np.column_stack([falling[places], share])
+    return [[round(float(level), 6), round(float(part), 6)] for level, part in points]
+
+
+def _why(found: LevelSets) -> list[str]:
+    answer, tree, members = found.answer, found.tree, found.plan.members
+    n_models, n_agree = len(members), sum(answer.supporters)
+    chosen = members[answer.member]
+    spaces = sorted({member.n_components for member in members})
+    low, high = min(m.gamma for m in members), max(m.gamma for m in members)
+    differ = f"the width of the kernel (gamma {low:.3g} to {high:.3g})"
+    if len(spaces) > 1:
+        differ += f" and the number of leading principal components ({spaces[0]} to {spaces[-1]})"
+    text = [f"{n_models} models were trained that differ in {differ}."] if n_models > 1 else []
+    if answer.n_clusters == 1:
+        return [*text, "No split of any of them is clear enough to be kept: one cluster."]
+    if n_models > 1:
+        which = f"gamma {chosen.gamma:.3g}"
+        which += f" on {chosen.n_components} components" if len(spaces) > 1 else ""
+        text.append(
+            f"{n_agree} of them find these clusters (adjusted Rand index above 0.8). The tree "
+            f"drawn is that of the model whose proposal agrees best with all others, {which}."
+        )
+    scale = np.sqrt(min(1.0, REFERENCE_ROWS[found.granularity] / found.n_rows))
+    rest = tree.z[~answer.kept]
+    kept = f"The least clear of the splits that are kept has z = {answer.z:.1f}: so many standard "
+    kept += "errors lie between the density at its peak and at its valley"
+    if scale < 1.0:
+        kept += f", on {REFERENCE_ROWS[found.granularity]:,} rows"
+    undone = f"; the clearest that is not has {scale * rest.max():.1f}." if rest.size else "."
+    return [*text, kept + undone]
