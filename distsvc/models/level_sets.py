@@ -137,8 +137,8 @@ class LevelSets:
             )
         if split and self.unclear > FAR_APART:
             found.append(
-                f"{100 * self.unclear:.0f} % of the rows lie nearest to a support vector of another "
-                "cluster than their own: the clusters have no clear borders"
+                f"{100 * self.unclear:.0f} % of the rows lie nearest to a support vector of "
+                "another cluster than their own: the clusters have no clear borders"
             )
         counts = {name: other.n_clusters for name, other in self.answers.items()}
         if min(counts.values()) * 2 <= max(counts.values()):
