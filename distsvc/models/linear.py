@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from distsvc.models import sampling
 from distsvc.models.checks import check_choice, check_count, check_number, seed_of
 from distsvc.models.dual_descent import (
     SOLVERS,
@@ -32,20 +34,49 @@ from distsvc.models.dual_descent import (
     start,
     threshold,
 )
+from distsvc.models.outer_descent import OuterDescent
 
 DEFAULT_NU = 0.5
+MEMORY_BYTES = 256 * 2**20
 NOTHING = 1e-12
 """|w|^2 of a one-class SVM that is rounding, as a share of the largest |x|^2."""
 
 
-class _LinearOneClass(OutlierMixin, BaseEstimator):
+@dataclass(frozen=True)
+class LinearRule:
+    """A decision on dense rows: w and rho, or for a ball the centre and -R^2."""
+
+    weights: np.ndarray
+    offset: float
+    ball: bool
+
+    def scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the decision values (n,) float64 of rows Z (n, d) float64, less the offset."""
+        if self.ball:
+            E = Z - self.weights
+            return -np.einsum("ij,ij->i", E, E)
+        return np.einsum("ij,j->i", Z, self.weights)
+
+    def pulls(self, Z: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return how far each column pulls rows Z out, (n, d) float64, in units of the score.
+
+        For a ball that is its part of the squared distance from the centre; else the weight times
+        the deviation from the column's mean (d,), which is negative where the column pulls in.
+        """
+        return (Z - self.weights) ** 2 if self.ball else (mean - Z) * self.weights
+
+
+class LinearModel(OutlierMixin, BaseEstimator):
     """What both problems share: checks, the descent, and what follows from alpha."""
 
     solver: str
     tol: float
     max_iter: int
     compute_gap: bool
+    memory_rows: int | None
     random_state: Any
+    is_ball: bool
+    algorithm: str
     offset_: float
     notes_: list[str]
 
@@ -61,18 +92,7 @@ class _LinearOneClass(OutlierMixin, BaseEstimator):
         """
         X = _checked(self, X, reset=True, ensure_min_samples=2)
         self.begin()
-        total = self._total(X.shape[0])
-        state, converged = self._solve(X, total)
-        support = np.flatnonzero(state.alpha)
-        self.support_ = support.astype(np.int32)
-        self.dual_coef_ = state.alpha[support][None, :] / total
-        self.n_iter_ = max(state.n_iter, 1)
-        self.violation_ = state.violation * self._per_unit(total)
-        self.objective_ = state.objective * state.problem.unit
-        if self.compute_gap:
-            self.duality_gap_ = duality_gap(state) * state.problem.unit
-        self._publish(state.u / total, threshold(state.G, state.alpha) * self._per_unit(total))
-        self._look(state.problem.largest)
+        converged = self.fit_rows(X)
         if not converged:
             warnings.warn(
                 f"max_iter = {self.max_iter} reached with a violation of {self.violation_:.2g}; "
@@ -102,9 +122,73 @@ class _LinearOneClass(OutlierMixin, BaseEstimator):
         check_choice("solver", self.solver, SOLVERS)
         check_number("tol", self.tol)
         check_count("max_iter", self.max_iter)
+        if self.memory_rows is not None:
+            check_count("memory_rows", self.memory_rows, least=1000)
         self._check_trade_off()
         self.seed_ = seed_of(self.random_state)
         self.notes_ = []
+
+    # What `fit` and the distributed job have in common, and what the job needs besides.
+
+    def fit_rows(self, X: Any) -> bool:
+        """Learn from checked rows X (n, d); return whether the tolerance was reached."""
+        total = self.total(X.shape[0])
+        state, converged = self._solve(X, total)
+        support = np.flatnonzero(state.alpha)
+        self.support_ = support.astype(np.int64)
+        self.dual_coef_ = state.alpha[support][None, :] / total
+        self.n_iter_ = max(state.n_iter, 1)
+        self.violation_ = state.violation * self._per_unit(total)
+        self.objective_ = state.objective * state.problem.unit
+        if self.compute_gap:
+            self.duality_gap_ = duality_gap(state) * state.problem.unit
+        self.publish(state.u / total, threshold(state.G, state.alpha) * self._per_unit(total))
+        self._look(state.problem.largest)
+        return converged
+
+    def begin_outer(self, n_rows: int) -> tuple[np.ndarray, float, float]:
+        """Return u, rho and scale at which a table of `n_rows` rows begins, by a sample's fit."""
+        total, w = self.total(n_rows), self.rule.weights
+        if self.is_ball:
+            return total * w, float((w * w).sum()) + self.offset_, 2.0 / total
+        return total * w, total * self.offset_, 1.0
+
+    def end_outer(self, outer: OuterDescent, n_passes: int) -> None:
+        """Take the answer of outer steps over a whole table."""
+        total = outer.total
+        self._origin = np.zeros_like(outer.u)
+        self.n_iter_, self.n_passes_ = outer.n_iter, n_passes
+        self.violation_ = outer.violation * self._per_unit(total)
+        self.objective_ = outer.objective * (1.0 / total if self.is_ball else 1.0 / total**2)
+        self.publish(outer.u / total, outer.rho() * self._per_unit(total))
+
+    def set_width(self, n_features: int) -> None:
+        """Say how many columns the table has."""
+        self.n_features_in_ = n_features
+
+    def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
+        """Return the key ranges of the rows to be solved in memory: all, or a sample."""
+        wanted = self.memory_rows or max(MEMORY_BYTES // (8 * self.n_features_in_), 1000)
+        return sampling.key_blocks(n_rows, min(n_rows, wanted))
+
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle the rows' origin from pilot rows (m, d): their mean, where any will do."""
+        mean = pilot.mean(axis=0, dtype=np.float64)
+        self.centre_ = mean if self.is_ball else np.zeros_like(mean)
+
+    @property
+    def rule(self) -> LinearRule:
+        """What scores dense rows."""
+        weights = self.center_ if self.is_ball else self.coef_[0]
+        return LinearRule(weights, self.offset_, self.is_ball)
+
+    def fitted_facts(self) -> dict[str, Any]:
+        """Return the numbers that the fit arrived at."""
+        names = ("objective_", "violation_", "n_iter_", "n_passes_", "offset_", "radius_")
+        facts = {name[:-1]: getattr(self, name) for name in names if hasattr(self, name)}
+        if hasattr(self, "duality_gap_"):
+            facts["duality_gap"] = self.duality_gap_
+        return facts
 
     def __sklearn_tags__(self) -> Any:
         """Say that sparse rows are fine."""
@@ -118,7 +202,7 @@ class _LinearOneClass(OutlierMixin, BaseEstimator):
         return state, solve(state, self.solver, self.tol, self.max_iter, self.seed_)
 
 
-class LinearOneClassSVM(_LinearOneClass):
+class LinearOneClassSVM(LinearModel):
     """The hyperplane that separates most rows from the origin by the widest margin.
 
     The linear one-class SVM of Schoelkopf et al. (2001), solved in the dual by coordinate descent
@@ -141,6 +225,10 @@ class LinearOneClassSVM(_LinearOneClass):
         Most outer steps; for the cyclic solvers, sweeps.
     compute_gap : bool
         Whether to find ``duality_gap_``.
+    memory_rows : int or None
+        Rows that a job solves in memory, 1000 at least; of a larger table that many are, as a
+        sample, and then all rows in outer steps, one pass over the table each. None is as many as
+        fit in 256 MiB. `fit` does not use it.
     random_state : int, RandomState or None
         Decides the order of the cyclic solvers; the others do not use it.
 
@@ -150,7 +238,7 @@ class LinearOneClassSVM(_LinearOneClass):
         w of the paper's problem: that of LIBLINEAR, or of `sklearn.svm.OneClassSVM`, over nu n.
     offset_ : float
         rho, over nu n too: ``decision_function(X) = X @ coef_[0] - offset_``.
-    support_ : ndarray of shape (n_SV,), int32
+    support_ : ndarray of shape (n_SV,), int64
         Rows with a positive alpha.
     dual_coef_ : ndarray of shape (1, n_SV), float64
         Their alpha, at most 1 / (nu n); the sum is 1.
@@ -173,6 +261,9 @@ class LinearOneClassSVM(_LinearOneClass):
 
     """
 
+    is_ball = False
+    algorithm = "linear-one-class"
+
     def __init__(
         self,
         nu: float = DEFAULT_NU,
@@ -181,6 +272,7 @@ class LinearOneClassSVM(_LinearOneClass):
         tol: float = 1e-5,
         max_iter: int = 10_000,
         compute_gap: bool = False,
+        memory_rows: int | None = None,
         random_state: Any = None,
     ):
         self.nu = nu
@@ -188,12 +280,14 @@ class LinearOneClassSVM(_LinearOneClass):
         self.tol = tol
         self.max_iter = max_iter
         self.compute_gap = compute_gap
+        self.memory_rows = memory_rows
         self.random_state = random_state
 
     def _check_trade_off(self) -> None:
         check_number("nu", self.nu, most=1.0)
 
-    def _total(self, n_rows: int) -> float:
+    def total(self, n_rows: int) -> float:
+        """Return nu n, the sum of alpha when its bound is 1."""
         return float(self.nu) * n_rows
 
     def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
@@ -202,7 +296,8 @@ class LinearOneClassSVM(_LinearOneClass):
     def _per_unit(self, total: float) -> float:
         return 1.0 / total
 
-    def _publish(self, w: np.ndarray, rho: float) -> None:
+    def publish(self, w: np.ndarray, rho: float) -> None:
+        """Set what a weighted sum of rows w (d,) and its threshold decide."""
         self.coef_, self.offset_ = w[None, :], rho
 
     def _look(self, largest: float) -> None:
@@ -213,10 +308,10 @@ class LinearOneClassSVM(_LinearOneClass):
             )
 
     def _scores(self, X: Any) -> np.ndarray:
-        return _products(X, self.coef_[0])
+        return _products(X, self.coef_[0]) if sparse.issparse(X) else self.rule.scores(X)
 
 
-class LinearSVDD(_LinearOneClass):
+class LinearSVDD(LinearModel):
     """The smallest ball that holds most rows.
 
     Support vector data description (Tax and Duin 2004) without a kernel, solved in the dual by
@@ -230,7 +325,7 @@ class LinearSVDD(_LinearOneClass):
     C : float or None
         The paper's trade-off in R^2 + C sum xi_i; at least 1 / n. From 1 on the ball holds every
         row. Not with `nu`.
-    solver, tol, max_iter, compute_gap, random_state
+    solver, tol, max_iter, compute_gap, memory_rows, random_state
         As in `LinearOneClassSVM`.
 
     Attributes
@@ -258,6 +353,9 @@ class LinearSVDD(_LinearOneClass):
 
     """
 
+    is_ball = True
+    algorithm = "linear-svdd"
+
     def __init__(
         self,
         nu: float | None = None,
@@ -267,6 +365,7 @@ class LinearSVDD(_LinearOneClass):
         tol: float = 1e-5,
         max_iter: int = 10_000,
         compute_gap: bool = False,
+        memory_rows: int | None = None,
         random_state: Any = None,
     ):
         self.nu = nu
@@ -275,6 +374,7 @@ class LinearSVDD(_LinearOneClass):
         self.tol = tol
         self.max_iter = max_iter
         self.compute_gap = compute_gap
+        self.memory_rows = memory_rows
         self.random_state = random_state
 
     def _check_trade_off(self) -> None:
@@ -285,7 +385,8 @@ class LinearSVDD(_LinearOneClass):
         if self.C is not None:
             check_number("C", self.C)
 
-    def _total(self, n_rows: int) -> float:
+    def total(self, n_rows: int) -> float:
+        """Return 1 / C, the sum of alpha when its bound is 1."""
         if self.C is None:
             return max(float(DEFAULT_NU if self.nu is None else self.nu) * n_rows, 1.0)
         if self.C * n_rows < 1.0 - 1e-12:
@@ -307,7 +408,8 @@ class LinearSVDD(_LinearOneClass):
     def _per_unit(self, total: float) -> float:
         return 1.0
 
-    def _publish(self, centre: np.ndarray, rho: float) -> None:
+    def publish(self, centre: np.ndarray, rho: float) -> None:
+        """Set what a weighted mean of centred rows (d,) and its threshold decide."""
         self.center_ = self._origin + centre
         self.offset_ = min(rho - float((centre * centre).sum()), 0.0)
         self.radius_ = float(np.sqrt(-self.offset_))
@@ -319,13 +421,11 @@ class LinearSVDD(_LinearOneClass):
         if sparse.issparse(X):
             squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
             return 2.0 * _products(X, self.center_) - squares - (self.center_**2).sum()
-        E = X - self.center_
-        return -np.einsum("ij,ij->i", E, E)
+        return self.rule.scores(X)
 
 
 def _products(X: Any, w: np.ndarray) -> np.ndarray:
-    """Return X @ w, the same for a row whatever the other rows are."""
-    return np.asarray(X @ w) if sparse.issparse(X) else np.einsum("ij,j->i", X, w)
+    return np.asarray(X @ w).ravel()
 
 
 def _checked(estimator: Any, X: Any, **options: Any) -> Any:

@@ -24,23 +24,30 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.models import sampling
 from distsvc.models.hyperplane_tree import GrowingTree
 from distsvc.models.labelling import Boundary, pair_blocks
+from distsvc.models.linear import LinearModel, LinearOneClassSVM, LinearSVDD
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
 from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
-from distsvc.run import summary, tasks
+from distsvc.run import outer, summary, tasks
 from distsvc.run.cluster import connected
 from distsvc.run.directory import Plan, RunDirectory
 from distsvc.run.fanout import fan_out
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Progress
-from distsvc.run.stream import sample_blocks
+from distsvc.run.stream import prepared, sample_blocks, whole_sample
 from distsvc.run.summary import Model
 from distsvc.storage.arrays import read_json, write_json
 from distsvc.storage.parts import Output, create_zarr
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
 
+ESTIMATORS: dict[str, type[Model]] = {
+    "support-vector": SupportVectorClustering,
+    "imdh": IncrementalMDH,
+    "linear-one-class": LinearOneClassSVM,
+    "linear-svdd": LinearSVDD,
+}
 PILOT_BYTES = 16 * 2**20
 PARTITION_BYTES = 2**30
 """Of a partition's rows, which a worker may have to hold when all belong to the sample."""
@@ -73,6 +80,8 @@ def run_job(
             plan = make_plan(job, table)
             run.write_plan(plan)
             model = make_model(job)
+            if isinstance(model, LinearModel):
+                model.set_width(len(table.columns))
         with progress.phase("cluster"):
             cluster = connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file)
             steps = Steps(run, len(plan.partitions), stack.enter_context(cluster), progress)
@@ -80,6 +89,8 @@ def run_job(
         prepare(steps, job, model, survey)
         if isinstance(model, IncrementalMDH):
             fit_imdh(steps, model, survey)
+        elif isinstance(model, LinearModel):
+            fit_linear(steps, model, survey)
         else:
             fit_support_vector(steps, model, survey)
         totals = label_table(steps, job.output.format)
@@ -147,8 +158,7 @@ class Steps:
 
 def make_model(job: Job) -> Model:
     """Return the job's estimator, its parameters checked."""
-    estimator = IncrementalMDH if job.model.algorithm == "imdh" else SupportVectorClustering
-    model: Model = estimator(**job.model.parameters())
+    model: Model = ESTIMATORS[job.model.algorithm](**job.model.parameters())
     with _blaming_the_job():
         model.begin()
     return model
@@ -225,7 +235,8 @@ def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
         scaling, notes = make_scaling(job, survey, steps.run.plan)
         model.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         model.notes_ += notes
-        steps.run.write("scaling", {}, **vars(scaling), origin=model.centre_)
+        facts = {"wide": isinstance(model, LinearModel)}
+        steps.run.write("scaling", facts, **vars(scaling), origin=model.centre_)
 
 
 def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
@@ -274,6 +285,28 @@ def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:
         run.write("tree", {}, **vars(model.cluster_tree_))
         scores = model.cut_.label(model.pilot_)[1]
         summary.write_labelling(run, "imdh", model.n_clusters_, scores)
+
+
+def fit_linear(steps: Steps, model: LinearModel, survey: Survey) -> None:
+    """Solve the sample in memory; where it is not the table, all rows in outer steps from there."""
+    run = steps.run
+    with steps.progress.phase("train") as phase, _blaming_the_job():
+        Z = whole_sample(run, steps.n_partitions)
+        converged, phase.rows = model.fit_rows(Z), len(Z)
+    if phase.rows < survey.n_rows:
+        converged = outer.descend_table(steps, model, survey.n_rows)
+    with steps.progress.phase("rule"):
+        if not converged:
+            model.notes_.append(
+                f"training ended before its tolerance, with a violation of {model.violation_:.2g}; "
+                "raise max_iter or tol"
+            )
+        rule = model.rule
+        mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
+        facts = {"offset": rule.offset, "ball": rule.ball}
+        run.write("linear", facts, weights=rule.weights, mean=mean)
+        scores = rule.scores(prepared(run, survey.pilot)) - rule.offset
+        summary.write_labelling(run, model.algorithm, 1, scores)
 
 
 def make_scaling(job: Job, survey: Survey, plan: Plan) -> tuple[Scaling, list[str]]:

@@ -20,6 +20,7 @@ from distsvc.config import Job, parse_job
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.hyperplane_tree import ClusterTree
+from distsvc.models.linear import LinearOneClassSVM, LinearSVDD
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
@@ -33,6 +34,11 @@ from distsvc.storage.where import where_columns
 HISTOGRAM_BINS = 60
 INDEX_ROWS = 5000
 MODEL_VERSION = 2
+LINEAR_FILES: dict[str, tuple[str, ...]] = {
+    "scaling": ("centre", "scale", "fill", "origin"),
+    "linear": ("weights", "mean"),
+    "labelling": ("score_edges",),
+}
 MODEL_FILES = {
     "support-vector": {
         "scaling": ("centre", "scale", "fill", "origin"),
@@ -45,6 +51,8 @@ MODEL_FILES = {
         "tree": tuple(field.name for field in fields(ClusterTree)),
         "labelling": ("score_edges",),
     },
+    "linear-one-class": LINEAR_FILES,
+    "linear-svdd": LINEAR_FILES,
 }
 """The files of a run's directory that labelling a row needs, and the arrays in each."""
 
@@ -61,6 +69,16 @@ LABEL_SCHEMA = {
         "one cluster",
         "outlier": "bool: always false, for a tree of hyperplanes divides all of space",
     },
+    "linear-one-class": {
+        "label": "int32: always 0",
+        "score": "float32: w.x - rho, the decision value; 0 is the hyperplane",
+        "outlier": "bool: score < 0, the row lies on the origin's side of the hyperplane",
+    },
+    "linear-svdd": {
+        "label": "int32: always 0",
+        "score": "float32: R^2 - |x - a|^2, the decision value; 0 is the ball's surface",
+        "outlier": "bool: score < 0, the row lies outside the ball",
+    },
 }
 
 
@@ -75,7 +93,7 @@ SCORE_OF_IMDH = {
     "boundary": None,
 }
 
-Model = SupportVectorClustering | IncrementalMDH
+Model = SupportVectorClustering | IncrementalMDH | LinearOneClassSVM | LinearSVDD
 """The estimators that a job can have."""
 
 
@@ -284,7 +302,7 @@ def make_report(
         report["score_histogram"] |= SCORE_OF_IMDH
         if model.n_clusters_ == 1:
             report["score_histogram"]["counts"] = []
-    elif len(plan.table.columns) == 2:
+    elif len(plan.table.columns) == 2 and isinstance(model, SupportVectorClustering):
         report["picture"] = pictures.domain(run, model, report["sample"])
     if totals.classes:
         report["indices"] = _indices(rows.X[:INDEX_ROWS], rows.labels[:INDEX_ROWS], totals)

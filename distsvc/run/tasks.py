@@ -19,6 +19,7 @@ import pyarrow as pa
 from distsvc.models import labelling, sampling
 from distsvc.models.hyperplane_tree import ClusterTree
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.linear import LinearRule
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.scaling import ColumnSums
 from distsvc.run.directory import RunDirectory, task_file
@@ -206,11 +207,23 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
     if facts["algorithm"] == "imdh":
         cut = ClusterTree(**run.read("tree")[1]).cut(facts["n_clusters"])
         return cut.label
+    if facts["algorithm"].startswith("linear-"):
+        rule = linear_rule(run)
+        return lambda Z: (
+            np.zeros(len(Z), np.int32),
+            (rule.scores(Z) - rule.offset).astype(np.float32),
+        )
     f, _ = decision(run)
     _, arrays = run.read("clusters")
     clusters = Clusters(arrays["points"], arrays["cluster"], facts["n_clusters"])
     nearest = clusters.labeller()
     return lambda X: labelling.label_rows(f, clusters, nearest, X)
+
+
+def linear_rule(run: RunDirectory) -> LinearRule:
+    """Return the trained linear model."""
+    facts, arrays = run.read("linear")
+    return LinearRule(arrays["weights"], facts["offset"], facts["ball"])
 
 
 def _id_type(table: Table) -> pa.DataType | None:
