@@ -14,7 +14,8 @@ from pathlib import Path
 
 QUICK = ("kernels", "visual", "mdh_null")
 MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
-WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *MDH)
+LINEAR = ("linear_exactness", "linear_speed", "linear_figure", "linear_big", "linear_outliers")
+WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *MDH, *LINEAR)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -86,8 +86,9 @@ def run(
         return
     seconds = sum(phase["seconds"] for phase in report["phases"])
     k = len(report["clusters"])
+    found = "" if "reasons" in report else f"{k} cluster{'' if k == 1 else 's'} in "
     click.echo(
-        f"{k} cluster{'' if k == 1 else 's'} in {report['input']['n_rows']:,} rows, "
+        f"{found}{report['input']['n_rows']:,} rows, "
         f"{outside(report, ' every cluster')}, {seconds:.1f} s"
     )
     for warning in report["warnings"]:

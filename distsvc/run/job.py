@@ -90,7 +90,7 @@ def run_job(
         if isinstance(model, IncrementalMDH):
             fit_imdh(steps, model, survey)
         elif isinstance(model, LinearModel):
-            fit_linear(steps, model, survey)
+            fit_linear(steps, model, survey, job.output.reasons)
         else:
             fit_support_vector(steps, model, survey)
         totals = label_table(steps, job.output.format)
@@ -287,7 +287,7 @@ def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:
         summary.write_labelling(run, "imdh", model.n_clusters_, scores)
 
 
-def fit_linear(steps: Steps, model: LinearModel, survey: Survey) -> None:
+def fit_linear(steps: Steps, model: LinearModel, survey: Survey, reasons: int) -> None:
     """Solve the sample in memory; where it is not the table, all rows in outer steps from there."""
     run = steps.run
     with steps.progress.phase("train") as phase, _blaming_the_job():
@@ -303,7 +303,7 @@ def fit_linear(steps: Steps, model: LinearModel, survey: Survey) -> None:
             )
         rule = model.rule
         mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
-        facts = {"offset": rule.offset, "ball": rule.ball}
+        facts = {"offset": rule.offset, "ball": rule.ball, "reasons": reasons}
         run.write("linear", facts, weights=rule.weights, mean=mean)
         scores = rule.scores(prepared(run, survey.pilot)) - rule.offset
         summary.write_labelling(run, model.algorithm, 1, scores)

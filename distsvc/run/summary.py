@@ -7,7 +7,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from distsvc.config import Job, parse_job
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.hyperplane_tree import ClusterTree
-from distsvc.models.linear import LinearOneClassSVM, LinearSVDD
+from distsvc.models.linear import LinearModel, LinearOneClassSVM, LinearSVDD
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
-from distsvc.run import pictures
+from distsvc.run import pictures, reasons
 from distsvc.run.directory import Plan, RunDirectory
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.parts import PUBLISHED, described
@@ -82,6 +82,9 @@ LABEL_SCHEMA = {
 }
 
 
+REASONS = (
+    "string, null inside: the columns that pull the row out most, with their shares of all that do"
+)
 NO_OUTLIERS = (
     "A tree of hyperplanes divides all of space among its clusters, so no row lies outside. The "
     "score tells how near a row comes to belonging elsewhere: its distance to the nearest "
@@ -91,6 +94,13 @@ SCORE_OF_IMDH = {
     "heading": "Distance to the nearest hyperplane",
     "title": "distance to the nearest hyperplane on the row's path, in standard deviations",
     "boundary": None,
+}
+
+OUTSIDE_OF_LINEAR = {
+    "linear-one-class": "The decision value is w.x - rho: negative on the origin's side of the "
+    "hyperplane, and the further the row lies there the lower.",
+    "linear-svdd": "The decision value is the squared radius of the ball less the row's squared "
+    "distance from its centre: negative outside.",
 }
 
 Model = SupportVectorClustering | IncrementalMDH | LinearOneClassSVM | LinearSVDD
@@ -105,6 +115,8 @@ class Totals:
     histogram: np.ndarray
     classes: dict[str, np.ndarray]
     parts: list[dict[str, Any]]
+    leading: np.ndarray | None = None
+    farthest: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
@@ -134,6 +146,8 @@ def add_up(results: Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]]) -> T
         totals.histogram += arrays["histogram"]
         for name, counts in zip(facts["classes"], arrays["classes"], strict=True):
             totals.classes[name] = totals.classes.get(name, 0) + counts
+        totals.leading = arrays["leading"] + (0 if totals.leading is None else totals.leading)
+        totals.farthest = reasons.farthest(totals.farthest + facts["farthest"])
         totals.parts.append({"file": f"labels/part-{number:05d}.parquet", **facts["part"]})
     return totals
 
@@ -197,7 +211,7 @@ def restore_model(published: Path, run: RunDirectory, path: str, output_path: st
             "input": {k: v for k, v in given.items() if v} | {"columns": columns},
             "preprocess": content["preprocess"],
             "model": {"algorithm": content["algorithm"]},
-            "output": {"path": output_path},
+            "output": {"path": output_path, "reasons": content["facts"].get("reasons", 0)},
         }
     )
 
@@ -242,7 +256,8 @@ def manifest(
         "rows": totals.n_rows,
         "clusters": len(totals.sizes),
         "schema": {plan.table.id or "row": "the input's id, or the row's number"}
-        | LABEL_SCHEMA[job.model.algorithm],
+        | LABEL_SCHEMA[job.model.algorithm]
+        | ({"reasons": REASONS} if job.output.reasons else {}),
         "files": [{"file": n} | rows_of.get(n, {}) | described(folder / n) for n in names],
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in packages},
@@ -304,6 +319,10 @@ def make_report(
             report["score_histogram"]["counts"] = []
     elif len(plan.table.columns) == 2 and isinstance(model, SupportVectorClustering):
         report["picture"] = pictures.domain(run, model, report["sample"])
+    if isinstance(model, LinearModel) and totals.leading is not None:
+        columns = plan.table.columns
+        report["reasons"] = reasons.for_report(columns, totals.leading, totals.farthest)
+        report["outliers"]["meaning"] = OUTSIDE_OF_LINEAR[job.model.algorithm]
     if totals.classes:
         report["indices"] = _indices(rows.X[:INDEX_ROWS], rows.labels[:INDEX_ROWS], totals)
     return report

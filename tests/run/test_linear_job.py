@@ -165,3 +165,42 @@ def test_training_that_ends_early_is_said(table, tmp_path):
 def test_too_few_rows_for_c_are_the_jobs_fault(table, tmp_path):
     with pytest.raises(JobFileError, match="model: C must be at least 1 / n"):
         run(table, tmp_path / "out", {"algorithm": "linear-svdd", "C": 1e-9})
+
+
+@BOTH
+def test_reasons_name_the_columns_that_pull_outliers_out(rows, table, tmp_path, model):
+    odd = rows.copy()
+    odd[100:130, 2] = rows[:, 2].mean() + (60.0 if model is SVDD else -60.0)
+    path = tmp_path / "odd.parquet"
+    pq.write_table(pa.table({f"f{k}": odd[:, k] for k in range(D)} | {"odd": odd[:, 0]}), path)
+    run(path, tmp_path / "out", model, output={"reasons": 2}, scale="none")
+    found = labels_of(tmp_path / "out")
+    reasons = found["reasons"].to_pylist()
+    outlier = found["outlier"].to_numpy(zero_copy_only=False)
+    assert outlier[100:130].sum() >= (30 if model is SVDD else 10)
+    assert [text is not None for text in reasons] == outlier.tolist()
+    led = [text for text in reasons[100:130] if text]
+    assert all(text.count("%") <= 2 for text in led)
+    assert sum(text.startswith("f2 (") for text in led) > 0.8 * len(led)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    farthest = report["reasons"]["farthest"]
+    scores = found["score"].to_numpy()
+    assert [row["row"] for row in farthest] == np.argsort(scores, kind="stable")[:10].tolist()
+    first = farthest[0]["reasons"][0]
+    assert first["value"] == odd[farthest[0]["row"], int(first["column"][1:])]
+    assert sum(entry["rows"] for entry in report["reasons"]["leading"]) == outlier.sum()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Why rows are outliers" in page
+    assert "Cluster sizes" not in page
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert "columns that pull" in manifest["schema"]["reasons"]
+    predict_table(str(tmp_path / "out"), str(path), str(tmp_path / "again"))
+    assert labels_of(tmp_path / "again").equals(found)
+
+
+def test_without_outliers_the_page_says_so(tmp_path):
+    path = tmp_path / "equal.parquet"
+    pq.write_table(pa.table({"f0": np.ones(50), "f1": np.ones(50), "odd": np.ones(50)}), path)
+    report = run(path, tmp_path / "out", SVDD)
+    assert report["outliers"]["rows"] == 0
+    assert "There are no outliers." in (tmp_path / "out" / "report.html").read_text()
