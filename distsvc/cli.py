@@ -128,6 +128,25 @@ def report(run_dir: str) -> None:
         click.echo(rewrite_page(Path(run_dir)))
 
 
+@main.group()
+def bench() -> None:
+    """Repeat the papers' comparisons."""
+
+
+@bench.command()
+@click.option("--data", required=True, help="Folder with linear/NAME_train.svm, packed or not.")
+@click.option("--out", default="bench-out", show_default=True, help="Folder for curves, pictures.")
+@click.option("--set", "sets", multiple=True, metavar="NAME", help="Only sets that begin so.")
+@click.option("--seconds", default=20.0, show_default=True, help="Most seconds of a solver.")
+def linear(data: str, out: str, sets: tuple[str, ...], seconds: float) -> None:
+    """Compare the four solvers of linear one-class SVM and SVDD."""
+    with _failing_cleanly():
+        from distsvc.run.bench_linear import bench_linear
+
+        bench_linear(Path(data), Path(out), sets, seconds, click.echo)
+    click.echo(f"{out}/linear_operations.png")
+
+
 def outside(report: dict[str, Any], of: str = "") -> str:
     """Say which share of the rows is outside, or that the algorithm has no outside."""
     outliers = report["outliers"]

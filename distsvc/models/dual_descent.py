@@ -209,7 +209,7 @@ def solve(
     No feasible change moves more than `total`, so the objective is then within `tol` of the
     optimum, relatively. Rows that their gradients hold at a bound are left out until the others
     have converged; the cyclic solvers judge by the gradients that they saw on their way. ``watch``
-    is called after every outer step.
+    is called after every outer step; when it returns true, the descent ends.
     """
     everyone = active = np.arange(state.alpha.size)
     random = np.random.default_rng(seed)
@@ -236,8 +236,8 @@ def solve(
         else:
             order = random.permutation(active)
         state.problem.rows.descend(state, order, size, 0.0)
-        if watch is not None:
-            watch(state)
+        if watch is not None and watch(state):
+            return False
 
 
 def threshold(G: np.ndarray, alpha: np.ndarray) -> float:

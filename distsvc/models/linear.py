@@ -37,6 +37,7 @@ from distsvc.models.dual_descent import (
 from distsvc.models.outer_descent import OuterDescent
 
 DEFAULT_NU = 0.5
+FEWEST_ROWS = 100
 MEMORY_BYTES = 256 * 2**20
 NOTHING = 1e-12
 """|w|^2 of a one-class SVM that is rounding, as a share of the largest |x|^2."""
@@ -162,19 +163,20 @@ class LinearModel(OutlierMixin, BaseEstimator):
         self.objective_ = outer.objective * (1.0 / total if self.is_ball else 1.0 / total**2)
         self.publish(outer.u / total, outer.rho() * self._per_unit(total))
 
-    def set_width(self, n_features: int) -> None:
-        """Say how many columns the table has."""
-        self.n_features_in_ = n_features
+    def set_width(self, n_features: int, sparse: bool = False) -> None:
+        """Say how many columns the table has, and whether its rows come in CSR form."""
+        self.n_features_in_, self.sparse_ = n_features, sparse
 
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
         """Return the key ranges of the rows to be solved in memory: all, or a sample."""
-        wanted = self.memory_rows or max(MEMORY_BYTES // (8 * self.n_features_in_), 1000)
+        wanted = self.memory_rows or max(MEMORY_BYTES // (8 * self.n_features_in_), FEWEST_ROWS)
+        wanted = FEWEST_ROWS if self.sparse_ else wanted
         return sampling.key_blocks(n_rows, min(n_rows, wanted))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle the rows' origin from pilot rows (m, d): their mean, where any will do."""
         mean = pilot.mean(axis=0, dtype=np.float64)
-        self.centre_ = mean if self.is_ball else np.zeros_like(mean)
+        self.centre_ = mean if self.is_ball and not self.sparse_ else np.zeros_like(mean)
 
     @property
     def rule(self) -> LinearRule:

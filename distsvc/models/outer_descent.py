@@ -23,7 +23,7 @@ WORKING_BYTES = 8 * 2**20
 
 def working_rows(n_features: int) -> int:
     """Return how many candidates of each kind there are at most."""
-    return max(1000, WORKING_BYTES // (8 * n_features))
+    return max(100, WORKING_BYTES // (8 * n_features))
 
 
 @dataclass(frozen=True)

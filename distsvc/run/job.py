@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.config import Job
+from distsvc.config import Job, PreprocessConfig
 from distsvc.errors import DataError, JobFileError
 from distsvc.models import sampling
 from distsvc.models.hyperplane_tree import GrowingTree
 from distsvc.models.labelling import Boundary, pair_blocks
-from distsvc.models.linear import LinearModel, LinearOneClassSVM, LinearSVDD
+from distsvc.models.linear import MEMORY_BYTES, LinearModel, LinearOneClassSVM, LinearSVDD
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
@@ -40,7 +40,7 @@ from distsvc.run.stream import prepared, sample_blocks, whole_sample
 from distsvc.run.summary import Model
 from distsvc.storage.arrays import read_json, write_json
 from distsvc.storage.parts import Output, create_zarr
-from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
+from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks, sparse_rows
 
 ESTIMATORS: dict[str, type[Model]] = {
     "support-vector": SupportVectorClustering,
@@ -48,6 +48,7 @@ ESTIMATORS: dict[str, type[Model]] = {
     "linear-one-class": LinearOneClassSVM,
     "linear-svdd": LinearSVDD,
 }
+KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
 PILOT_BYTES = 16 * 2**20
 PARTITION_BYTES = 2**30
 """Of a partition's rows, which a worker may have to hold when all belong to the sample."""
@@ -81,7 +82,7 @@ def run_job(
             run.write_plan(plan)
             model = make_model(job)
             if isinstance(model, LinearModel):
-                model.set_width(len(table.columns))
+                model.set_width(len(table.columns), sparse=has_sparse_rows(job, table))
         with progress.phase("cluster"):
             cluster = connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file)
             steps = Steps(run, len(plan.partitions), stack.enter_context(cluster), progress)
@@ -162,6 +163,12 @@ def make_model(job: Job) -> Model:
     with _blaming_the_job():
         model.begin()
     return model
+
+
+def has_sparse_rows(job: Job, table: Table) -> bool:
+    """Return whether a table's rows are sparse, stay so, and all fit in memory as they are."""
+    X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
+    return X is not None and 12 * X.nnz <= MEMORY_BYTES
 
 
 def make_plan(job: Job, table: Table) -> Plan:
@@ -291,8 +298,8 @@ def fit_linear(steps: Steps, model: LinearModel, survey: Survey, reasons: int) -
     """Solve the sample in memory; where it is not the table, all rows in outer steps from there."""
     run = steps.run
     with steps.progress.phase("train") as phase, _blaming_the_job():
-        Z = whole_sample(run, steps.n_partitions)
-        converged, phase.rows = model.fit_rows(Z), len(Z)
+        Z = sparse_rows(run.plan.table) if model.sparse_ else whole_sample(run, steps.n_partitions)
+        converged, phase.rows = model.fit_rows(Z), Z.shape[0]
     if phase.rows < survey.n_rows:
         converged = outer.descend_table(steps, model, survey.n_rows)
     with steps.progress.phase("rule"):

@@ -81,7 +81,7 @@ def begin(steps: Any, model: LinearModel, n_rows: int) -> tuple[OuterDescent, in
         if outer.settle(n_outside, inside, outside):
             return outer, number
         rho = float(inside.keys[-1] if n_outside < total else -outside.keys[-1])
-    raise AssertionError("the threshold moves past at least a thousand rows in every pass")
+    raise AssertionError("the threshold moves past a hundred rows or more in every pass")
 
 
 def begin_descent(run_dir: str, number: int) -> int:

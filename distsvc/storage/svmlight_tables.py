@@ -1,0 +1,152 @@
+"""LIBSVM / svmlight text: parsed once into sparse arrays, and read from those in row ranges.
+
+A line is a label and ``index:value`` pairs, indices ascending from 1; what follows ``#`` is a
+comment. Column f1 has index 1. The label is a column named ``label``, which is never a feature.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from distsvc.config import InputConfig
+from distsvc.errors import DataError, JobFileError
+from distsvc.storage import files
+from distsvc.storage.arrays import map_array, write_arrays
+from distsvc.storage.columns import Scan
+
+LABEL = "label"
+_UNIT_ROWS = 16_384
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+def convert_svmlight(found: files.Files, config: InputConfig, staging: Path) -> Path:
+    """Parse files, in the order of their names, into one file of sparse arrays; return its path.
+
+    The whole table is in memory meanwhile, at 12 bytes for each value that is there.
+
+    Raises
+    ------
+    DataError
+        A line is not svmlight text: indices that do not ascend from 1, or what is no number. File
+        and line are named.
+    JobFileError
+        The job asks for an id or a filter, or for a label that is not named ``label``.
+
+    """
+    for field, value in (("id", config.id), ("where", config.where)):
+        if value is not None:
+            raise JobFileError(f"input.{field}: svmlight text can't have it, found {value!r}")
+    if config.label not in (None, LABEL):
+        raise JobFileError(
+            f"input.label: the label of svmlight text is named {LABEL!r}, found {config.label!r}"
+        )
+    key = hashlib.sha256(json.dumps([found.root, found.versions()]).encode()).hexdigest()[:16]
+    target = Path(os.path.abspath(staging)) / f"svmlight-{key}.npz"
+    if not target.exists():
+        parts, labels = zip(*[_parse(found, name) for name in found.names], strict=True)
+        width = max(part.shape[1] for part in parts)
+        for part in parts:
+            part.resize(part.shape[0], width)
+        X = sparse.vstack(parts, format="csr")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
+        arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}
+        write_arrays(target, arrays | {"width": np.array([width])})
+    return target
+
+
+def scan(path: Path) -> Scan:
+    """Return what a converted file has: its columns, and units of rows."""
+    n_rows = map_array(path, "labels").size
+    features = [f"f{k}" for k in range(1, int(map_array(path, "width")[0]) + 1)]
+    names = [*features, LABEL]
+    extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
+    return Scan(
+        types=dict.fromkeys(names, pa.float64()),
+        shown=dict.fromkeys(names, "double"),
+        problems={},
+        default=tuple(features),
+        extents=tuple(extents),
+    )
+
+
+def blocks(
+    path: Path, columns: tuple[str, ...], start: int, stop: int, block_rows: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield row numbers (n,), dense rows (n, d) float64 and labels (n,) of rows [start, stop)."""
+    labels = map_array(path, "labels")
+    X = matrix(path)
+    chosen = [int(name[1:]) - 1 for name in columns]
+    whole = chosen == list(range(X.shape[1]))
+    for first in range(start, stop, block_rows):
+        last = min(first + block_rows, stop)
+        part = X[first:last] if whole else X[first:last][:, chosen]
+        yield np.arange(first, last, dtype=np.int64), part.toarray(), np.array(labels[first:last])
+
+
+def matrix(path: Path) -> Any:
+    """Return all rows of a converted file as CSR; values are read when they are used."""
+    width = int(map_array(path, "width")[0])
+    indptr = np.array(map_array(path, "indptr"))
+    arrays = map_array(path, "data"), map_array(path, "indices"), indptr
+    return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
+
+
+def _parse(found: files.Files, name: str) -> tuple[Any, np.ndarray]:
+    from sklearn.datasets import load_svmlight_file
+
+    path = files.join(found.root, name)
+    try:
+        with files.reading(path), _open(found.fs, path) as stream:
+            X, labels = load_svmlight_file(stream, zero_based=False)
+    except DataError as error:
+        raise DataError(_first_fault(found.fs, path) or str(error)) from None
+    return X, labels
+
+
+def _open(fs: Any, path: str) -> Any:
+    opener = _OPENERS.get(Path(path.partition("?")[0]).suffix.lower())
+    stream = fs.open(path, "rb")
+    return opener(stream) if opener else stream
+
+
+def _first_fault(fs: Any, path: str) -> str | None:
+    """Say what is wrong with the first bad line of a file, or None if no line is to blame."""
+    try:
+        with _open(fs, path) as stream:
+            for number, line in enumerate(stream, start=1):
+                fault = _fault(line.partition(b"#")[0].decode(errors="replace").split())
+                if fault:
+                    return f"{files.shown(path)}, line {number}: {fault}"
+    except (OSError, EOFError):
+        return None
+    return None
+
+
+def _fault(words: list[str]) -> str | None:
+    last = 0
+    for place, word in enumerate(words):
+        index, _, value = word.partition(":")
+        try:
+            float(value if place else word)
+            found = int(index) if place else 1
+        except ValueError:
+            expected = "index:value" if place else "a number as label"
+            return f"expected {expected}, found {word!r}"
+        if place and found < 1:
+            return f"indices start at 1, found {found}"
+        if place and found <= last:
+            return f"indices must ascend, found {found} after {last}"
+        last = found if place else 0
+    return None
