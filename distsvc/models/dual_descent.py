@@ -24,6 +24,7 @@ SOLVERS = ("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
 SHARE = 0.1
 """R: pairs of an outer step of greedy-cyclic, as a share of the rows in play."""
 
+DOUBT = 0.01
 GROUP = {"cyclic-4cd-greedy": 4, "cyclic-2cd": 2}
 ROUNDING = 1e-13
 
@@ -208,23 +209,27 @@ def solve(
 
     No feasible change moves more than `total`, so the objective is then within `tol` of the
     optimum, relatively. Rows that their gradients hold at a bound are left out until the others
-    have converged; the cyclic solvers judge by the gradients that they saw on their way. ``watch``
-    is called after every outer step; when it returns true, the descent ends.
+    have converged. The cyclic solvers judge by the gradients that they saw on their way, which are
+    old, so they take all of them again whenever the violation is a hundredth of the last true one.
+    ``watch`` is called after every outer step; when it returns true, the descent ends.
     """
     everyone = active = np.arange(state.alpha.size)
     random = np.random.default_rng(seed)
     greedy, size = solver not in GROUP, GROUP.get(solver, 2)
     limit = max(int(SHARE * everyone.size), 1) if solver == "greedy-cyclic" else 1
     state.least, state.most = -np.inf, np.inf
+    doubtful = 0.0
     while True:
         if greedy:
             state.refresh(active)
         elif state.n_iter:
             state.least, state.most = kernels.extremes(state.G, state.alpha, active)
-        if state.violation <= state.tolerated(tol) or state.n_iter >= max_iter:
+            doubtful = doubtful or DOUBT * state.violation
+        if state.violation <= max(state.tolerated(tol), doubtful) or state.n_iter >= max_iter:
             if not greedy or len(active) < everyone.size:
                 active = everyone
                 state.refresh(active)
+                doubtful = 0.0 if greedy else DOUBT * state.violation
             converged = state.violation <= state.tolerated(tol)
             if converged or state.n_iter >= max_iter:
                 return converged

@@ -34,7 +34,8 @@ def draw_convergence(
     sets = list(dict.fromkeys(trace["set"] for trace in traces))
     problems = list(dict.fromkeys(trace["problem"] for trace in traces))
     solvers = list(dict.fromkeys(trace["solver"] for trace in traces))
-    with mpl.rc_context(STYLE | {"font.size": 9}):
+    style = STYLE | {"font.size": 9, "text.parse_math": True}
+    with mpl.rc_context(style):
         figure = Figure((3.1 * len(sets), 2.7 * len(problems) + 0.6), layout="constrained")
         panels = figure.subplots(len(problems), len(sets), squeeze=False)
         for row, problem in zip(panels, problems, strict=True):

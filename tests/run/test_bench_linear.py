@@ -28,7 +28,7 @@ def test_every_solver_gets_near_the_optimum(data):
     ]
     assert all(row["cost"] > 0.0 and row["left"] < 1e-4 for row in rows)
     curves = pq.read_table(data / "out" / "linear_convergence.parquet").to_pylist()
-    assert all(np.all(np.diff(curve["cost"]) > 0.0) for curve in curves)
+    assert all(np.all(np.diff(curve["cost"]) >= 0.0) for curve in curves)
     assert all(np.all(np.diff(curve["distance"]) < 1e-12) for curve in curves)
     for name in ("linear_operations.png", "linear_seconds.png"):
         assert (data / "out" / name).read_bytes().startswith(b"\x89PNG")
@@ -43,7 +43,7 @@ def test_the_command(data):
 
 
 def test_a_folder_without_sets(tmp_path):
-    with pytest.raises(InputNotFoundError, match="NAME_train.svm"):
+    with pytest.raises(InputNotFoundError, match=r"NAME_train\.svm"):
         bench_linear(tmp_path, tmp_path / "out")
 
 
