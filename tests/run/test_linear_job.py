@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc import LinearOneClassSVM, LinearSVDD
-from distsvc.config import parse_job
+from distsvc.config import load_job, parse_job
 from distsvc.errors import JobFileError
 from distsvc.models import outer_descent
 from distsvc.run.job import predict_table, run_job
@@ -204,3 +205,10 @@ def test_without_outliers_the_page_says_so(tmp_path):
     report = run(path, tmp_path / "out", SVDD)
     assert report["outliers"]["rows"] == 0
     assert "There are no outliers." in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["outliers", "text"])
+def test_the_example_jobs_are_valid(name):
+    job = load_job(Path(__file__).parents[2] / "jobs" / f"{name}.toml")
+    assert job.model.algorithm.startswith("linear-")
+    assert job.output.reasons
