@@ -89,7 +89,7 @@ def run(
     found = "" if "reasons" in report else f"{k} cluster{'' if k == 1 else 's'} in "
     click.echo(
         f"{found}{report['input']['n_rows']:,} rows, "
-        f"{outside(report, ' every cluster')}, {seconds:.1f} s"
+        f"{outside(report, '' if 'reasons' in report else ' every cluster')}, {seconds:.1f} s"
     )
     for warning in report["warnings"]:
         click.echo(f"warning: {warning}")

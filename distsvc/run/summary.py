@@ -323,7 +323,8 @@ def make_report(
         columns = plan.table.columns
         report["reasons"] = reasons.for_report(columns, totals.leading, totals.farthest)
         report["outliers"]["meaning"] = OUTSIDE_OF_LINEAR[job.model.algorithm]
-    if totals.classes:
+        report["score_histogram"]["title"] = "decision value; negative is outside"
+    elif totals.classes:
         report["indices"] = _indices(rows.X[:INDEX_ROWS], rows.labels[:INDEX_ROWS], totals)
     return report
 
