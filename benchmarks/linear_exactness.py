@@ -3,9 +3,9 @@
 LIBLINEAR runs with -e 1e-9, which ends at its 1000 outer steps where it does not converge; our
 tolerance is 1e-9. `relative` is our objective less LIBLINEAR's over LIBLINEAR's: negative is
 better. `decision` is the largest difference of decision values (theirs over nu n) as a share of the
-largest. For SVDD, the violation of the optimality conditions in units of R^2; and on rows of length
-1, at most 3000 of a set, the outliers beside those of `OneClassSVM(kernel="linear")`, but for rows that are on its boundary
-within 1e-5, which either side may call.
+largest. For SVDD, the violation of the optimality conditions in units of R^2; and on at most 3000
+rows, scaled to length 1, the outliers beside those of `OneClassSVM(kernel="linear")`, but for rows
+that are on its boundary within 1e-5, which either side may call.
 """
 
 from __future__ import annotations
