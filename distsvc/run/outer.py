@@ -23,6 +23,7 @@ from distsvc.models.outer_descent import (
 from distsvc.models.scaling import ColumnSums
 from distsvc.run.directory import RunDirectory, task_file
 from distsvc.run.stream import prepared
+from distsvc.storage.arrays import read_arrays
 
 MOST_PASSES = 100
 
@@ -114,8 +115,7 @@ def find_violators(run_dir: str, number: int) -> int:
     facts, arrays = run.read("descent")
     d, limit = arrays["u"].size, facts["limit"]
     first_row, last_row = run.plan.partitions[number]
-    _, kept = run.read(task_file("alpha", number))
-    alpha = kept["alpha"].copy()
+    alpha = read_arrays(run.path / f"{task_file('alpha', number)}.npz")["alpha"]
     changed = slice(*np.searchsorted(arrays["rows"], [first_row, last_row]))
     alpha[arrays["rows"][changed] - first_row] = arrays["alpha"][changed]
     run.write(task_file("alpha", number), {}, alpha=alpha)
