@@ -3,9 +3,10 @@
 LIBLINEAR runs with -e 1e-9, which ends at its 1000 outer steps where it does not converge; our
 tolerance is 1e-9. `relative` is our objective less LIBLINEAR's over LIBLINEAR's: negative is
 better. `decision` is the largest difference of decision values (theirs over nu n) as a share of the
-largest. For SVDD, the violation of the optimality conditions in units of R^2; and on at most 3000
-rows, scaled to length 1, the outliers beside those of `OneClassSVM(kernel="linear")`, but for rows
-that are on its boundary within 1e-5, which either side may call.
+largest, `gap` the duality gap over our objective, which bounds its distance from the optimum. For
+SVDD, the violation of the optimality conditions in units of R^2; and on at most 3000 rows, scaled
+to length 1, the outliers beside those of `OneClassSVM(kernel="linear")`, but for rows that are on
+its boundary within 1e-5, which either side may call.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def one_class(X: Any, nu: float) -> Row:
         "relative": (model.objective_ - theirs) / max(theirs, 1e-12),
         "decision": float(np.abs(values - peer).max()) / scale,
         "violation": model.violation_,
+        "gap": model.duality_gap_ / max(model.objective_, 1e-12),
         "outer_steps": model.n_iter_,
     }
 
@@ -85,4 +87,4 @@ def fitted(name: str, X: Any, nu: float) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return getattr(distsvc, name)(nu, tol=1e-9, max_iter=200_000).fit(X)
+        return getattr(distsvc, name)(nu, tol=1e-9, max_iter=200_000, compute_gap=True).fit(X)

@@ -245,14 +245,16 @@ def solve(
             return False
 
 
-def threshold(G: np.ndarray, alpha: np.ndarray) -> float:
+def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:
     """Return rho, the multiplier of the sum: G where alpha is free, else midway between bounds.
 
-    With all of alpha at 1, every rho from the largest G on is optimal, and the least is returned.
+    Of the free rows, whose G are equal at the optimum, the least is taken, less `rounding`, and not
+    the mean: so they are inside, as they should be, and not half of them by chance. With all of
+    alpha at 1, every rho from the largest G on is optimal, and the least of them is returned.
     """
     free = (alpha > 0.0) & (alpha < 1.0)
     if free.any():
-        return float(G[free].mean())
+        return float(G[free].min()) - rounding
     below = G[alpha == 1.0].max(initial=-np.inf)
     above = G[alpha == 0.0].min(initial=np.inf)
     return float(below) if np.isinf(above) else float(0.5 * (below + above))

@@ -143,7 +143,8 @@ class LinearModel(OutlierMixin, BaseEstimator):
         self.objective_ = state.objective * state.problem.unit
         if self.compute_gap:
             self.duality_gap_ = duality_gap(state) * state.problem.unit
-        self.publish(state.u / total, threshold(state.G, state.alpha) * self._per_unit(total))
+        rho = threshold(state.G, state.alpha, state.problem.rounding)
+        self.publish(state.u / total, rho * self._per_unit(total))
         self._look(state.problem.largest)
         return converged
 

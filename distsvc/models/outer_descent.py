@@ -150,7 +150,7 @@ class OuterDescent:
         self.objective, self.G = state.objective, state.G
         self.n_iter += state.n_iter
         self.least, self.most = state.least, state.most
-        self.largest = state.problem.largest
+        self.rounding = state.problem.rounding
 
     def learn(self, least: float, most: float) -> None:
         """Learn the extremes of G over all rows, from a pass with the present u."""
@@ -176,13 +176,12 @@ class OuterDescent:
 
     def converged(self, tol: float) -> bool:
         """Return whether the last pass found no violation above `tol` |f| / total."""
-        bound = tol * abs(self.objective) / self.total
-        return self.violation <= bound + 1e-13 * self.scale * self.total * self.largest
+        return self.violation <= tol * abs(self.objective) / self.total + self.rounding
 
     def rho(self) -> float:
         """Return the threshold of G, as `dual_descent.threshold` does for all rows."""
         if ((self.alpha > 0.0) & (self.alpha < 1.0)).any():
-            return threshold(self.G, self.alpha)
+            return threshold(self.G, self.alpha, self.rounding)
         least, most = self.extremes
         return most if np.isinf(least) else 0.5 * (least + most)
 

@@ -110,9 +110,10 @@ def test_the_first_alpha_shares_ties():
     np.testing.assert_allclose(first_alpha(G, 0.5), [0, 0, 0, 0, 0.5])
 
 
-def test_the_threshold_is_that_of_free_rows_else_midway_else_the_largest():
+def test_the_threshold_is_the_least_of_free_rows_else_midway_else_the_largest():
     G = np.array([0.0, 1.0, 2.0, 4.0])
-    assert threshold(G, np.array([1.0, 0.5, 0.25, 0.0])) == 1.5
+    assert threshold(G, np.array([1.0, 0.5, 0.25, 0.0])) == 1.0
+    assert threshold(G, np.array([1.0, 0.5, 0.25, 0.0]), 0.125) == 0.875
     assert threshold(G, np.array([1.0, 1.0, 0.0, 0.0])) == 1.5
     assert threshold(G, np.ones(4)) == 4.0
 

@@ -152,6 +152,16 @@ def test_nu_of_one_is_defined(make):
     assert model.decision_function(X).max() == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("tol", [1e-5, 1e-9])
+def test_no_more_than_nu_of_the_rows_are_outside(make, tol):
+    X = np.random.default_rng(0).random((200, 400))
+    for rows in (X, sparse.csr_matrix(X)):
+        model = make(0.1, tol=tol, max_iter=50_000).fit(rows)
+        assert len(model.support_) > 22
+        assert (model.predict(rows) < 0).sum() <= 20
+
+
 def test_with_less_than_a_row_outside_the_ball_and_the_margin_are_hard():
     X = table(50)
     ball, plane = LinearSVDD(0.001, tol=1e-9).fit(X), LinearOneClassSVM(0.001, tol=1e-9).fit(X + 3)
