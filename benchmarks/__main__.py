@@ -34,7 +34,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--data",
         type=Path,
         metavar="DIR",
-        help="data sets, DIR/bsgd/NAME.parquet and, for mdh_*, DIR/imdh/NAME.parquet",
+        help="data sets: DIR/bsgd/NAME.parquet; for mdh_* DIR/imdh/NAME.parquet; for linear_* "
+        "DIR/linear/NAME_train.svm and DIR/outliers/NAME.parquet",
     )
     parser.add_argument(
         "--out",
@@ -62,7 +63,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--rows",
         type=int,
         default=20_000_000,
-        help="big, mdh_big: rows of the large table (default: 20e6)",
+        help="big, mdh_big, linear_big: rows of the large table (default: 20e6)",
     )
     parser.add_argument(
         "--gamma",
@@ -82,7 +83,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         if name not in QUICK + WITH_DATA:
             parser.error(f"no benchmark {name!r}; there are {', '.join(QUICK + WITH_DATA)}")
         if name in WITH_DATA and options.data is None:
-            parser.error(f"{name} needs --data DIR, a folder with DIR/bsgd/NAME.parquet")
+            parser.error(f"{name} needs --data DIR, a folder of data sets (see --help)")
     return options
 
 
