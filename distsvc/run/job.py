@@ -49,6 +49,7 @@ ESTIMATORS: dict[str, type[Model]] = {
     "linear-svdd": LinearSVDD,
 }
 KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
+SHOWN = 20
 PILOT_BYTES = 16 * 2**20
 PARTITION_BYTES = 2**30
 """Of a partition's rows, which a worker may have to hold when all belong to the sample."""
@@ -334,7 +335,9 @@ def make_scaling(job: Job, survey: Survey, plan: Plan) -> tuple[Scaling, list[st
             notes.append(f"{n_missing} missing values were replaced by their columns' medians")
     constant = [n for n, a, b in zip(names, sums.least, sums.most, strict=True) if a == b]
     if constant:
-        notes.append(f"constant columns carry no information: {', '.join(constant)}")
+        more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
+        shown = ", ".join(constant[:SHOWN])
+        notes.append(f"constant columns carry no information: {shown}{more}")
     return Scaling.from_sums(sums, job.preprocess.scale, fill), notes
 
 

@@ -1,7 +1,8 @@
 """LIBSVM / svmlight text: parsed once into sparse arrays, and read from those in row ranges.
 
-A line is a label and ``index:value`` pairs, indices ascending from 1; what follows ``#`` is a
-comment. Column f1 has index 1. The label is a column named ``label``, which is never a feature.
+A line is a label and ``index:value`` pairs, indices ascending from 1, or from 0 where any line has
+a 0; what follows ``#`` is a comment. Columns are named by their indices, f1, f2 and so on. The
+label is a column named ``label``, which is never a feature.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def convert_svmlight(found: files.Files, config: InputConfig, staging: Path) -> 
     Raises
     ------
     DataError
-        A line is not svmlight text: indices that do not ascend from 1, or what is no number. File
+        A line is not svmlight text: indices that are negative or do not ascend, or no numbers. File
         and line are named.
     JobFileError
         The job asks for an id or a filter, or for a label that is not named ``label``.
@@ -59,17 +60,20 @@ def convert_svmlight(found: files.Files, config: InputConfig, staging: Path) -> 
         for part in parts:
             part.resize(part.shape[0], width)
         X = sparse.vstack(parts, format="csr")
+        first = 1 - int((X.indices == 0).any())
+        X = X[:, first:]
         target.parent.mkdir(parents=True, exist_ok=True)
         arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
         arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}
-        write_arrays(target, arrays | {"width": np.array([width])})
+        write_arrays(target, arrays | {"first_and_width": np.array([first, X.shape[1]])})
     return target
 
 
 def scan(path: Path) -> Scan:
     """Return what a converted file has: its columns, and units of rows."""
     n_rows = map_array(path, "labels").size
-    features = [f"f{k}" for k in range(1, int(map_array(path, "width")[0]) + 1)]
+    first, width = map_array(path, "first_and_width").tolist()
+    features = [f"f{k}" for k in range(first, first + width)]
     names = [*features, LABEL]
     extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
     return Scan(
@@ -87,7 +91,8 @@ def blocks(
     """Yield row numbers (n,), dense rows (n, d) float64 and labels (n,) of rows [start, stop)."""
     labels = map_array(path, "labels")
     X = matrix(path)
-    chosen = [int(name[1:]) - 1 for name in columns]
+    smallest = int(map_array(path, "first_and_width")[0])
+    chosen = [int(name[1:]) - smallest for name in columns]
     whole = chosen == list(range(X.shape[1]))
     for first in range(start, stop, block_rows):
         last = min(first + block_rows, stop)
@@ -97,7 +102,7 @@ def blocks(
 
 def matrix(path: Path) -> Any:
     """Return all rows of a converted file as CSR; values are read when they are used."""
-    width = int(map_array(path, "width")[0])
+    width = int(map_array(path, "first_and_width")[1])
     indptr = np.array(map_array(path, "indptr"))
     arrays = map_array(path, "data"), map_array(path, "indices"), indptr
     return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
@@ -109,7 +114,7 @@ def _parse(found: files.Files, name: str) -> tuple[Any, np.ndarray]:
     path = files.join(found.root, name)
     try:
         with files.reading(path), _open(found.fs, path) as stream:
-            X, labels = load_svmlight_file(stream, zero_based=False)
+            X, labels = load_svmlight_file(stream, zero_based=True)
     except DataError as error:
         raise DataError(_first_fault(found.fs, path) or str(error)) from None
     return X, labels
@@ -135,7 +140,7 @@ def _first_fault(fs: Any, path: str) -> str | None:
 
 
 def _fault(words: list[str]) -> str | None:
-    last = 0
+    last = -1
     for place, word in enumerate(words):
         index, _, value = word.partition(":")
         try:
@@ -144,9 +149,9 @@ def _fault(words: list[str]) -> str | None:
         except ValueError:
             expected = "index:value" if place else "a number as label"
             return f"expected {expected}, found {word!r}"
-        if place and found < 1:
-            return f"indices start at 1, found {found}"
+        if place and found < 0:
+            return f"indices must not be negative, found {found}"
         if place and found <= last:
             return f"indices must ascend, found {found} after {last}"
-        last = found if place else 0
+        last = found if place else -1
     return None

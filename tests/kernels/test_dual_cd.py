@@ -8,7 +8,8 @@ from distsvc.kernels import dual_cd
 
 def forms(kernel):
     """The kernel as compiled and as plain Python."""
-    return pytest.mark.parametrize("form", [kernel, kernel.py_func], ids=["compiled", "plain"])
+    plain = getattr(kernel, "py_func", kernel)
+    return pytest.mark.parametrize("form", [kernel, plain], ids=["compiled", "plain"])
 
 
 class Case:

@@ -45,6 +45,15 @@ def test_rows_are_read(tmp_path, name):
     assert len(fingerprint(table)) == 64
 
 
+def test_indices_may_start_at_0(tmp_path):
+    table = table_at(write(tmp_path / "a.svm", TEXT + b"1 0:7 3:1\n"), tmp_path / "staging")
+    assert table.columns == ("f0", "f1", "f2", "f3")
+    [block] = read_blocks(table, 0, 4, 10)
+    np.testing.assert_array_equal(block.X[[0, 3]], [[0, 0.5, 0, -2.0], [7.0, 0, 0, 1.0]])
+    chosen = table_at(tmp_path / "a.svm", tmp_path / "staging", columns=("f3",))
+    assert next(read_blocks(chosen, 0, 4, 10)).X[:, 0].tolist() == [-2.0, 0.0, 0.0, 1.0]
+
+
 def test_blocks_are_the_same_rows(tmp_path):
     X = sparse.random(500, 12, 0.2, format="csr", random_state=0)
     with open(tmp_path / "x.svm", "wb") as stream:
@@ -67,8 +76,7 @@ def test_files_of_different_widths_are_one_table(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"1 1:1\n1 -2:3\n", r"a\.svm, line 2: indices start at 1, found -2"),
-        (b"1 0:3\n", r"a\.svm, line 1: indices start at 1, found 0"),
+        (b"1 1:1\n1 -2:3\n", r"a\.svm, line 2: indices must not be negative, found -2"),
         (b"1 1:1\n# x\n1 3:1 2:1\n", r"a\.svm, line 3: indices must ascend, found 2 after 3"),
         (b"1 3:1 3:2\n", r"a\.svm, line 1: indices must ascend, found 3 after 3"),
         (b"1 3:x\n", r"a\.svm, line 1: expected index:value, found '3:x'"),
