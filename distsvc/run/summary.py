@@ -228,6 +228,8 @@ def _check_columns(columns: list[str], used: dict[str, Any], path: str, staging:
     apart = {used["id"], used["label"], *where}
     found = open_table(parse_job({"input": {"path": path}, "output": {"path": "-"}}).input, staging)
     names = [name for name in found.columns if name not in apart]
+    if found.format == "svmlight" and set(names) <= set(columns):
+        return  # the text does not say what its rows all lack
     if names != columns:
         raise DataError(
             f"{path}: expected the model's {len(columns)} columns in their order, "

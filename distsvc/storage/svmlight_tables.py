@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from distsvc.storage.arrays import map_array, write_arrays
 from distsvc.storage.columns import Scan
 
 LABEL = "label"
+_COLUMN = re.compile(r"f\d+")
 _UNIT_ROWS = 16_384
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
@@ -69,20 +71,29 @@ def convert_svmlight(found: files.Files, config: InputConfig, staging: Path) -> 
     return target
 
 
-def scan(path: Path) -> Scan:
-    """Return what a converted file has: its columns, and units of rows."""
+def scan(path: Path, wanted: tuple[str, ...] = ()) -> Scan:
+    """Return what a converted file has: its columns, and units of rows.
+
+    Columns that are `wanted` by an index which no row of the file has are there too, and zero: text
+    says nothing of the table's width, and a model may come from a wider one.
+    """
     n_rows = map_array(path, "labels").size
-    first, width = map_array(path, "first_and_width").tolist()
-    features = [f"f{k}" for k in range(first, first + width)]
-    names = [*features, LABEL]
+    features = feature_names(path)
+    names = [*features, *(name for name in wanted if _COLUMN.fullmatch(name)), LABEL]
     extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
     return Scan(
         types=dict.fromkeys(names, pa.float64()),
         shown=dict.fromkeys(names, "double"),
         problems={},
-        default=tuple(features),
+        default=features,
         extents=tuple(extents),
     )
+
+
+def feature_names(path: Path) -> tuple[str, ...]:
+    """Return the columns of a converted file."""
+    first, width = map_array(path, "first_and_width").tolist()
+    return tuple(f"f{k}" for k in range(first, first + width))
 
 
 def blocks(
@@ -91,13 +102,14 @@ def blocks(
     """Yield row numbers (n,), dense rows (n, d) float64 and labels (n,) of rows [start, stop)."""
     labels = map_array(path, "labels")
     X = matrix(path)
-    smallest = int(map_array(path, "first_and_width")[0])
-    chosen = [int(name[1:]) - smallest for name in columns]
-    whole = chosen == list(range(X.shape[1]))
+    places = {name: k for k, name in enumerate(feature_names(path))}
+    held = [k for k, name in enumerate(columns) if name in places]
+    chosen = [places[columns[k]] for k in held]
     for first in range(start, stop, block_rows):
         last = min(first + block_rows, stop)
-        part = X[first:last] if whole else X[first:last][:, chosen]
-        yield np.arange(first, last, dtype=np.int64), part.toarray(), np.array(labels[first:last])
+        part = np.zeros((last - first, len(columns)))
+        part[:, held] = X[first:last].toarray()[:, chosen]
+        yield np.arange(first, last, dtype=np.int64), part, np.array(labels[first:last])
 
 
 def matrix(path: Path) -> Any:

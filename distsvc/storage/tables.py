@@ -160,7 +160,7 @@ def open_table(config: InputConfig, staging: Path) -> Table:
             found = files.find_files(path)
         if found.are_svmlight:
             staged = svmlight_tables.convert_svmlight(found, config, staging)
-            path, scan, root = str(staged), svmlight_tables.scan(staged), ""
+            path, scan, root = str(staged), svmlight_tables.scan(staged, config.columns or ()), ""
         else:
             scan = parquet_tables.scan(found)
             root = found.root
@@ -255,8 +255,9 @@ def sparse_rows(table: Table) -> Any:
     """Return all rows of svmlight text as CSR, or None for another table or some of its columns."""
     if table.format != "svmlight":
         return None
-    X = svmlight_tables.matrix(Path(table.path))
-    return X if X.shape[1] == len(table.columns) else None
+    path = Path(table.path)
+    whole = table.columns == svmlight_tables.feature_names(path)
+    return svmlight_tables.matrix(path) if whole else None
 
 
 def _svmlight_blocks(

@@ -1,7 +1,9 @@
 import bz2
 import gzip
+import json
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
@@ -9,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.config import InputConfig, parse_job
 from distsvc.errors import DataError, JobFileError
-from distsvc.run.job import run_job
+from distsvc.run.job import predict_table, run_job
 from distsvc.storage.tables import fingerprint, open_table, read_blocks, sparse_rows
 
 TEXT = b"""1 1:0.5 3:-2
@@ -118,6 +120,23 @@ def job(path, out, algorithm, **model):
     content = {"input": {"path": str(path)}, "preprocess": {"scale": "none"}}
     content |= {"model": {"algorithm": algorithm} | model, "cluster": {"workers": 0}}
     return run_job(parse_job(content | {"output": {"path": str(out)}}))
+
+
+def test_a_model_labels_narrower_text(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"1 1:{a:.3f} 2:{b:.3f} 3:{c:.3f}" for a, b, c in rng.random((100, 3)) + 1.0]
+    job(write(tmp_path / "a.svm", "\n".join(lines).encode()), tmp_path / "out", "linear-one-class")
+    narrow = write(tmp_path / "b.svm", b"1 1:2.0 2:2.0\n1 2:3.0\n")
+    predict_table(str(tmp_path / "out"), str(narrow), str(tmp_path / "labels"))
+    content = json.loads((tmp_path / "out" / "model" / "model.json").read_text())
+    with np.load(tmp_path / "out" / "model" / "arrays.npz") as arrays:
+        w = arrays["weights"]
+    expected = np.array([[2.0, 2.0, 0.0], [0.0, 3.0, 0.0]]) @ w - content["facts"]["offset"]
+    scores = pq.read_table(tmp_path / "labels" / "labels" / "part-00000.parquet")["score"]
+    np.testing.assert_allclose(scores.to_numpy(), expected, rtol=1e-6)
+    wide = write(tmp_path / "c.svm", b"1 4:2.0\n")
+    with pytest.raises(DataError, match="expected the model's 3 columns"):
+        predict_table(str(tmp_path / "out"), str(wide), str(tmp_path / "more"))
 
 
 @pytest.mark.parametrize(
