@@ -54,8 +54,18 @@ def sample_blocks(
 
 
 def whole_sample(run: RunDirectory, n_partitions: int) -> np.ndarray:
-    """Return all rows of the sample, prepared, in the order of their keys."""
+    """Return all rows of the sample, prepared, in the order of their keys.
+
+    They are prepared part by part and put in their places, so that the rows are held once.
+    """
     names = [run.path / f"{task_file('sample', n)}.npz" for n in range(n_partitions)]
     order = np.argsort(np.concatenate([map_array(name, "keys") for name in names]))
-    X = np.concatenate([map_array(name, "X") for name in names])
-    return prepared(run, X[order])
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    X = np.empty((len(order), run.plan.shift.size))
+    first = 0
+    for name in names:
+        part = map_array(name, "X")
+        X[place[first : first + len(part)]] = prepared(run, part)
+        first += len(part)
+    return X
