@@ -90,7 +90,7 @@ def run(
         f"{k} cluster{'' if k == 1 else 's'} in {report['input']['n_rows']:,} rows, "
         f"{outside(report, ' every cluster')}, {seconds:.1f} s"
     )
-    for warning in report["warnings"]:
+    for warning in [*report["warnings"], *report.get("levels", {}).get("doubts", ())]:
         click.echo(f"warning: {warning}")
     click.echo(f"{job.output.path}/report.html")
 

@@ -26,7 +26,13 @@ AGREEMENT = 0.8
 """The adjusted Rand index above which two clusterings are the same answer."""
 
 LOW_SUPPORT = 0.5
-"""Share of the members that find the answer, below which it is doubtful."""
+"""Share of the members that find the answer, up to which it is doubtful."""
+
+CLEAR_Z = 2.0
+"""Of the clearest split of a doubtful answer, below which the answer is one cluster."""
+
+LISTED = 12
+"""Most numbers of clusters that an answer tells of."""
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
 """Rows that z is scaled down to: the fewer, the fewer splits are significant."""
@@ -115,11 +121,13 @@ def elect(trees: Sequence[LevelTree], pilot: np.ndarray, n_rows: int, rows: int)
                 "votes": float(scores[i] / scores[best]),
                 "support": float(support[i]),
                 "z": found[i].z,
-                "winner": bool(i == best or k == winner.n_clusters),
+                "winner": k == winner.n_clusters,
             }
         )
+    table.sort(key=lambda row: -row["votes"])
+    table = sorted(table[:LISTED], key=lambda row: row["n_clusters"])
     strongest = scale * np.sort(trees[winner.member].z[winner.kept])[-2]
-    if support[best] < LOW_SUPPORT and strongest < 2.0:
+    if support[best] <= LOW_SUPPORT and strongest < CLEAR_Z:
         return _one_cluster(trees, [row | {"winner": False} for row in table], [])
     supporters = np.isin(np.arange(len(trees)), owner[supported[best]]).tolist()
     return Answer(winner.member, winner.kept, float(support[best]), winner.z, table, supporters)

@@ -14,7 +14,7 @@ from distsvc.models.labelling import DecisionFunction, Nearest
 from distsvc.models.level_tree import LevelTree, Voter
 
 OUTLYING = 0.1
-"""Share of the lowest kept birth level below which a row lies outside every cluster."""
+"""Share of the median level at which the clusters were born, below which a row lies outside."""
 
 FAR_APART = 0.14
 """Share of rows that kernel vote and nearest support vector label differently, from which on
@@ -36,7 +36,7 @@ class LevelSets:
         A key of `REFERENCE_ROWS`.
     level : float or None
         Level of g at the boundary of the domain of novelty; None for the share nu of the pilot, or
-        without nu a tenth of the lowest level at which one of the clusters was born.
+        without nu a tenth of the median of the levels at which the clusters were born.
     nu : float or None
 
     """
@@ -83,7 +83,7 @@ class LevelSets:
         if self.nu is not None:
             f = DecisionFunction(self.tree.S, self.tree.a, self.tree.gamma)
             return float(np.quantile(f.sums(self.rows(self.pilot)), self.nu, method="lower"))
-        return OUTLYING * float(self.tree.births[self.answer.kept].min())
+        return OUTLYING * float(np.median(self.tree.births[self.answer.kept]))
 
     @cached_property
     def part(self) -> np.ndarray:
@@ -133,17 +133,30 @@ class LevelSets:
         return float((self.part[nearest] != self.voter(rows)[0]).mean())
 
     def doubts(self) -> list[str]:
-        """Return what speaks against the answer, in sentences."""
+        """Return what speaks against the answer, in sentences; the last says what to try."""
         answer, found = self.answer, []
-        percent = f"{100 * answer.support:.0f} %"
-        if answer.n_clusters > 1 and answer.support < LOW_SUPPORT:
+        split = answer.n_clusters > 1
+        if split and answer.support <= LOW_SUPPORT:
             found.append(
-                f"low support: only {percent} of the models agree with this answer; other widths "
-                "of the kernel give other clusters"
+                f"low support: {100 * answer.support:.0f} % of the models find this answer; others "
+                "find other clusters, so it may owe more to the settings than to the table"
             )
-        if self.unclear > FAR_APART:
+        if split and self.unclear > FAR_APART:
             found.append(
-                f"{100 * self.unclear:.0f} % of the rows lie nearest to another cluster's support "
-                "vector than the one they are given to: the clusters have no clear borders"
+                f"{100 * self.unclear:.0f} % of the rows lie nearest to a support vector of "
+                "another cluster than their own: the clusters have no clear borders"
+            )
+        counts = {name: other.n_clusters for name, other in self.answers.items()}
+        if min(counts.values()) * 2 <= max(counts.values()):
+            listed = ", ".join(f"{k} ({name})" for name, k in counts.items())
+            found.append(
+                f"the number of clusters depends on how fine one looks: {listed}; choose with "
+                "granularity"
+            )
+        if split and answer.support <= LOW_SUPPORT / 2:
+            found.append(
+                "density may be the wrong way to divide this table, as where classes overlap, "
+                "values are few or lie on a lattice, or many columns matter: try algorithm = "
+                "'imdh', or fewer columns"
             )
         return found

@@ -76,12 +76,10 @@ def test_few_rows_have_one_answer(n_rows):
 # --- the boundary
 
 
-def test_without_nu_and_c_the_boundary_is_a_share_of_the_lowest_kept_birth():
-    tree = tree_of([9.0, 8.0])
-    assert level_sets([tree]).boundary == pytest.approx(OUTLYING * tree.births.min(), rel=1e-6)
-    few = tree_of([9.0, 0.0])
-    kept = few.most_significant(2)
-    assert level_sets([few]).boundary == pytest.approx(OUTLYING * few.births[kept].min(), rel=1e-6)
+@pytest.mark.parametrize(("z", "births"), [([9.0, 8.0], [1, 0.9, 0.8]), ([9.0, 0.0], [1, 0.9])])
+def test_without_nu_and_c_the_boundary_is_a_share_of_the_median_birth(z, births):
+    levels = level_sets([tree_of(z)])
+    assert levels.boundary == pytest.approx(OUTLYING * np.median(births), rel=1e-6)
 
 
 @pytest.mark.parametrize("nu", [0.01, 0.1, 0.5, 1.0])
@@ -140,7 +138,24 @@ def test_low_support_is_said():
     levels = level_sets(trees)
     assert levels.answer.n_clusters == 2
     (doubt,) = levels.doubts()
-    assert doubt.startswith("low support: only 33 % of the models agree with this answer")
+    assert doubt.startswith("low support: 33 % of the models find this answer")
+
+
+def test_very_low_support_is_said_with_what_to_try():
+    trees = [tree_of([5.0, 0.0]), *[tree_of([0.0, 0.0])] * 4]
+    doubts = level_sets(trees).doubts()
+    assert doubts[0].startswith("low support: 20 %")
+    assert "try algorithm = 'imdh', or fewer columns" in doubts[-1]
+
+
+def test_answers_that_differ_widely_are_said():
+    levels = level_sets([tree_of([12.0, 8.0])] * 3, n_rows=10**6)
+    assert [answer.n_clusters for answer in levels.answers.values()] == [1, 3, 3]
+    (doubt,) = levels.doubts()
+    assert doubt.endswith("1 (coarse), 3 (default), 3 (fine); choose with granularity")
+    levels = level_sets([tree_of([30.0, 8.0])] * 3, n_rows=10**6)
+    assert [answer.n_clusters for answer in levels.answers.values()] == [2, 3, 3]
+    assert levels.doubts() == []
 
 
 def test_one_cluster_has_no_low_support():
@@ -162,5 +177,6 @@ def test_borders_that_are_not_clear_are_said():
     expected = (X[:, 0] > 0) != (X[:, 0] > np.log(20.0) / 2.0)
     assert levels.unclear == pytest.approx(expected.mean(), abs=0.01)
     assert levels.unclear > FAR_APART
-    assert levels.doubts()[-1].endswith("the clusters have no clear borders")
-    assert f"{100 * levels.unclear:.0f} % of the rows lie nearest to another" in levels.doubts()[-1]
+    (doubt,) = levels.doubts()
+    assert doubt.startswith(f"{100 * levels.unclear:.0f} % of the rows lie nearest to a support")
+    assert doubt.endswith("the clusters have no clear borders")

@@ -613,7 +613,7 @@ def test_predict_with_a_newer_model(published, table, tmp_path):
     copy = copied(published, tmp_path)
     model = json.loads((copy / "model/model.json").read_text())
     (copy / "model/model.json").write_text(json.dumps(model | {"format": 99}))
-    with pytest.raises(JobFileError, match="has format 99, expected 2"):
+    with pytest.raises(JobFileError, match="has format 99, expected 3"):
         predict_table(copy, str(table), str(tmp_path / "out"))
 
 
