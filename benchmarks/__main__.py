@@ -13,13 +13,15 @@ from importlib import import_module
 from pathlib import Path
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
+LEVELS = ("levels_speed", "levels_big", "levels_workers")
 MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
-WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", "blind", "blind_large", *MDH)
+WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", "blind", "blind_large")
+WITH_DATA += (*LEVELS, *MDH)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     lines = [
-        f"  {name:<13} {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}"
+        f"  {name:<14} {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}"
         for name in (*QUICK, *WITH_DATA)
     ]
     parser = argparse.ArgumentParser(
@@ -67,7 +69,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--rows",
         type=int,
         default=20_000_000,
-        help="big, mdh_big: rows of the large table (default: 20e6)",
+        help="big, mdh_big, levels_big: rows of the large table (default: 20e6)",
     )
     parser.add_argument(
         "--gamma",
