@@ -263,7 +263,7 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
     if facts["algorithm"] == "level-tree":
         facts, arrays = run.read("levels")
         gamma, level, nearest = facts["gamma"], facts["level"], facts["nearest"]
-        return Voter(**arrays, gamma=gamma, level=level, nearest=nearest)  # type: ignore[arg-type]
+        return Voter(**arrays, gamma=gamma, level=level, nearest=nearest)
     if facts["algorithm"].startswith("linear-"):
         rule = linear_rule(run)
         return lambda Z: (
