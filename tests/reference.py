@@ -254,6 +254,57 @@ def add_rows(X, ends, counts, sums, squares):
         squares[node] += (x**2).sum()
 
 
+def dual_objective(X, alpha, p, scale):
+    """1/2 scale a'XX'a + p'a."""
+    u = X.T @ alpha
+    return 0.5 * scale * u @ u + p @ alpha
+
+
+def descend_groups(X, alpha, p, scale, order, size, least=0.0):
+    """Move the most violating pair of each group; u from scratch every time. Returns the cost."""
+    alpha, cost = alpha.copy(), 0
+    for begin in range(0, len(order), size):
+        group = order[begin : begin + size]
+        ups = [i for i in group if alpha[i] < 1]
+        downs = [i for i in group if alpha[i] > 0]
+        if not ups or not downs:
+            continue
+        G = scale * X @ (X.T @ alpha) + p
+        cost += len(group)
+        i, j = min(ups, key=lambda i: G[i]), max(downs, key=lambda j: G[j])
+        if i == j or not G[j] - G[i] > least:
+            continue
+        curvature = scale * ((X[i] - X[j]) ** 2).sum()
+        most = min(1 - alpha[i], alpha[j])
+        step = min((G[j] - G[i]) / curvature, most) if curvature > 1e-12 else most
+        alpha[i], alpha[j] = alpha[i] + step, alpha[j] - step
+        cost += 3
+    return alpha, cost
+
+
+def violating_pairs(G, alpha, rows, limit):
+    """The pairs of eq. (3.18) as (i_1, j_1, i_2, ...), while they violate."""
+    ups = sorted((i for i in rows if alpha[i] < 1), key=lambda i: (G[i], i))[:limit]
+    downs = sorted((j for j in rows if alpha[j] > 0), key=lambda j: (-G[j], j))[:limit]
+    pairs = [(i, j) for i, j in zip(ups, downs, strict=False) if G[i] < G[j]]
+    return [row for pair in pairs for row in pair]
+
+
+def one_class_optimum(X, scale, p, total):
+    """The least objective, by a general solver: fewer than 50 rows or so."""
+    n = len(X)
+    found = minimize(
+        lambda a: dual_objective(X, a, p, scale),
+        np.full(n, total / n),
+        jac=lambda a: scale * X @ (X.T @ a) + p,
+        bounds=[(0.0, 1.0)] * n,
+        constraints={"type": "eq", "fun": lambda a: a.sum() - total},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    return found.fun
+
+
 def level_components(heights, pairs, edge_heights, level):
     """Components of the graph {>= level}, as sets of vertices in the order of their least ones."""
     alive = [i for i in range(len(heights)) if heights[i] >= level]
