@@ -413,6 +413,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             raise ValueError("give one of n_clusters, level and significance")
         if n_clusters is not None:
             check_count("n_clusters", n_clusters)
+        for name, value in (("level", level), ("significance", significance)):
+            if value is not None and not (isinstance(value, Real) and value == value):
+                raise ValueError(f"{name} must be a number, found {value!r}")
         levels = self.levels_
         part = levels.numbered(levels.kept_by(n_clusters, level, significance))
         view = self.fitted_view_ if X is None else self._checked(X)
