@@ -14,7 +14,9 @@ from pathlib import Path
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
 MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
-WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", "blind", "blind_large", *MDH)
+LINEAR = ("linear_exactness", "linear_speed", "linear_figure", "linear_big", "linear_outliers")
+BLIND = ("blind", "blind_large")
+WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *BLIND, *MDH, *LINEAR)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -33,7 +35,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--data",
         type=Path,
         metavar="DIR",
-        help="data sets, DIR/bsgd/NAME.parquet; mdh_*, blind*: DIR/imdh and DIR/shapes too",
+        help="data sets: DIR/bsgd/NAME.parquet; for mdh_* and blind* DIR/imdh and DIR/shapes too; "
+        "for linear_* DIR/linear/NAME_train.svm and DIR/outliers/NAME.parquet",
     )
     parser.add_argument(
         "--out",
@@ -67,7 +70,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--rows",
         type=int,
         default=20_000_000,
-        help="big, mdh_big: rows of the large table (default: 20e6)",
+        help="big, mdh_big, linear_big: rows of the large table (default: 20e6)",
     )
     parser.add_argument(
         "--gamma",
@@ -87,7 +90,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         if name not in QUICK + WITH_DATA:
             parser.error(f"no benchmark {name!r}; there are {', '.join(QUICK + WITH_DATA)}")
         if name in WITH_DATA and options.data is None:
-            parser.error(f"{name} needs --data DIR, a folder with DIR/bsgd/NAME.parquet")
+            parser.error(f"{name} needs --data DIR, a folder of data sets (see --help)")
     return options
 
 

@@ -152,11 +152,14 @@ def nmi(report: dict[str, Any]) -> float:
     return report["indices"]["normalized_mutual_information"]["value"]
 
 
-def run_job(work: Path, table: Path, partition_rows: int, model: Row) -> dict[str, Any]:
+def run_job(
+    work: Path, table: Path, partition_rows: int, model: Row, preprocess: Row | None = None
+) -> dict[str, Any]:
     """Run `distsvc run` on a table and return the report."""
     job = {
         "input": {"path": str(table.absolute()), "label": "label"},
         "model": model,
+        "preprocess": preprocess or {},
         "cluster": {"workers": WORKERS, "partition_rows": partition_rows},
         "output": {"path": str((work / "run").absolute())},
     }

@@ -10,10 +10,18 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "IncrementalMDH": "distsvc.models.mdh",
+    "LinearOneClassSVM": "distsvc.models.linear",
+    "LinearSVDD": "distsvc.models.linear",
     "SupportVectorClustering": "distsvc.models.support_vector",
 }
 
-__all__ = ["IncrementalMDH", "SupportVectorClustering", "__version__"]
+__all__ = [
+    "IncrementalMDH",
+    "LinearOneClassSVM",
+    "LinearSVDD",
+    "SupportVectorClustering",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -86,9 +86,10 @@ def run(
         return
     seconds = sum(phase["seconds"] for phase in report["phases"])
     k = len(report["clusters"])
+    found = "" if "reasons" in report else f"{k} cluster{'' if k == 1 else 's'} in "
     click.echo(
-        f"{k} cluster{'' if k == 1 else 's'} in {report['input']['n_rows']:,} rows, "
-        f"{outside(report, ' every cluster')}, {seconds:.1f} s"
+        f"{found}{report['input']['n_rows']:,} rows, "
+        f"{outside(report, '' if 'reasons' in report else ' every cluster')}, {seconds:.1f} s"
     )
     for warning in [*report["warnings"], *report.get("levels", {}).get("doubts", ())]:
         click.echo(f"warning: {warning}")
@@ -125,6 +126,25 @@ def report(run_dir: str) -> None:
         from distsvc.run.summary import rewrite_page
 
         click.echo(rewrite_page(Path(run_dir)))
+
+
+@main.group()
+def bench() -> None:
+    """Repeat the papers' comparisons."""
+
+
+@bench.command()
+@click.option("--data", required=True, help="Folder with linear/NAME_train.svm, packed or not.")
+@click.option("--out", default="bench-out", show_default=True, help="Folder for curves, pictures.")
+@click.option("--set", "sets", multiple=True, metavar="NAME", help="Only sets that begin so.")
+@click.option("--seconds", default=20.0, show_default=True, help="Most seconds of a solver.")
+def linear(data: str, out: str, sets: tuple[str, ...], seconds: float) -> None:
+    """Compare the four solvers of linear one-class SVM and SVDD."""
+    with _failing_cleanly():
+        from distsvc.run.bench_linear import bench_linear
+
+        bench_linear(Path(data), Path(out), sets, seconds, click.echo)
+    click.echo(f"{out}/linear_operations.png")
 
 
 def outside(report: dict[str, Any], of: str = "") -> str:

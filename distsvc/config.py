@@ -120,6 +120,36 @@ class IncrementalMDHConfig(_ModelConfig):
     max_samples: Annotated[int, Field(ge=100)] | None = None
 
 
+class _LinearConfig(_ModelConfig):
+    """What the two linear algorithms have in common."""
+
+    nu: Annotated[float, Field(gt=0, le=1)] | None = None
+    solver: Literal["greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"] | None = None
+    tol: Positive | None = None
+    max_iter: Count | None = None
+    compute_gap: bool | None = None
+    memory_rows: Annotated[int, Field(ge=1000)] | None = None
+
+
+class LinearOneClassConfig(_LinearConfig):
+    """``[model]`` with ``algorithm = "linear-one-class"``."""
+
+    algorithm: Literal["linear-one-class"] = "linear-one-class"
+
+
+class LinearSVDDConfig(_LinearConfig):
+    """``[model]`` with ``algorithm = "linear-svdd"``."""
+
+    algorithm: Literal["linear-svdd"] = "linear-svdd"
+    C: Positive | None = None
+
+    @model_validator(mode="after")
+    def _nu_or_c(self) -> LinearSVDDConfig:
+        if self.nu is not None and self.C is not None:
+            raise ValueError(f"give nu or C, not both (found nu = {self.nu} and C = {self.C})")
+        return self
+
+
 class ClusterConfig(_Section):
     """``[cluster]``: where the work is done and how it is cut; labels never depend on it."""
 
@@ -134,11 +164,14 @@ class OutputConfig(_Section):
 
     path: Annotated[str, Field(min_length=1)]
     format: Literal["parquet", "zarr"] = "parquet"
+    reasons: Annotated[int, Field(ge=0, le=20)] = 0
 
 
 MODELS: dict[str, type[_ModelConfig]] = {
     "support-vector": SupportVectorConfig,
     "imdh": IncrementalMDHConfig,
+    "linear-one-class": LinearOneClassConfig,
+    "linear-svdd": LinearSVDDConfig,
 }
 
 
@@ -151,7 +184,9 @@ def _algorithm(model: Any) -> Any:
 
 ModelConfig = Annotated[
     Annotated[SupportVectorConfig, Tag("support-vector")]
-    | Annotated[IncrementalMDHConfig, Tag("imdh")],
+    | Annotated[IncrementalMDHConfig, Tag("imdh")]
+    | Annotated[LinearOneClassConfig, Tag("linear-one-class")]
+    | Annotated[LinearSVDDConfig, Tag("linear-svdd")],
     Discriminator(_algorithm),
 ]
 
@@ -164,6 +199,23 @@ class Job(_Section):
     preprocess: PreprocessConfig = PreprocessConfig()
     model: ModelConfig = SupportVectorConfig()
     cluster: ClusterConfig = ClusterConfig()
+
+    @model_validator(mode="after")
+    def _sections_that_do_not_go_together(self) -> Job:
+        algorithm = self.model.algorithm
+        if algorithm == "linear-one-class" and self.preprocess.scale == "standard":
+            raise ValueError(
+                "preprocess.scale = 'standard' (the default) centres the columns, and a linear "
+                "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
+                "algorithm = 'linear-svdd', which does not depend on the origin"
+            )
+        if self.output.reasons and not algorithm.startswith("linear-"):
+            raise ValueError(
+                f"output.reasons needs a linear algorithm, found algorithm = {algorithm!r}"
+            )
+        if self.output.reasons and self.output.format == "zarr":
+            raise ValueError("output.reasons needs output.format = 'parquet', found 'zarr'")
+        return self
 
     def digest(self) -> str:
         """Return a SHA-256 of what decides the result: all but cluster and output path."""
@@ -247,7 +299,7 @@ def _explain(error: ValidationError) -> list[str]:
     items: dict[tuple[Any, ...], list[Any]] = {}
     for item in error.errors():
         place = item["loc"]
-        if place[0] == "model" and len(place) > 1 and place[1] in MODELS:
+        if place[:1] == ("model",) and len(place) > 1 and place[1] in MODELS:
             place = ("model", *place[2:])
         items.setdefault(place[:2], []).append(item)
     return [_explain_field(".".join(map(str, place)), of) for place, of in items.items()]
@@ -273,7 +325,7 @@ def _explain_field(name: str, items: list[Any]) -> str:
     if first["type"] == "missing":
         return f"{name} is required"
     if first["type"] == "value_error":
-        return f"{name}: {message}"
+        return f"{name}: {message}" if name else message
     if first["type"] == "model_type":
         return f"{name} must be a section, found {first['input']!r}"
     items = [item for item in items if item["input"] is first["input"]]

@@ -252,3 +252,131 @@ def add_rows(X, ends, counts, sums, squares):
         counts[node] += 1
         sums[node] += x
         squares[node] += (x**2).sum()
+
+
+def dual_objective(X, alpha, p, scale):
+    """1/2 scale a'XX'a + p'a."""
+    u = X.T @ alpha
+    return 0.5 * scale * u @ u + p @ alpha
+
+
+def descend_groups(X, alpha, p, scale, order, size, least=0.0):
+    """Move the most violating pair of each group; u from scratch every time. Returns the cost."""
+    alpha, cost = alpha.copy(), 0
+    for begin in range(0, len(order), size):
+        group = order[begin : begin + size]
+        ups = [i for i in group if alpha[i] < 1]
+        downs = [i for i in group if alpha[i] > 0]
+        if not ups or not downs:
+            continue
+        G = scale * X @ (X.T @ alpha) + p
+        cost += len(group)
+        i, j = min(ups, key=lambda i: G[i]), max(downs, key=lambda j: G[j])
+        if i == j or not G[j] - G[i] > least:
+            continue
+        curvature = scale * ((X[i] - X[j]) ** 2).sum()
+        most = min(1 - alpha[i], alpha[j])
+        step = min((G[j] - G[i]) / curvature, most) if curvature > 1e-12 else most
+        alpha[i], alpha[j] = alpha[i] + step, alpha[j] - step
+        cost += 3
+    return alpha, cost
+
+
+def violating_pairs(G, alpha, rows, limit):
+    """The pairs of eq. (3.18) as (i_1, j_1, i_2, ...), while they violate."""
+    ups = sorted((i for i in rows if alpha[i] < 1), key=lambda i: (G[i], i))[:limit]
+    downs = sorted((j for j in rows if alpha[j] > 0), key=lambda j: (-G[j], j))[:limit]
+    pairs = [(i, j) for i, j in zip(ups, downs, strict=False) if G[i] < G[j]]
+    return [row for pair in pairs for row in pair]
+
+
+def one_class_optimum(X, scale, p, total):
+    """The least objective, by a general solver: fewer than 50 rows or so."""
+    n = len(X)
+    found = minimize(
+        lambda a: dual_objective(X, a, p, scale),
+        np.full(n, total / n),
+        jac=lambda a: scale * X @ (X.T @ a) + p,
+        bounds=[(0.0, 1.0)] * n,
+        constraints={"type": "eq", "fun": lambda a: a.sum() - total},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    return found.fun
+
+
+def level_components(heights, pairs, edge_heights, level):
+    """Components of the graph {>= level}, as sets of vertices in the order of their least ones."""
+    alive = [i for i in range(len(heights)) if heights[i] >= level]
+    component = {i: {i} for i in alive}
+    for (i, j), height in zip(np.asarray(pairs).tolist(), edge_heights, strict=True):
+        if height >= level and component[i] is not component[j]:
+            joined = component[i] | component[j]
+            component |= dict.fromkeys(joined, joined)
+    return [component[i] for i in alive if min(component[i]) == i]
+
+
+def level_tree(heights, mass, pairs, edge_heights, least_mass):
+    """Branches as (birth, death, peak, mass, parent's peak), by sweeping the level; all distinct.
+
+    The parent is named by its peak; the root's death is minus infinity, its parent None.
+    """
+    levels = sorted({*heights.tolist(), *edge_heights.tolist()}, reverse=True)
+    live, ended = [], []
+    for level in levels:
+        for vertices in level_components(heights, pairs, edge_heights, level):
+            weight = sum(mass[i] for i in vertices)
+            inside = sorted(
+                (b for b in live if b["vertices"] <= vertices),
+                key=lambda b: (b["birth"], heights[b["peak"]]),
+            )
+            if not inside and (weight >= least_mass or len(vertices) == len(heights)):
+                inside = [{"birth": level, "vertices": vertices, "peak": None, "mass": 0.0}]
+                live += inside
+            for dead in inside[:-1]:
+                ended.append((dead, level, inside[-1]))
+                live.remove(dead)
+            for branch in inside[-1:]:
+                branch["vertices"], branch["mass"] = vertices, weight
+                branch["peak"] = max(vertices, key=lambda i: heights[i])
+    (root,) = live
+    found = [(b["birth"], death, b["peak"], b["mass"], to["peak"]) for b, death, to in ended]
+    return [*found, (root["birth"], -np.inf, root["peak"], root["mass"], None)]
+
+
+def forest_parts(n, edges, kept):
+    """Components numbered by their least vertices."""
+    sets = level_components(np.ones(n), edges, np.where(kept, 1.0, 0.0), 1.0)
+    return [next(c for c, members in enumerate(sets) if i in members) for i in range(n)]
+
+
+def add_differences(X, peaks, saddles, gamma):
+    """Sums (3, s) of D, D^2 in whole units of 2^-30, and of rows on neither point, as integers."""
+    sums = [[0, 0, 0] for _ in np.transpose(peaks)]
+    for x in np.float64(X):
+        for total, p, q in zip(sums, np.transpose(peaks), np.transpose(saddles), strict=True):
+            if (x == p).all() or (x == q).all():
+                continue
+            d = gaussian([x], [p], gamma)[0, 0] - gaussian([x], [q], gamma)[0, 0]
+            total[0] += round(d * 2**30)
+            total[1] += round(d * d * 2**30)
+            total[2] += 1
+    return np.transpose(sums)
+
+
+def group_sums(X, S, a, ends, gamma):
+    """Weighted kernel sum (n, k) of every group of vectors at every row."""
+    starts = [0, *ends[:-1]]
+    return np.column_stack(
+        [weighted_sums(X, S[:, i:j], a[i:j], gamma) for i, j in zip(starts, ends, strict=True)]
+    )
+
+
+def rand_index(p, q):
+    """Hubert and Arabie's adjusted Rand index, by looking at every pair of rows."""
+    p, q = np.asarray(p), np.asarray(q)
+    above = np.triu_indices(len(p), 1)
+    same_p, same_q = (p[:, None] == p)[above], (q[:, None] == q)[above]
+    expected = same_p.sum() * same_q.sum() / len(above[0])
+    most = (same_p.sum() + same_q.sum()) / 2
+    return 1.0 if most == expected else ((same_p & same_q).sum() - expected) / (most - expected)

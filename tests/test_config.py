@@ -6,11 +6,13 @@ import re
 
 import pytest
 
-from distsvc import IncrementalMDH, SupportVectorClustering
+from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
 from distsvc.config import (
     MODELS,
     IncrementalMDHConfig,
     Job,
+    LinearOneClassConfig,
+    LinearSVDDConfig,
     SupportVectorConfig,
     load_job,
     parse_job,
@@ -47,7 +49,17 @@ FULL = {
         "boundary_size": 100,
     },
     "cluster": {"workers": 2, "threads": 3, "partition_rows": 1000, "block_rows": 10},
-    "output": {"path": "out", "format": "zarr"},
+    "output": {"path": "out", "format": "zarr", "reasons": 0},
+}
+LINEAR = {
+    "algorithm": "linear-svdd",
+    "seed": 7,
+    "nu": 0.1,
+    "solver": "cyclic-2cd",
+    "tol": 0.001,
+    "max_iter": 10,
+    "compute_gap": True,
+    "memory_rows": 2000,
 }
 IMDH = {
     "algorithm": "imdh",
@@ -79,7 +91,7 @@ def refused(message: str, **sections) -> None:
 
 
 def test_every_field_is_taken_as_given():
-    for content in (FULL, FULL | {"model": IMDH}):
+    for content in (FULL, FULL | {"model": IMDH}, FULL | {"model": LINEAR}):
         assert parse_job(content).model_dump(mode="json", exclude_none=True) == content
 
 
@@ -95,7 +107,12 @@ def test_defaults():
 
 @pytest.mark.parametrize(
     ("estimator", "section"),
-    [(SupportVectorClustering, SupportVectorConfig), (IncrementalMDH, IncrementalMDHConfig)],
+    [
+        (SupportVectorClustering, SupportVectorConfig),
+        (IncrementalMDH, IncrementalMDHConfig),
+        (LinearOneClassSVM, LinearOneClassConfig),
+        (LinearSVDD, LinearSVDDConfig),
+    ],
 )
 def test_model_fields_are_the_estimators_parameters(estimator, section):
     parameters = set(inspect.signature(estimator).parameters)
@@ -123,7 +140,7 @@ def test_model_values_reach_the_estimator():
         ("model", "depth", "it belongs to algorithm = 'imdh'"),
         ("cluster", "worker", "did you mean 'workers'?"),
         ("output", "fromat", "did you mean 'format'?"),
-        ("output", "zzz", "known keys: format, path"),
+        ("output", "zzz", "known keys: format, path, reasons"),
     ],
 )
 def test_unknown_key(section, key, hint):
@@ -147,6 +164,7 @@ def test_required(field):
         parse_job(content)
 
 
+ALGORITHMS = "'support-vector' or 'imdh' or 'linear-one-class' or 'linear-svdd'"
 WRONG = {
     "input.path": [(3, "must be a valid string"), ("", "must have at least 1 character")],
     "input.columns": [
@@ -160,8 +178,8 @@ WRONG = {
     "preprocess.scale": [("log", "must be 'standard', 'minmax' or 'none', found 'log'")],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],
     "model.algorithm": [
-        ("kmeans", "must be 'support-vector' or 'imdh', found 'kmeans'"),
-        (3, "must be 'support-vector' or 'imdh', found '3'"),
+        ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),
+        (3, f"must be {ALGORITHMS}, found '3'"),
     ],
     "model.seed": [(-1, "must be greater than or equal to 0, found -1"), ("x", "valid integer")],
     "model.gamma": [
@@ -215,6 +233,12 @@ WRONG = {
     "cluster.partition_rows": [(0, "must be greater than or equal to 1, found 0")],
     "cluster.block_rows": [(0, "must be greater than or equal to 1, found 0")],
     "output.path": [("", "must have at least 1 character, found ''")],
+    "model.compute_gap": [("maybe", "must be a valid boolean")],
+    "model.memory_rows": [(999, "must be greater than or equal to 1000, found 999")],
+    "output.reasons": [
+        (-1, "must be greater than or equal to 0, found -1"),
+        (21, "must be less than or equal to 20, found 21"),
+    ],
     "output.format": [("csv", "must be 'parquet' or 'zarr', found 'csv'")],
 }
 
@@ -225,8 +249,8 @@ WRONG = {
 )
 def test_a_value_that_is_not_allowed(field, value, message):
     section, key = field.split(".")
-    only_imdh = section == "model" and key not in SupportVectorConfig.model_fields
-    given = {"algorithm": "imdh"} if only_imdh else {}
+    tag = next((t for t, m in MODELS.items() if key in m.model_fields), "support-vector")
+    given = {"algorithm": tag} if section == "model" else {}
     with pytest.raises(JobFileError) as caught:
         job(**{section: given | {key: value}})
     text = str(caught.value)
@@ -250,8 +274,29 @@ def test_nu_at_its_borders():
     assert job(model={"nu": 1e-9}).model.nu == 1e-9
 
 
-def test_both_nu_and_c():
-    refused("model: give nu or C, not both (found nu = 0.1 and C = 2.0)", model={"nu": 0.1, "C": 2})
+@pytest.mark.parametrize("algorithm", ["support-vector", "linear-svdd"])
+def test_both_nu_and_c(algorithm):
+    model = {"algorithm": algorithm, "nu": 0.1, "C": 2}
+    refused("model: give nu or C, not both (found nu = 0.1 and C = 2.0)", model=model)
+
+
+def test_a_one_class_svm_of_centred_columns():
+    message = (
+        "job: preprocess.scale = 'standard' (the default) centres the columns, and a linear "
+        "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
+        "algorithm = 'linear-svdd', which does not depend on the origin"
+    )
+    refused(message, model={"algorithm": "linear-one-class"})
+    minmax = job(model={"algorithm": "linear-one-class"}, preprocess={"scale": "minmax"})
+    assert minmax.model.parameters() == {"random_state": 0}
+
+
+def test_reasons_where_there_are_none():
+    message = "output.reasons needs a linear algorithm, found algorithm = 'imdh'"
+    refused(message, model={"algorithm": "imdh"}, output={"path": "out", "reasons": 2})
+    output = {"path": "out", "reasons": 2, "format": "zarr"}
+    message = "output.reasons needs output.format = 'parquet', found 'zarr'"
+    refused(message, model={"algorithm": "linear-svdd"}, output=output)
 
 
 @pytest.mark.parametrize("solver", [{}, {"solver": "bsgd"}, {"solver": "exact"}])

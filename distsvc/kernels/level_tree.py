@@ -16,6 +16,9 @@ FIXED = 2.0**30
 """Differences of kernel values are summed as whole numbers of 1 / FIXED, so that sums merge in any
 order and are the same for every cut of a table. 2^33 rows fit."""
 
+FARTHEST = np.finfo(np.float32).max
+"""Squared distances may overflow, but not what they are measured from."""
+
 
 @inlined
 def _root(parent, i):
@@ -57,7 +60,7 @@ def merge_components(heights, mass, pairs, edge_heights, least_mass):
     joints = np.full(n, -1)
     tree = np.empty(n - 1, np.int64)
     n_branches, n_joined = 0, 0
-    order = np.argsort(-heights)
+    order = np.argsort(-heights, kind="mergesort")  # of equal ones the first is born first
     waiting = 0
     for e in range(pairs.shape[0]):
         while waiting < n and heights[order[waiting]] >= edge_heights[e]:
@@ -170,7 +173,7 @@ def vote(X, S, a, ends, gamma):
         nearest = bits[0]
         for j in range(b):
             nearest = min(nearest, bits[j])
-        shift = np.int32(nearest).view(np.float32)
+        shift = min(np.int32(nearest).view(np.float32), FARTHEST)
         for j in range(b):
             values[j] = a[j] * exp2(scale * (values[j] - shift))
         best, most, total = np.int32(0), np.float32(-1.0), np.float32(0.0)

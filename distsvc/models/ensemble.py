@@ -24,6 +24,9 @@ Blocks = Callable[[int, list[tuple[int, int]]], Iterable[np.ndarray]]
 STEPS = 20_000
 """Steps of stochastic gradient descent of a member."""
 
+PASSES = 500
+"""Most passes over a table that has few rows."""
+
 PENALTY = 2.0
 """C of the members: small, so that f is a density estimate and not yet flat where rows abound."""
 
@@ -122,7 +125,8 @@ class Plan:
             q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
             seed=self.seed + number,
         )  # fmt: skip
-        for stream in range(number * self.steps, (number + 1) * self.steps):
+        first = number * self.steps
+        for stream in range(first, first + min(self.steps, PASSES)):
             order = sampling.epoch_order(self.seed, stream, len(ranges), len(ranges))
             for block in blocks(stream, [ranges[i] for i in order]):
                 descent.feed(np.ascontiguousarray(block[: self.steps - descent.n_steps, :q]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from distsvc.models.consensus import LOW_SUPPORT, REFERENCE_ROWS, Answer, elect
 from distsvc.models.ensemble import Plan
-from distsvc.models.labelling import Nearest
+from distsvc.models.labelling import DecisionFunction, Nearest
 from distsvc.models.level_tree import LevelTree, Voter
 
 OUTLYING = 0.1
@@ -81,8 +81,8 @@ class LevelSets:
         if self.level is not None:
             return self.level
         if self.nu is not None:
-            sums = self.tree.voter(self.tree.parents < 0)(self.rows(self.pilot))[1] + 1.0
-            return float(np.quantile(sums, self.nu, method="lower"))
+            f = DecisionFunction(self.tree.S, self.tree.a, self.tree.gamma)
+            return float(np.quantile(f.sums(self.rows(self.pilot)), self.nu, method="lower"))
         return OUTLYING * float(np.median(self.tree.births[self.answer.kept]))
 
     @cached_property
@@ -103,6 +103,12 @@ class LevelSets:
         number = np.empty(sizes.size, np.int64)
         number[np.argsort(-sizes, kind="stable")] = np.arange(sizes.size)
         return number[part]
+
+    def highest(self) -> np.ndarray:
+        """Return the highest support vector (k, q) float32 of every cluster."""
+        order = np.lexsort((-self.tree.heights, self.part))
+        first = np.unique(self.part[order], return_index=True)[1]
+        return np.ascontiguousarray(self.tree.S[:, order[first]].T)
 
     def kept_by(
         self, n_clusters: int | None, level: float | None, significance: float | None

@@ -23,6 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from distsvc.kernels import level_tree as kernels
+from distsvc.kernels.projection import project
 from distsvc.models.labelling import DecisionFunction, Nearest
 
 NEIGHBOURS = 10
@@ -168,20 +169,31 @@ class Voter:
         Cluster of every support vector.
     level : float
         What g(x) = sum_j a_j K(s_j, x) is divided by: the score is g(x) / level - 1.
+    components : ndarray of shape (q, d), float32, or None
+        Directions that rows are projected on first.
 
     """
 
     def __init__(
-        self, S: np.ndarray, a: np.ndarray, gamma: float, part: np.ndarray, level: float = 1.0
+        self,
+        S: np.ndarray,
+        a: np.ndarray,
+        gamma: float,
+        part: np.ndarray,
+        level: float = 1.0,
+        components: np.ndarray | None = None,
     ):
         order = np.argsort(part, kind="stable")
         self._S = np.ascontiguousarray(S[:, order])
         self._a = np.ascontiguousarray(a[order])
         self._ends = np.cumsum(np.bincount(part)).astype(np.int64)
         self._gamma, self._level = float(gamma), np.float32(level)
+        self._components = components
 
     def __call__(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return clusters (n,) int32 and scores (n,) float32 of the rows X (n, q) float32."""
+        """Return clusters (n,) int32 and scores (n,) float32 of the rows X (n, q or d) float32."""
+        if self._components is not None:
+            X = project(X, self._components)
         label, sums = kernels.vote(X, self._S, self._a, self._ends, self._gamma)
         return label, sums / self._level - np.float32(1.0)
 

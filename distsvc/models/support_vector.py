@@ -41,6 +41,7 @@ PATIENCE = 3
 EXACT_ROWS = 10_000
 DEFAULT_NU = 0.1
 BOUNDARY_WANTED = 50
+OF_THE_TREE = ("levels_", "tree_", "agreement_", "candidates_", "fitted_view_")
 FEW_VECTORS = 100
 """The budget where the labelling is by equilibria."""
 
@@ -235,7 +236,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             self.begin()
             if self.solver == "exact":
                 raise ValueError("solver='exact' needs all rows at once; use fit")
-            if self.labelling == "level-tree" or not isinstance(self.gamma, (str, Real)):
+            if self.labelling == "level-tree" or self._has_several_gammas():
                 raise ValueError("a level tree needs all rows at once; use fit")
             self.by_levels_ = False
             self.set_pilot(X[:PILOT_ROWS], len(X))
@@ -275,9 +276,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def begin(self) -> int:
         """Check the parameters, forget an earlier fit and return the seed of the row keys."""
         self._check_parameters()
-        for name in ("descent_", "clusters_", "reservoir_", "levels_"):
+        for name in ("descent_", "clusters_", "reservoir_", *OF_THE_TREE):
             self.__dict__.pop(name, None)
-        by_default = self.solver == "bsgd" and not isinstance(self.gamma, Real)
+        by_default = self._has_several_gammas() or (self.solver, self.gamma) == ("bsgd", "auto")
         self.by_levels_ = self.labelling == "level-tree" or (
             self.labelling == "auto" and by_default
         )
@@ -353,9 +354,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.n_iter_ = self.plan_.steps
         self.support_vectors_ = self._seen(tree.S.T)
         self.dual_coef_, self.offset_ = f.a, 1.0
-        modes = np.ascontiguousarray(tree.S[:, tree.peaks[answer.kept]].T)
-        self.equilibria_ = self._seen(labelling.climb(f, modes))
-        self.equilibrium_labels_ = levels.part[tree.peaks[answer.kept]].astype(np.int32)
+        self.equilibria_ = self._seen(labelling.climb(f, levels.highest()))
+        self.equilibrium_labels_ = np.arange(answer.n_clusters, dtype=np.int32)
         for doubt in levels.doubts():
             self._note(doubt)
         if answer.n_clusters == 1:
@@ -576,13 +576,16 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         Z = self.centred(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         return self.plan_.view(Z) if self.by_levels_ else Z
 
+    def _has_several_gammas(self) -> bool:
+        return not isinstance(self.gamma, (str, Real))
+
     def _check_gamma(self) -> None:
         gamma: Any = self.gamma
-        several = isinstance(gamma, (list, tuple, np.ndarray))
+        several = self._has_several_gammas()
         try:
-            if several and not len(gamma):
+            if several and not (isinstance(gamma, (list, tuple, np.ndarray)) and np.size(gamma)):
                 raise ValueError
-            for value in gamma if several else [gamma]:
+            for value in np.atleast_1d(np.asarray(gamma, object)) if several else [gamma]:
                 if several or not (isinstance(value, str) and value == "auto"):
                     check_number("gamma", value)
         except ValueError:
@@ -614,7 +617,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         check_choice("labelling", self.labelling, ("auto", "equilibria", "level-tree"))
         check_choice("effort", self.effort, EFFORTS)
         check_choice("granularity", self.granularity, REFERENCE_ROWS)
-        if self.solver == "exact" and self.labelling == "level-tree":
+        if self.solver == "exact" and (
+            self.labelling == "level-tree" or self._has_several_gammas()
+        ):
             raise ValueError("labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'")
         if self.average and self.solver != "sgd":
             raise ValueError(

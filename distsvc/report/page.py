@@ -90,6 +90,9 @@ def answer(report: Mapping[str, Any]) -> str:
     rows = f"{count(n_rows)} row{'' if n_rows == 1 else 's'}"
     if not _has_outside(report):
         return f"{found} in {rows}."
+    if "reasons" in report:
+        outliers = f"{count(outside)} outlier{'' if outside == 1 else 's'}"
+        return f"{outliers} ({figures.percent(share)}) in {rows}."
     where = "the cluster" if n_clusters == 1 else "every cluster"
     if outside == 0:
         return f"{found} in {rows}; no row lies outside {where}."

@@ -19,28 +19,37 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.config import Job
+from distsvc.config import Job, PreprocessConfig
 from distsvc.errors import DataError, JobFileError
 from distsvc.models import sampling
 from distsvc.models.hyperplane_tree import GrowingTree
 from distsvc.models.labelling import Boundary, pair_blocks
+from distsvc.models.linear import MEMORY_BYTES, LinearModel, LinearOneClassSVM, LinearSVDD
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
 from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
-from distsvc.run import summary, tasks
+from distsvc.run import outer, summary, tasks
 from distsvc.run.cluster import connected
 from distsvc.run.directory import Plan, RunDirectory
 from distsvc.run.fanout import fan_out
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Progress
-from distsvc.run.stream import sample_blocks
+from distsvc.run.stream import prepared, sample_blocks, whole_sample
 from distsvc.run.summary import Model
 from distsvc.storage.arrays import read_json, write_json
 from distsvc.storage.parts import Output, create_zarr
-from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
+from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks, sparse_rows
 
+ESTIMATORS: dict[str, type[Model]] = {
+    "support-vector": SupportVectorClustering,
+    "imdh": IncrementalMDH,
+    "linear-one-class": LinearOneClassSVM,
+    "linear-svdd": LinearSVDD,
+}
+KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
+SHOWN = 20
 PILOT_BYTES = 16 * 2**20
 PARTITION_BYTES = 2**30
 """Of a partition's rows, which a worker may have to hold when all belong to the sample."""
@@ -73,6 +82,8 @@ def run_job(
             plan = make_plan(job, table)
             run.write_plan(plan)
             model = make_model(job)
+            if isinstance(model, LinearModel):
+                model.set_width(len(table.columns), sparse=has_sparse_rows(job, table))
         with progress.phase("cluster"):
             cluster = connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file)
             steps = Steps(run, len(plan.partitions), stack.enter_context(cluster), progress)
@@ -80,6 +91,8 @@ def run_job(
         prepare(steps, job, model, survey)
         if isinstance(model, IncrementalMDH):
             fit_imdh(steps, model, survey)
+        elif isinstance(model, LinearModel):
+            fit_linear(steps, model, survey, job.output.reasons)
         elif model.by_levels_:
             fit_level_tree(steps, model, survey)
         else:
@@ -149,11 +162,16 @@ class Steps:
 
 def make_model(job: Job) -> Model:
     """Return the job's estimator, its parameters checked."""
-    estimator = IncrementalMDH if job.model.algorithm == "imdh" else SupportVectorClustering
-    model: Model = estimator(**job.model.parameters())
+    model: Model = ESTIMATORS[job.model.algorithm](**job.model.parameters())
     with _blaming_the_job():
         model.begin()
     return model
+
+
+def has_sparse_rows(job: Job, table: Table) -> bool:
+    """Return whether a table's rows are sparse, stay so, and all fit in memory as they are."""
+    X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
+    return X is not None and 12 * X.nnz <= MEMORY_BYTES
 
 
 def make_plan(job: Job, table: Table) -> Plan:
@@ -227,7 +245,8 @@ def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
         scaling, notes = make_scaling(job, survey, steps.run.plan)
         model.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         model.notes_ += notes
-        steps.run.write("scaling", {}, **vars(scaling), origin=model.centre_)
+        facts = {"wide": isinstance(model, LinearModel)}
+        steps.run.write("scaling", facts, **vars(scaling), origin=model.centre_)
 
 
 def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
@@ -305,6 +324,28 @@ def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:
         summary.write_labelling(run, "imdh", model.n_clusters_, scores)
 
 
+def fit_linear(steps: Steps, model: LinearModel, survey: Survey, reasons: int) -> None:
+    """Solve the sample in memory; where it is not the table, all rows in outer steps from there."""
+    run = steps.run
+    with steps.progress.phase("train") as phase, _blaming_the_job():
+        Z = sparse_rows(run.plan.table) if model.sparse_ else whole_sample(run, steps.n_partitions)
+        converged, phase.rows = model.fit_rows(Z), Z.shape[0]
+    if phase.rows < survey.n_rows:
+        converged = outer.descend_table(steps, model, survey.n_rows)
+    with steps.progress.phase("rule"):
+        if not converged:
+            model.notes_.append(
+                f"training ended before its tolerance, with a violation of {model.violation_:.2g}; "
+                "raise max_iter or tol"
+            )
+        rule = model.rule
+        mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
+        facts = {"offset": rule.offset, "ball": rule.ball, "reasons": reasons}
+        run.write("linear", facts, weights=rule.weights, mean=mean)
+        scores = rule.scores(prepared(run, survey.pilot)) - rule.offset
+        summary.write_labelling(run, model.algorithm, 1, scores)
+
+
 def make_scaling(job: Job, survey: Survey, plan: Plan) -> tuple[Scaling, list[str]]:
     """Turn the column sums into the scaling that the job asks for, and say what is remarkable."""
     sums, names = survey.sums, plan.table.columns
@@ -323,7 +364,9 @@ def make_scaling(job: Job, survey: Survey, plan: Plan) -> tuple[Scaling, list[st
             notes.append(f"{n_missing} missing values were replaced by their columns' medians")
     constant = [n for n, a, b in zip(names, sums.least, sums.most, strict=True) if a == b]
     if constant:
-        notes.append(f"constant columns carry no information: {', '.join(constant)}")
+        more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
+        shown = ", ".join(constant[:SHOWN])
+        notes.append(f"constant columns carry no information: {shown}{more}")
     return Scaling.from_sums(sums, job.preprocess.scale, fill), notes
 
 

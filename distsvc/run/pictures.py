@@ -25,7 +25,7 @@ IN_RULES = 3
 
 @dataclass(frozen=True)
 class Rows:
-    """The pilot's rows: raw (m, d) float64, prepared (m, d) float32, their labels and scores."""
+    """The pilot's rows: raw (m, d) float64, prepared (m, d), their labels and scores."""
 
     raw: np.ndarray
     X: np.ndarray

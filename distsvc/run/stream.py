@@ -14,9 +14,14 @@ from distsvc.storage.arrays import map_array
 
 
 def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
-    """Return raw rows X (n, d) float64 scaled and centred as the kernels want them, float32."""
-    _, scaling = run.read("scaling")
+    """Return raw rows X (n, d) float64 scaled and centred as the kernels want them, float32.
+
+    Linear models want float64.
+    """
+    facts, scaling = run.read("scaling")
     how = Scaling(scaling["centre"], scaling["scale"], scaling["fill"])
+    if facts.get("wide"):
+        return how.apply(X) - scaling["origin"]
     return how.to_kernels(X, scaling["origin"])
 
 
@@ -46,3 +51,21 @@ def sample_blocks(
             if number + 1 < len(ranges):
                 following = reader.submit(load, number + 1)
             yield block
+
+
+def whole_sample(run: RunDirectory, n_partitions: int) -> np.ndarray:
+    """Return all rows of the sample, prepared, in the order of their keys.
+
+    They are prepared part by part and put in their places, so that the rows are held once.
+    """
+    names = [run.path / f"{task_file('sample', n)}.npz" for n in range(n_partitions)]
+    order = np.argsort(np.concatenate([map_array(name, "keys") for name in names]))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    X = np.empty((len(order), run.plan.shift.size))
+    first = 0
+    for name in names:
+        part = map_array(name, "X")
+        X[place[first : first + len(part)]] = prepared(run, part)
+        first += len(part)
+    return X

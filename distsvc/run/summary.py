@@ -7,7 +7,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from distsvc.config import Job, parse_job
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.hyperplane_tree import ClusterTree
+from distsvc.models.linear import LinearModel, LinearOneClassSVM, LinearSVDD
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.support_vector import SupportVectorClustering
 from distsvc.report.page import write_page
-from distsvc.run import level_pictures, pictures
+from distsvc.run import level_pictures, pictures, reasons
 from distsvc.run.directory import Plan, RunDirectory
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.parts import PUBLISHED, described
@@ -33,6 +34,11 @@ from distsvc.storage.where import where_columns
 HISTOGRAM_BINS = 60
 INDEX_ROWS = 5000
 MODEL_VERSION = 3
+LINEAR_FILES: dict[str, tuple[str, ...]] = {
+    "scaling": ("centre", "scale", "fill", "origin"),
+    "linear": ("weights", "mean"),
+    "labelling": ("score_edges",),
+}
 MODEL_FILES = {
     "support-vector": {
         "scaling": ("centre", "scale", "fill", "origin"),
@@ -50,6 +56,8 @@ MODEL_FILES = {
         "tree": tuple(field.name for field in fields(ClusterTree)),
         "labelling": ("score_edges",),
     },
+    "linear-one-class": LINEAR_FILES,
+    "linear-svdd": LINEAR_FILES,
 }
 """The files of a run's directory that labelling a row needs, and the arrays in each."""
 
@@ -71,9 +79,22 @@ LABEL_SCHEMA = {
         "one cluster",
         "outlier": "bool: always false, for a tree of hyperplanes divides all of space",
     },
+    "linear-one-class": {
+        "label": "int32: always 0",
+        "score": "float32: w.x - rho, the decision value; 0 is the hyperplane",
+        "outlier": "bool: score < 0, the row lies on the origin's side of the hyperplane",
+    },
+    "linear-svdd": {
+        "label": "int32: always 0",
+        "score": "float32: R^2 - |x - a|^2, the decision value; 0 is the ball's surface",
+        "outlier": "bool: score < 0, the row lies outside the ball",
+    },
 }
 
 
+REASONS = (
+    "string, null inside: the columns that pull the row out most, with their shares of all that do"
+)
 NO_OUTLIERS = (
     "A tree of hyperplanes divides all of space among its clusters, so no row lies outside. The "
     "score tells how near a row comes to belonging elsewhere: its distance to the nearest "
@@ -85,7 +106,14 @@ SCORE_OF_IMDH = {
     "boundary": None,
 }
 
-Model = SupportVectorClustering | IncrementalMDH
+OUTSIDE_OF_LINEAR = {
+    "linear-one-class": "The decision value is w.x - rho: negative on the origin's side of the "
+    "hyperplane, and the further the row lies there the lower.",
+    "linear-svdd": "The decision value is the squared radius of the ball less the row's squared "
+    "distance from its centre: negative outside.",
+}
+
+Model = SupportVectorClustering | IncrementalMDH | LinearOneClassSVM | LinearSVDD
 """The estimators that a job can have."""
 
 
@@ -97,6 +125,8 @@ class Totals:
     histogram: np.ndarray
     classes: dict[str, np.ndarray]
     parts: list[dict[str, Any]]
+    leading: np.ndarray | None = None
+    farthest: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
@@ -126,6 +156,8 @@ def add_up(results: Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]]) -> T
         totals.histogram += arrays["histogram"]
         for name, counts in zip(facts["classes"], arrays["classes"], strict=True):
             totals.classes[name] = totals.classes.get(name, 0) + counts
+        totals.leading = arrays["leading"] + (0 if totals.leading is None else totals.leading)
+        totals.farthest = reasons.farthest(totals.farthest + facts["farthest"])
         totals.parts.append({"file": f"labels/part-{number:05d}.parquet", **facts["part"]})
     return totals
 
@@ -191,7 +223,7 @@ def restore_model(published: Path, run: RunDirectory, path: str, output_path: st
             "input": {k: v for k, v in given.items() if v} | {"columns": columns},
             "preprocess": content["preprocess"],
             "model": {"algorithm": content["algorithm"]},
-            "output": {"path": output_path},
+            "output": {"path": output_path, "reasons": content["facts"].get("reasons", 0)},
         }
     )
 
@@ -208,6 +240,8 @@ def _check_columns(columns: list[str], used: dict[str, Any], path: str, staging:
     apart = {used["id"], used["label"], *where}
     found = open_table(parse_job({"input": {"path": path}, "output": {"path": "-"}}).input, staging)
     names = [name for name in found.columns if name not in apart]
+    if found.format == "svmlight" and set(names) <= set(columns):
+        return  # the text does not say what its rows all lack
     if names != columns:
         raise DataError(
             f"{path}: expected the model's {len(columns)} columns in their order, "
@@ -237,7 +271,8 @@ def manifest(
         "rows": totals.n_rows,
         "clusters": len(totals.sizes),
         "schema": {plan.table.id or "row": "the input's id, or the row's number"}
-        | LABEL_SCHEMA[form],
+        | LABEL_SCHEMA[form]
+        | ({"reasons": REASONS} if job.output.reasons else {}),
         "files": [{"file": n} | rows_of.get(n, {}) | described(folder / n) for n in names],
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in packages},
@@ -297,13 +332,18 @@ def make_report(
         report["score_histogram"] |= SCORE_OF_IMDH
         if model.n_clusters_ == 1:
             report["score_histogram"]["counts"] = []
-    elif len(plan.table.columns) == 2:
+    elif len(plan.table.columns) == 2 and isinstance(model, SupportVectorClustering):
         report["picture"] = pictures.domain(run, model, report["sample"])
     if isinstance(model, SupportVectorClustering) and model.by_levels_:
         report["levels"] = level_pictures.levels(model.levels_)
         doubts = report["levels"]["doubts"]
         report["warnings"] = [note for note in model.notes_ if note not in doubts]
-    if totals.classes:
+    if isinstance(model, LinearModel) and totals.leading is not None:
+        columns = plan.table.columns
+        report["reasons"] = reasons.for_report(columns, totals.leading, totals.farthest)
+        report["outliers"]["meaning"] = OUTSIDE_OF_LINEAR[job.model.algorithm]
+        report["score_histogram"]["title"] = "decision value; negative is outside"
+    elif totals.classes:
         report["indices"] = _indices(rows.X[:INDEX_ROWS], rows.labels[:INDEX_ROWS], totals)
     return report
 

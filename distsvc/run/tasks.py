@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distsvc.kernels.projection import project
 from distsvc.models import labelling, sampling
 from distsvc.models.ensemble import Plan
 from distsvc.models.hyperplane_tree import ClusterTree
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
 from distsvc.models.level_tree import LevelTree, Voter
+from distsvc.models.linear import LinearRule
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.scaling import ColumnSums
 from distsvc.run.directory import RunDirectory, task_file
+from distsvc.run.reasons import Reasons
 from distsvc.run.stream import prepared, sample_blocks
 from distsvc.storage.parts import PartBuilder, write_zarr_chunk
 from distsvc.storage.tables import Table
@@ -204,17 +205,21 @@ def label_partition(run_dir: str, number: int) -> int:
     run = RunDirectory(run_dir)
     facts, arrays = run.read("labelling")
     edges, n_clusters = arrays["score_edges"], facts["n_clusters"]
-    label_rows = labeller(run)
+    label_rows, why = labeller(run), reasons_of(run)
     plan = run.plan
-    part = PartBuilder(plan.table.id or "row", _id_type(plan.table))
+    part = PartBuilder(
+        plan.table.id or "row", _id_type(plan.table), with_reasons=bool(why and why.count)
+    )
     sizes = np.zeros((n_clusters, 2), np.int64)
     histogram = np.zeros(edges.size - 1, np.int64)
     classes: dict[str, np.ndarray] = {}
     columns = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **columns):
-        label, score = label_rows(prepared(run, block.X))
+        Z = prepared(run, block.X)
+        label, score = label_rows(Z)
         outlier = score < 0.0
-        part.add(block.rows if block.ids is None else block.ids, label, score, outlier)
+        reasons = why.add(block.rows, block.X, Z, score) if why else None
+        part.add(block.rows if block.ids is None else block.ids, label, score, outlier, reasons)
         both = np.bincount(2 * label + outlier, minlength=2 * n_clusters)
         sizes += both.reshape(-1, 2)
         histogram += np.histogram(np.clip(score, edges[0], edges[-1]), edges)[0]
@@ -225,10 +230,11 @@ def label_partition(run_dir: str, number: int) -> int:
     counts = np.array(list(classes.values()), np.int64).reshape(-1, n_clusters)
     run.write(
         task_file("labelled", number),
-        {"part": written, "classes": list(classes)},
+        {"part": written, "classes": list(classes), "farthest": why.farthest if why else []},
         sizes=sizes,
         histogram=histogram,
         classes=counts,
+        leading=why.leading if why else np.zeros(0, np.int64),
     )
     return part.n_rows
 
@@ -256,13 +262,32 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
         return cut.label
     if facts["algorithm"] == "level-tree":
         facts, arrays = run.read("levels")
-        voter = Voter(arrays["S"], arrays["a"], facts["gamma"], arrays["part"], facts["level"])
-        return lambda X: voter(project(X, arrays["components"]))
+        return Voter(**arrays, gamma=facts["gamma"], level=facts["level"])
+    if facts["algorithm"].startswith("linear-"):
+        rule = linear_rule(run)
+        return lambda Z: (
+            np.zeros(len(Z), np.int32),
+            (rule.scores(Z) - rule.offset).astype(np.float32),
+        )
     f, _ = decision(run)
     _, arrays = run.read("clusters")
     clusters = Clusters(arrays["points"], arrays["cluster"], facts["n_clusters"])
     nearest = clusters.labeller()
     return lambda X: labelling.label_rows(f, clusters, nearest, X)
+
+
+def linear_rule(run: RunDirectory) -> LinearRule:
+    """Return the trained linear model."""
+    facts, arrays = run.read("linear")
+    return LinearRule(arrays["weights"], facts["offset"], facts["ball"])
+
+
+def reasons_of(run: RunDirectory) -> Reasons | None:
+    """Return what collects the reasons of outliers, where the model is linear."""
+    if not run.read("labelling")[0]["algorithm"].startswith("linear-"):
+        return None
+    facts, arrays = run.read("linear")
+    return Reasons(linear_rule(run), arrays["mean"], run.plan.table.columns, facts["reasons"])
 
 
 def _id_type(table: Table) -> pa.DataType | None:

@@ -18,6 +18,9 @@ from distsvc.errors import DataError, InputNotFoundError, JobFileError, Temporar
 
 _PARQUET = (".parquet", ".parq", ".pq")
 _CSV = (".csv", ".csv.gz")
+_SVMLIGHT = tuple(
+    name + packed for name in (".svm", ".svmlight", ".libsvm") for packed in ("", ".gz", ".bz2")
+)
 _STORE_IS_AWAY = {
     errno.ECONNABORTED,
     errno.ECONNREFUSED,
@@ -49,6 +52,11 @@ class Files:
     def are_csv(self) -> bool:
         """Whether every file is named like CSV."""
         return all(_bare(self.root, name).lower().endswith(_CSV) for name in self.infos)
+
+    @property
+    def are_svmlight(self) -> bool:
+        """Whether every file is named like svmlight text."""
+        return all(_bare(self.root, name).lower().endswith(_SVMLIGHT) for name in self.infos)
 
     def versions(self) -> list[tuple[str, str, str]]:
         """Return (name, size, modification time or tag) of each file, to tell a change by."""

@@ -40,10 +40,13 @@ _OPENING = threading.Lock()
 class PartBuilder:
     """One part of the output in the making: rows in, one Parquet file out."""
 
-    def __init__(self, id_name: str, id_type: pa.DataType | None = None):
+    def __init__(
+        self, id_name: str, id_type: pa.DataType | None = None, *, with_reasons: bool = False
+    ):
         self.id_name, self.id_type = id_name, id_type or pa.int64()
+        self.with_reasons = with_reasons
         self.n_rows = 0
-        self._columns: list[list[Any]] = [[], [], [], []]
+        self._columns: list[list[Any]] = [[] for _ in range(4 + with_reasons)]
 
     def add(
         self,
@@ -51,16 +54,22 @@ class PartBuilder:
         label: np.ndarray,
         score: np.ndarray,
         outlier: np.ndarray,
+        reasons: list[str | None] | None = None,
     ) -> None:
-        """Add rows: their numbers or ids, label int32, score float32, outlier bool."""
+        """Add rows: their numbers or ids, label int32, score float32, outlier bool, reasons."""
         self.n_rows += len(label)
-        for column, values in zip(self._columns, (ids, label, score, outlier), strict=True):
+        given = [ids, label, score, outlier]
+        for column, values in zip(self._columns, given, strict=False):
             column.append(values if isinstance(values, pa.Array) else pa.array(values))
+        if self.with_reasons:
+            self._columns[-1].append(pa.array(reasons, pa.string()))
 
     def write(self, path: Path) -> dict[str, Any]:
         """Write the part, read its footer again, and return what the manifest says of it."""
         types = [self.id_type, pa.int32(), pa.float32(), pa.bool_()]
         names = [self.id_name, "label", "score", "outlier"]
+        if self.with_reasons:
+            types, names = [*types, pa.string()], [*names, "reasons"]
         schema = pa.schema(list(zip(names, types, strict=True)))
         arrays = [pa.chunked_array(c, t) for c, t in zip(self._columns, types, strict=True)]
         table = pa.Table.from_arrays(arrays, schema=schema)

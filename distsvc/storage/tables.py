@@ -1,4 +1,4 @@
-"""Tables that are read in row ranges: Parquet and Zarr directly, CSV by way of Parquet.
+"""Tables that are read in row ranges: Parquet and Zarr; CSV and svmlight text are converted.
 
 A table is opened once, on the driver. What `open_table` returns is small and goes to the workers as
 JSON; each of them reads its own rows with `read_blocks` and opens only the files that hold them.
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError
-from distsvc.storage import csv_tables, files, parquet_tables, zarr_tables
+from distsvc.storage import csv_tables, files, parquet_tables, svmlight_tables, zarr_tables
 from distsvc.storage.columns import Scan, choose_features
 from distsvc.storage.where import Condition, parse_where, where_columns
 
@@ -38,8 +38,9 @@ class Table:
     Attributes
     ----------
     path : str
-        The Parquet path or Zarr store to read; absolute if local. For CSV the staged Parquet file.
-    format : {"parquet", "zarr"}
+        The Parquet path or Zarr store to read; absolute if local. For CSV the staged Parquet file,
+        for svmlight text the staged sparse arrays.
+    format : {"parquet", "zarr", "svmlight"}
     columns : tuple of str
         The feature columns, in order.
     id, label, where : str or None
@@ -56,7 +57,7 @@ class Table:
     """
 
     path: str
-    format: Literal["parquet", "zarr"]
+    format: Literal["parquet", "zarr", "svmlight"]
     columns: tuple[str, ...]
     id: str | None
     label: str | None
@@ -118,7 +119,9 @@ def open_table(config: InputConfig, staging: Path) -> Table:
     """Find a table, read its metadata and choose its features.
 
     A path that ends in ``.zarr`` or holds Zarr's metadata is Zarr, files named ``.csv`` or
-    ``.csv.gz`` are CSV, all else is Parquet: a file, a folder (see `files.find_files`) or a glob.
+    ``.csv.gz`` are CSV, those named ``.svm``, ``.svmlight`` or ``.libsvm``, packed by gzip or bzip2
+    or not, are svmlight text, all else is Parquet: a file, a folder (see `files.find_files`) or a
+    glob.
     Folders named ``key=value`` below the path are columns. `columns.choose_features` says which
     columns become features.
 
@@ -155,14 +158,18 @@ def open_table(config: InputConfig, staging: Path) -> Table:
             staged = csv_tables.convert_csv(found, set(others), features, staging)
             path = str(staged)
             found = files.find_files(path)
-        scan = parquet_tables.scan(found)
-        root = found.root
+        if found.are_svmlight:
+            staged = svmlight_tables.convert_svmlight(found, config, staging)
+            path, scan, root = str(staged), svmlight_tables.scan(staged, config.columns or ()), ""
+        else:
+            scan = parquet_tables.scan(found)
+            root = found.root
     if not sum(scan.extents):
         raise DataError(f"{files.shown(config.path)} has no rows")
     columns = choose_features(config, scan, apart)
     return Table(
         path=path,
-        format="parquet" if scan.files else "zarr",
+        format="svmlight" if path.endswith(".npz") else "parquet" if scan.files else "zarr",
         columns=columns,
         id=config.id,
         label=config.label,
@@ -216,6 +223,8 @@ def read_blocks(
         raise ValueError(f"rows [{start}, {stop}) are not within the table's {table.n_rows} rows")
     if block_rows < 1:
         raise ValueError(f"block_rows must be at least 1, found {block_rows}")
+    if table.format == "svmlight":
+        return _svmlight_blocks(table, start, stop, block_rows, with_labels)
     condition = parse_where(table.where) if table.where is not None else None
     return _blocks(table, start, stop, block_rows, condition, with_ids, with_labels)
 
@@ -240,6 +249,23 @@ def _other_types(config: InputConfig, scan: Scan) -> str:
     if condition is not None:
         condition.mask({name: pa.array([], types[name]) for name in condition.columns})
     return base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
+
+
+def sparse_rows(table: Table) -> Any:
+    """Return all rows of svmlight text as CSR, or None for another table or some of its columns."""
+    if table.format != "svmlight":
+        return None
+    path = Path(table.path)
+    whole = table.columns == svmlight_tables.feature_names(path)
+    return svmlight_tables.matrix(path) if whole else None
+
+
+def _svmlight_blocks(
+    table: Table, start: int, stop: int, block_rows: int, with_labels: bool
+) -> Iterator[Block]:
+    path = Path(table.path)
+    for rows, X, labels in svmlight_tables.blocks(path, table.columns, start, stop, block_rows):
+        yield Block(rows, X, None, pa.array(labels) if with_labels and table.label else None)
 
 
 def _blocks(

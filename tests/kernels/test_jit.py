@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distsvc.kernels.jit import FASTMATH, cache_folder
+from distsvc.kernels.jit import FASTMATH, cache_folder, in_order
 from distsvc.kernels.rbf import weighted_sums
 
 HERE = Path(__file__).parent
@@ -89,6 +89,18 @@ def start(*arguments, **environment):
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def test_sums_in_order_are_those_of_python():
+    def total(x, places):
+        found = 0.0
+        for k in range(places.shape[0]):
+            found += x[places[k]]
+        return found
+
+    rng = np.random.default_rng(0)
+    x, places = rng.normal(size=1000) * 10.0 ** rng.integers(-9, 9, 1000), rng.permutation(1000)
+    assert in_order(total)(x, places) == total(x, places)
 
 
 def test_nothing_compiles_at_import_and_the_cache_is_used(tmp_path):

@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+import reference
+from scipy import sparse
+
+from distsvc.kernels import dual_cd
+
+
+def forms(kernel):
+    """The kernel as compiled and as plain Python."""
+    plain = getattr(kernel, "py_func", kernel)
+    return pytest.mark.parametrize("form", [kernel, plain], ids=["compiled", "plain"])
+
+
+class Case:
+    """Rows with zeros, a feasible alpha with rows at both bounds, and a linear term."""
+
+    def __init__(self, n=24, d=7, seed=0, scale=2.0):
+        rng = np.random.default_rng(seed)
+        self.X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+        self.X[3] = self.X[5] = 0.0
+        self.alpha = np.round(rng.random(n) * 1.6 - 0.3, 3).clip(0.0, 1.0)
+        self.p, self.scale, self.rng = -(self.X**2).sum(axis=1), scale, rng
+        self.u = self.X.T @ self.alpha
+        csr = sparse.csr_matrix(self.X)
+        self.csr = csr.data, csr.indices.astype(np.uint32), csr.indptr.astype(np.int64)
+        self.squares = (self.X**2).sum(axis=1)
+
+    @property
+    def gradients(self):
+        return self.scale * self.X @ (self.X.T @ self.alpha) + self.p
+
+    def order(self):
+        return self.rng.permutation(len(self.X)).astype(np.int64)
+
+    def descend(self, form, dense, order, size):
+        alpha, u, G, tally = self.alpha.copy(), self.u.copy(), np.zeros(len(self.X)), np.zeros(3)
+        common = u, self.p, self.scale, order, size, 0.0, alpha, G
+        if dense:
+            form(self.X, *common, tally)
+        else:
+            spread = np.zeros(self.X.shape[1])
+            form(*self.csr, self.squares, *common, spread, tally)
+            assert not spread.any()
+        return alpha, u, tally
+
+
+@forms(dual_cd.gradient_dense)
+def test_gradients_of_dense_rows(form):
+    case, rows, G = Case(), np.array([1, 3, 8]), np.full(24, np.nan)
+    form(case.X, case.u, case.p, case.scale, rows, G)
+    np.testing.assert_allclose(G[rows], case.gradients[rows], atol=1e-13)
+    assert np.isnan(np.delete(G, rows)).all()
+
+
+@forms(dual_cd.gradient_sparse)
+def test_gradients_of_sparse_rows(form):
+    case, rows, G = Case(), np.array([1, 3, 8]), np.full(24, np.nan)
+    form(*case.csr, case.u, case.p, case.scale, rows, G)
+    np.testing.assert_allclose(G[rows], case.gradients[rows], atol=1e-13)
+
+
+@forms(dual_cd.weighted_sum_dense)
+def test_weighted_sums_of_dense_rows(form):
+    case, u, squares = Case(), np.zeros(7), np.empty(24)
+    form(case.X, case.alpha, u, squares)
+    np.testing.assert_allclose(u, case.u, atol=1e-13)
+    np.testing.assert_allclose(squares, case.squares, atol=1e-13)
+
+
+@forms(dual_cd.weighted_sum_sparse)
+def test_weighted_sums_of_sparse_rows(form):
+    case, u, squares = Case(), np.zeros(7), np.empty(24)
+    form(*case.csr, case.alpha, u, squares)
+    np.testing.assert_allclose(u, case.u, atol=1e-13)
+    np.testing.assert_allclose(squares, case.squares, atol=1e-13)
+
+
+def assert_descends(case, form, dense, size):
+    order = case.order()
+    slow, cost = reference.descend_groups(
+        case.X, case.alpha, case.p, case.scale, order.tolist(), size
+    )
+    alpha, u, tally = case.descend(form, dense, order, size)
+    np.testing.assert_allclose(alpha, slow, atol=1e-12)
+    np.testing.assert_allclose(u, case.X.T @ alpha, atol=1e-12)
+    assert alpha.sum() == pytest.approx(case.alpha.sum(), abs=1e-12)
+    before, after = (
+        reference.dual_objective(case.X, a, case.p, case.scale) for a in (case.alpha, alpha)
+    )
+    assert tally[dual_cd.CHANGE] == pytest.approx(after - before, abs=1e-11)
+    assert tally[dual_cd.COST] == cost
+    assert after < before
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("seed", range(4))
+@forms(dual_cd.descend_dense)
+def test_steps_on_dense_rows(form, seed, size):
+    assert_descends(Case(seed=seed), form, True, size)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("seed", range(4))
+@forms(dual_cd.descend_sparse)
+def test_steps_on_sparse_rows(form, seed, size):
+    assert_descends(Case(seed=seed), form, False, size)
+
+
+@forms(dual_cd.descend_dense)
+def test_bounds_are_written_exactly(form):
+    case = Case()
+    case.alpha = np.array([0.1, 0.2, 0.7] * 8)
+    alpha, _, tally = case.descend(form, True, np.tile(case.order(), 40), 2)
+    assert tally[dual_cd.MOVED] > 24
+    assert alpha.min() == 0.0
+    assert alpha.max() == 1.0
+    near = (np.abs(alpha) < 1e-9) | (np.abs(alpha - 1.0) < 1e-9)
+    assert np.isin(alpha[near], [0.0, 1.0]).all()
+
+
+@forms(dual_cd.descend_dense)
+def test_equal_rows_with_different_terms_move_to_the_bound(form):
+    X, p = np.ones((2, 3)), np.array([0.0, 1.0])
+    alpha, u, G, tally = np.array([0.25, 0.5]), np.full(3, 0.75), np.zeros(2), np.zeros(3)
+    form(X, u, p, 1.0, np.array([0, 1]), 2, 0.0, alpha, G, tally)
+    np.testing.assert_array_equal(alpha, [0.75, 0.0])
+
+
+@forms(dual_cd.extremes)
+def test_extremes(form):
+    case = Case()
+    rows = np.arange(0, 24, 2)
+    G, alpha = case.gradients, case.alpha
+    least, most = form(G, alpha, rows)
+    assert least == G[[i for i in rows if alpha[i] < 1.0]].min()
+    assert most == G[[i for i in rows if alpha[i] > 0.0]].max()
+    assert form(G, np.ones(24), rows)[0] == np.inf
+    assert form(G, np.zeros(24), rows)[1] == -np.inf
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+@pytest.mark.parametrize("ties", [False, True])
+@forms(dual_cd.violating_pairs)
+def test_pairs(form, ties, limit):
+    for seed in range(5):
+        case = Case(n=40, seed=seed)
+        G = np.round(case.gradients) if ties else case.gradients
+        rows = np.arange(40)[case.rng.random(40) < 0.8]
+        least, most = dual_cd.extremes(G, case.alpha, rows)
+        found = form(G, case.alpha, rows, least, most, limit)
+        assert found.tolist() == reference.violating_pairs(G, case.alpha, rows.tolist(), limit)
+
+
+@forms(dual_cd.shrink)
+def test_rows_that_stay_in_play(form):
+    G = np.array([-3.0, -3.0, 0.0, 2.0, 2.0, 0.0, -1.0])
+    alpha = np.array([1.0, 0.0, 0.5, 0.0, 1.0, 1.0, 1.0])
+    assert form(G, alpha, np.arange(7), -2.0, 1.0).tolist() == [1, 2, 4, 5, 6]

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.kernels.projection import project
+
+
+def table(n, d, q, seed=0):
+    rng = np.random.default_rng(seed)
+    X, components = rng.normal(scale=3.0, size=(n, d)), rng.normal(size=(q, d))
+    return X.astype(np.float32), components.astype(np.float32)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 40])
+@pytest.mark.parametrize("q", [1, 3, 20])
+def test_twin_project(d, q):
+    X, components = table(17, d, q)
+    found = project(X, components)
+    assert found.dtype == np.float32
+    assert found.flags.c_contiguous
+    expected = np.float64(X) @ np.float64(components).T
+    atol = 1e-6 * d * np.abs(X).max() * np.abs(components).max()
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=atol)
+    np.testing.assert_allclose(project.py_func(X, components), expected, rtol=0.0, atol=atol)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 25), st.integers(1, 9), st.lists(st.integers(0, 40), max_size=5))
+def test_a_row_does_not_depend_on_its_block(d, q, cuts):
+    X, components = table(40, d, q, seed=d)
+    parts = [project(part.copy(), components) for part in np.split(X, sorted(cuts))]
+    assert np.concatenate(parts).tobytes() == project(X, components).tobytes()
+
+
+def test_the_axes_leave_rows_as_they_are():
+    X = table(20, 3, 1)[0]
+    assert project(X, np.eye(3, dtype=np.float32)).tobytes() == X.tobytes()
+
+
+def test_no_rows():
+    assert project(np.zeros((0, 3), np.float32), np.eye(3, dtype=np.float32)).shape == (0, 3)

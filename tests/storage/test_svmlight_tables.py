@@ -1,0 +1,155 @@
+import bz2
+import gzip
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+from distsvc import LinearOneClassSVM, LinearSVDD
+from distsvc.config import InputConfig, parse_job
+from distsvc.errors import DataError, JobFileError
+from distsvc.run.job import predict_table, run_job
+from distsvc.storage.tables import fingerprint, open_table, read_blocks, sparse_rows
+
+TEXT = b"""1 1:0.5 3:-2
+-1
+# a comment
+
++1 2:1e1 # another
+"""
+OPENERS = {"": open, ".gz": gzip.open, ".bz2": bz2.open}
+
+
+def write(path, text=TEXT):
+    opener = OPENERS.get(path.suffix, open)
+    with opener(path, "wb") as stream:
+        stream.write(text)
+    return path
+
+
+def table_at(path, staging, **given):
+    return open_table(InputConfig(path=str(path), **given), staging)
+
+
+@pytest.mark.parametrize("name", ["a.svm", "a.libsvm", "a.svmlight.gz", "a.svm.bz2"])
+def test_rows_are_read(tmp_path, name):
+    table = table_at(write(tmp_path / name), tmp_path / "staging", label="label")
+    assert table.columns == ("f1", "f2", "f3")
+    assert table.format == "svmlight"
+    assert table.n_rows == 3
+    [block] = read_blocks(table, 0, 3, 10, with_labels=True)
+    np.testing.assert_array_equal(block.X, [[0.5, 0, -2.0], [0, 0, 0], [0, 10.0, 0]])
+    assert block.labels.to_pylist() == [1.0, -1.0, 1.0]
+    assert sparse_rows(table).nnz == 3
+    assert len(fingerprint(table)) == 64
+
+
+def test_indices_may_start_at_0(tmp_path):
+    table = table_at(write(tmp_path / "a.svm", TEXT + b"1 0:7 3:1\n"), tmp_path / "staging")
+    assert table.columns == ("f0", "f1", "f2", "f3")
+    [block] = read_blocks(table, 0, 4, 10)
+    np.testing.assert_array_equal(block.X[[0, 3]], [[0, 0.5, 0, -2.0], [7.0, 0, 0, 1.0]])
+    chosen = table_at(tmp_path / "a.svm", tmp_path / "staging", columns=("f3",))
+    assert next(read_blocks(chosen, 0, 4, 10)).X[:, 0].tolist() == [-2.0, 0.0, 0.0, 1.0]
+
+
+def test_blocks_are_the_same_rows(tmp_path):
+    X = sparse.random(500, 12, 0.2, format="csr", random_state=0)
+    with open(tmp_path / "x.svm", "wb") as stream:
+        dump_svmlight_file(X, np.zeros(500), stream, zero_based=False)
+    table = table_at(tmp_path / "x.svm", tmp_path / "staging", columns=("f3", "f1"))
+    found = list(read_blocks(table, 100, 400, 77))
+    np.testing.assert_allclose(np.concatenate([b.X for b in found]), X.toarray()[100:400, [2, 0]])
+    assert np.concatenate([b.rows for b in found]).tolist() == list(range(100, 400))
+    assert sparse_rows(table) is None
+
+
+def test_files_of_different_widths_are_one_table(tmp_path):
+    write(tmp_path / "a.svm", b"1 1:1\n")
+    write(tmp_path / "b.svm", b"1 4:2\n")
+    table = table_at(tmp_path / "*.svm", tmp_path / "staging")
+    [block] = read_blocks(table, 0, 2, 10)
+    np.testing.assert_array_equal(block.X, [[1, 0, 0, 0], [0, 0, 0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"1 1:1\n1 -2:3\n", r"a\.svm, line 2: indices must not be negative, found -2"),
+        (b"1 1:1\n# x\n1 3:1 2:1\n", r"a\.svm, line 3: indices must ascend, found 2 after 3"),
+        (b"1 3:1 3:2\n", r"a\.svm, line 1: indices must ascend, found 3 after 3"),
+        (b"1 3:x\n", r"a\.svm, line 1: expected index:value, found '3:x'"),
+        (b"1 3\n", r"a\.svm, line 1: expected index:value, found '3'"),
+        (b"one 3:1\n", r"a\.svm, line 1: expected a number as label, found 'one'"),
+        (b"", r"a\.svm has no rows"),
+    ],
+)
+def test_text_that_is_not_svmlight(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        table_at(write(tmp_path / "a.svm", text), tmp_path / "staging")
+
+
+def test_a_damaged_archive_is_named(tmp_path):
+    (tmp_path / "a.svm.gz").write_bytes(b"no archive")
+    with pytest.raises(DataError, match=r"a\.svm\.gz"):
+        table_at(tmp_path / "a.svm.gz", tmp_path / "staging")
+
+
+def test_what_svmlight_text_can_not_have(tmp_path):
+    path = write(tmp_path / "a.svm")
+    with pytest.raises(JobFileError, match=r"input\.id: svmlight text can't have it, found 'row'"):
+        table_at(path, tmp_path / "staging", id="row")
+    with pytest.raises(JobFileError, match=r"input\.where: svmlight text can't have it"):
+        table_at(path, tmp_path / "staging", where="f1 > 0")
+    with pytest.raises(JobFileError, match="named 'label', found 'y'"):
+        table_at(path, tmp_path / "staging", label="y")
+
+
+@pytest.mark.parametrize("algorithm", ["linear-one-class", "linear-svdd"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_values_that_are_no_numbers_are_named_by_the_job(tmp_path, algorithm, value):
+    text = TEXT + f"1 2:{value}\n".encode()
+    with pytest.raises(DataError, match=f"column 'f2', row 3: expected a finite number.*{value}"):
+        job(write(tmp_path / "a.svm", text), tmp_path / "out", algorithm)
+
+
+def job(path, out, algorithm, **model):
+    content = {"input": {"path": str(path)}, "preprocess": {"scale": "none"}}
+    content |= {"model": {"algorithm": algorithm} | model, "cluster": {"workers": 0}}
+    return run_job(parse_job(content | {"output": {"path": str(out)}}))
+
+
+def test_a_model_labels_narrower_text(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"1 1:{a:.3f} 2:{b:.3f} 3:{c:.3f}" for a, b, c in rng.random((100, 3)) + 1.0]
+    job(write(tmp_path / "a.svm", "\n".join(lines).encode()), tmp_path / "out", "linear-one-class")
+    narrow = write(tmp_path / "b.svm", b"1 1:2.0 2:2.0\n1 2:3.0\n")
+    predict_table(str(tmp_path / "out"), str(narrow), str(tmp_path / "labels"))
+    content = json.loads((tmp_path / "out" / "model" / "model.json").read_text())
+    with np.load(tmp_path / "out" / "model" / "arrays.npz") as arrays:
+        w = arrays["weights"]
+    expected = np.array([[2.0, 2.0, 0.0], [0.0, 3.0, 0.0]]) @ w - content["facts"]["offset"]
+    scores = pq.read_table(tmp_path / "labels" / "labels" / "part-00000.parquet")["score"]
+    np.testing.assert_allclose(scores.to_numpy(), expected, rtol=1e-6)
+    wide = write(tmp_path / "c.svm", b"1 4:2.0\n")
+    with pytest.raises(DataError, match="expected the model's 3 columns"):
+        predict_table(str(tmp_path / "out"), str(wide), str(tmp_path / "more"))
+
+
+@pytest.mark.parametrize(
+    ("make", "algorithm"), [(LinearOneClassSVM, "linear-one-class"), (LinearSVDD, "linear-svdd")]
+)
+def test_a_job_on_sparse_rows_gives_the_answer_of_the_estimator(tmp_path, make, algorithm):
+    dense = sparse.random(800, 30, 0.2, random_state=0).toarray().round(3)
+    dense[7], dense[:, 4] = 0.0, 0.0
+    X = sparse.csr_matrix(dense)
+    with open(tmp_path / "x.svm", "wb") as stream:
+        dump_svmlight_file(X, np.zeros(800), stream, zero_based=False)
+    report = job(tmp_path / "x.svm", tmp_path / "out", algorithm, nu=0.1, tol=1e-8)
+    peer = make(0.1, tol=1e-8).fit(X)
+    assert report["model"]["fitted"]["objective"] == pytest.approx(peer.objective_, rel=1e-9)
+    assert report["outliers"]["rows"] == pytest.approx((peer.predict(X) < 0).sum(), abs=31)
+    assert "constant columns carry no information: f5" in report["warnings"]
