@@ -274,7 +274,10 @@ def test_two_rows_are_enough(bench):
             "model: give nu or C, not both (found nu = 0.1 and C = 2",
         ),
         ({"model": {"average": True}}, "model: average = true needs solver = 'sgd'"),
-        ({"model": {"gamma": -1.0}}, "model.gamma must be 'auto' or be greater than 0, found -1.0"),
+        (
+            {"model": {"gamma": -1.0}},
+            "model.gamma must be 'auto' or be greater than 0 or be a valid list, found -1.0",
+        ),
         ({"input": {"where": "x ="}}, "input.where"),
         ({"input": {"columns": ["x", "x"]}}, "input.columns names 'x' twice"),
     ],
