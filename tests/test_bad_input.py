@@ -275,6 +275,11 @@ def test_two_rows_are_enough(bench):
         ),
         ({"model": {"average": True}}, "model: average = true needs solver = 'sgd'"),
         ({"model": {"gamma": -1.0}}, "model.gamma must be 'auto' or be greater than 0, found -1.0"),
+        ({"model": {"gamma": [1.0, -2.0]}}, "model.gamma must be greater than 0, found -2.0"),
+        (
+            {"model": {"gamma": [1.0, 2.0], "labelling": "equilibria"}},
+            "model: several values of gamma need labelling='level-tree', found [1.0, 2.0]",
+        ),
         ({"input": {"where": "x ="}}, "input.where"),
         ({"input": {"columns": ["x", "x"]}}, "input.columns names 'x' twice"),
     ],
