@@ -13,15 +13,16 @@ from importlib import import_module
 from pathlib import Path
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
+LEVELS = ("levels_speed", "levels_big", "levels_workers")
 MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
 LINEAR = ("linear_exactness", "linear_speed", "linear_figure", "linear_big", "linear_outliers")
 BLIND = ("blind", "blind_large")
-WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *BLIND, *MDH, *LINEAR)
+WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *BLIND, *LEVELS, *MDH, *LINEAR)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     lines = [
-        f"  {name:<13} {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}"
+        f"  {name:<14} {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}"
         for name in (*QUICK, *WITH_DATA)
     ]
     parser = argparse.ArgumentParser(
@@ -70,7 +71,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--rows",
         type=int,
         default=20_000_000,
-        help="big, mdh_big, linear_big: rows of the large table (default: 20e6)",
+        help="big, mdh_big, levels_big, linear_big: rows of the large table (default: 20e6)",
     )
     parser.add_argument(
         "--gamma",

@@ -42,10 +42,7 @@ def run(options: Namespace) -> None:
         def job(
             name: str, n: int, group: int, in_order: bool, seed: int = 0, **model: Any
         ) -> dict[str, Any]:
-            table = work / f"{name}-{n}-{'sorted' if in_order else 'shuffled'}.parquet"
-            if not table.exists():
-                print(f"making {table}", file=sys.stderr, flush=True)
-                apart(make_table, options.data, "shuttle", table, n, group, in_order)
+            table = noisy_table(work / name, options.data, "shuttle", n, group, in_order)
             print(f"clustering {table.name}, seed {seed}", file=sys.stderr, flush=True)
             model = {"gamma": options.gamma, "seed": seed} | model
             return run_job(work, table, group, model)
@@ -68,7 +65,7 @@ def run(options: Namespace) -> None:
             for seed in range(options.seeds)
             for name in ORDERS
         ]
-    report_phases(options.out, reports)
+    report_phases(options.out, "big_phases", reports)
     report_figures(options.out, reports)
     report_order(options.out, pairs)
 
@@ -82,10 +79,11 @@ SETTINGS: list[dict[str, Any]] = [
 """Near gamma 2 two classes are barely joined, and a seed decides."""
 
 
-def report_phases(out: Path, reports: dict[str, dict[str, Any]]) -> None:
+def report_phases(out: Path, name: str, reports: dict[str, dict[str, Any]]) -> None:
+    """Print the phases of every table's job and write ``<name>.csv``."""
     rows = [
         {
-            "table": name,
+            "table": table,
             "table_rows": report["input"]["n_rows"],
             "phase": phase["name"],
             "seconds": phase["seconds"],
@@ -93,11 +91,11 @@ def report_phases(out: Path, reports: dict[str, dict[str, Any]]) -> None:
             "driver_peak_mb": phase["driver_peak_mb"],
             "worker_peak_mb": phase["worker_peak_mb"],
         }
-        for name, report in reports.items()
+        for table, report in reports.items()
         for phase in report["phases"]
     ]
     show("Phases", rows)
-    publish(out, "big_phases", rows)
+    publish(out, name, rows)
 
 
 def report_figures(out: Path, reports: dict[str, dict[str, Any]]) -> None:
@@ -110,18 +108,30 @@ def report_figures(out: Path, reports: dict[str, dict[str, Any]]) -> None:
                 "rows": report["input"]["n_rows"],
                 "seconds": sum(p["seconds"] for p in phases.values()),
                 "label_rows_per_s": phases["label"]["rows"] / phases["label"]["seconds"],
-                "driver_peak_mb": max(p["driver_peak_mb"] for p in phases.values()),
-                "worker_peak_mb": max(p["worker_peak_mb"] or 0.0 for p in phases.values()),
+                **peaks(report),
                 "nmi": nmi(report),
                 "clusters": len(report["clusters"]),
             }
         )
     show("bars: label pass >= 1e6 rows/s; driver < 1000 MB, worker < 1500 MB", rows)
-    small, large = rows[:2]
+    print_growth(*rows[:2])
+    publish(out, "big", rows)
+
+
+def peaks(report: dict[str, Any]) -> Row:
+    """Return the peak memory of the driver and of the largest worker, in MB."""
+    phases = report["phases"]
+    return {
+        "driver_peak_mb": max(phase["driver_peak_mb"] for phase in phases),
+        "worker_peak_mb": max(phase["worker_peak_mb"] or 0.0 for phase in phases),
+    }
+
+
+def print_growth(small: Row, large: Row) -> None:
+    """Print by how much the peaks of the large table's job are above those of the small one's."""
     for who in ("driver", "worker"):
         ratio = large[f"{who}_peak_mb"] / small[f"{who}_peak_mb"]
         print(f"  {who}, large over small: {ratio:.3f}; bar 0.9 to 1.1")
-    publish(out, "big", rows)
 
 
 def report_order(out: Path, runs: list[tuple[dict[str, Any], int, str, dict[str, Any]]]) -> None:
@@ -153,11 +163,16 @@ def nmi(report: dict[str, Any]) -> float:
 
 
 def run_job(
-    work: Path, table: Path, partition_rows: int, model: Row, preprocess: Row | None = None
+    work: Path,
+    table: Path,
+    partition_rows: int,
+    model: Row,
+    preprocess: Row | None = None,
+    **rows: Any,
 ) -> dict[str, Any]:
-    """Run `distsvc run` on a table and return the report."""
+    """Run `distsvc run` on a table, of which `rows` selects rows and columns; return the report."""
     job = {
-        "input": {"path": str(table.absolute()), "label": "label"},
+        "input": {"path": str(table.absolute()), "label": "label"} | rows,
         "model": model,
         "preprocess": preprocess or {},
         "cluster": {"workers": WORKERS, "partition_rows": partition_rows},
@@ -182,6 +197,18 @@ def apart(function: Callable[..., Any], *arguments: Any) -> Any:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function, *arguments).result()
+
+
+def noisy_table(
+    stem: Path, data: Path, name: str, n: int, group: int, in_order: bool = False
+) -> Path:
+    """Return the path of a noisy table with n rows of a set, made unless it is there."""
+    order = "sorted" if in_order else "shuffled"
+    table = stem.with_name(f"{stem.name}-{n}-{order}.parquet")
+    if not table.exists():
+        print(f"making {table}", file=sys.stderr, flush=True)
+        apart(make_table, data, name, table, n, group, in_order)
+    return table
 
 
 def make_table(data: Path, name: str, path: Path, n: int, group: int, in_order: bool) -> None:

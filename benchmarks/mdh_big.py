@@ -9,14 +9,13 @@ processes read the table's blocks once and do nothing else with them.
 from __future__ import annotations
 
 import multiprocessing
-import sys
 import time
 from argparse import Namespace
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.big import ROW_GROUPS, WORKERS, apart, make_table, nmi, run_job
+from benchmarks.big import ROW_GROUPS, WORKERS, nmi, noisy_table, peaks, print_growth, run_job
 from benchmarks.measure import Row, publish, show, work_folder
 
 if TYPE_CHECKING:
@@ -29,10 +28,7 @@ def run(options: Namespace) -> None:
     figures, phases = [], []
     with work_folder(options.work) as work:
         for name, n in (("small", options.rows // 4), ("large", options.rows)):
-            table = work / f"kddcup-{n}.parquet"
-            if not table.exists():
-                print(f"making {table}", file=sys.stderr, flush=True)
-                apart(make_table, options.data, "kddcup", table, n, group, False)
+            table = noisy_table(work / "kddcup", options.data, "kddcup", n, group)
             reading = read_once(table, group)
             report = run_job(work, table, group, {"algorithm": "imdh"})
             rows: list[Row] = [{"table": name, "table_rows": n} | p for p in report["phases"]]
@@ -50,18 +46,14 @@ def run(options: Namespace) -> None:
                     "over_passes": total / passes,
                     "bare_reading_s": reading,
                     "over_two_bare_readings": total / (2.0 * reading),
-                    "driver_peak_mb": max(row["driver_peak_mb"] for row in rows),
-                    "worker_peak_mb": max(row["worker_peak_mb"] or 0.0 for row in rows),
+                    **peaks(report),
                     "nmi": nmi(report),
                     "clusters": len(report["clusters"]),
                 }
             )
     show("Phases", phases)
     show("bars: over_passes <= 1.3; memory flat within 10 %", figures)
-    small, large = figures
-    for who in ("driver", "worker"):
-        ratio = large[f"{who}_peak_mb"] / small[f"{who}_peak_mb"]
-        print(f"  {who}, large over small: {ratio:.3f}; bar 0.9 to 1.1")
+    print_growth(*figures)
     publish(options.out, "mdh_big", figures)
     publish(options.out, "mdh_big_phases", phases)
 

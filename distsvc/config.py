@@ -91,6 +91,7 @@ class SupportVectorConfig(_ModelConfig):
     labelling: Literal["auto", "equilibria", "level-tree"] | None = None
     effort: Literal["fast", "default", "thorough"] | None = None
     granularity: Literal["coarse", "default", "fine"] | None = None
+    assignment: Literal["vote", "nearest"] | None = None
     bridging: bool | None = None
     epsilon: Positive | None = None
     segment_samples: Count | None = None

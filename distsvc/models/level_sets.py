@@ -38,6 +38,8 @@ class LevelSets:
         Level of g at the boundary of the domain of novelty; None for the share nu of the pilot, or
         without nu a tenth of the median of the levels at which the clusters were born.
     nu : float or None
+    nearest : bool
+        Rows take the cluster of their nearest support vector, not that of the vote.
 
     """
 
@@ -48,6 +50,7 @@ class LevelSets:
     granularity: str
     level: float | None
     nu: float | None
+    nearest: bool = False
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
@@ -93,12 +96,17 @@ class LevelSets:
     @cached_property
     def voter(self) -> Voter:
         """What labels the winner's rows."""
-        return Voter(self.tree.S, self.tree.a, self.tree.gamma, self.part, self.boundary)
+        return self.labeller(self.part)
+
+    def labeller(self, part: np.ndarray) -> Voter:
+        """Return what labels the winner's rows with the clusters (B,) of its support vectors."""
+        tree = self.tree
+        return Voter(tree.S, tree.a, tree.gamma, part, self.boundary, nearest=self.nearest)
 
     def numbered(self, kept: np.ndarray) -> np.ndarray:
         """Return clusters (B,) of the support vectors, 0 the largest as counted on the pilot."""
         part = self.tree.parts(kept)
-        label = self.tree.voter(kept)(self.rows(self.pilot))[0]
+        label = self.labeller(part)(self.rows(self.pilot))[0]
         sizes = np.bincount(label, minlength=int(kept.sum()))
         number = np.empty(sizes.size, np.int64)
         number[np.argsort(-sizes, kind="stable")] = np.arange(sizes.size)
@@ -128,9 +136,10 @@ class LevelSets:
     @cached_property
     def unclear(self) -> float:
         """Share of the pilot whose nearest support vector has another label than the vote."""
-        rows = self.rows(self.pilot)
-        nearest = Nearest(np.ascontiguousarray(self.tree.S.T))(rows)
-        return float((self.part[nearest] != self.voter(rows)[0]).mean())
+        tree, rows = self.tree, self.rows(self.pilot)
+        nearest = Nearest(np.ascontiguousarray(tree.S.T))(rows)
+        vote = Voter(tree.S, tree.a, tree.gamma, self.part)(rows)[0]
+        return float((self.part[nearest] != vote).mean())
 
     def doubts(self) -> list[str]:
         """Return what speaks against the answer, in sentences; the last says what to try."""

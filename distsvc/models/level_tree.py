@@ -171,6 +171,8 @@ class Voter:
         What g(x) = sum_j a_j K(s_j, x) is divided by: the score is g(x) / level - 1.
     components : ndarray of shape (q, d), float32, or None
         Directions that rows are projected on first.
+    nearest : bool
+        Take the cluster of the nearest support vector instead.
 
     """
 
@@ -182,6 +184,7 @@ class Voter:
         part: np.ndarray,
         level: float = 1.0,
         components: np.ndarray | None = None,
+        nearest: bool = False,
     ):
         order = np.argsort(part, kind="stable")
         self._S = np.ascontiguousarray(S[:, order])
@@ -189,12 +192,16 @@ class Voter:
         self._ends = np.cumsum(np.bincount(part)).astype(np.int64)
         self._gamma, self._level = float(gamma), np.float32(level)
         self._components = components
+        self._nearest = Nearest(np.ascontiguousarray(S.T)) if nearest else None
+        self._part = part.astype(np.int32)
 
     def __call__(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return clusters (n,) int32 and scores (n,) float32 of the rows X (n, q or d) float32."""
         if self._components is not None:
             X = project(X, self._components)
         label, sums = kernels.vote(X, self._S, self._a, self._ends, self._gamma)
+        if self._nearest is not None:
+            label = self._part[self._nearest(X)]
         return label, sums / self._level - np.float32(1.0)
 
 

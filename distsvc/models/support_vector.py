@@ -31,7 +31,7 @@ from distsvc.models.ensemble import BUDGET, EFFORTS, PENALTY, Blocks, Plan, make
 from distsvc.models.kernel_width import automatic_gamma
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
 from distsvc.models.level_sets import LevelSets
-from distsvc.models.level_tree import LevelTree, Voter
+from distsvc.models.level_tree import LevelTree
 from distsvc.models.sampling import PILOT_ROWS, Reservoir
 
 Ranges = list[tuple[int, int]]
@@ -54,24 +54,33 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     joined by a segment inside the region are one cluster; every row takes the label of its nearest
     boundary row. Rows with f(x) < 0 are outliers. Features should be on comparable scales.
 
+    With ``gamma="auto"`` nothing has to be known: a few models of different widths and subspaces
+    are trained, the tree of all level sets of each is grown, and a vote among the cuts of these
+    trees decides (`distsvc.models.consensus`, `distsvc.models.level_tree`).
+
     Parameters
     ----------
-    gamma : float or "auto"
-        Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. "auto" is
+    gamma : float, list of float or "auto"
+        Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. A list is a sweep:
+        a level tree for each, and a vote. "auto" decides on some 10 to 30 models
+        (`distsvc.models.ensemble.make_plan`); with ``labelling="equilibria"`` it is one guess,
         `distsvc.models.kernel_width.automatic_gamma`.
     nu : float in (0, 1] or None
         Share of rows allowed outside. C then follows from the exact equivalence C = 1 / (nu rho*),
         with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows, and the
         level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1 when C is None
-        too.
+        too. With the level tree it only sets that level; without nu and C a row is outside where
+        f + 1 is below a tenth of the median of the levels at which the clusters were born.
     C : float or None
         The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), the convention
-        of paper 000; for that of paper 003 (the sum of hinges) give C N. Not with `nu`.
+        of paper 000; for that of paper 003 (the sum of hinges) give C N. Not with `nu`. The level
+        tree's own is 2.
     solver : {"bsgd", "sgd", "exact"}
         Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or coordinate ascent on the dual,
         for at most 10,000 rows.
-    budget : int
-        Support vectors kept by ``bsgd``.
+    budget : int or None
+        Support vectors kept by ``bsgd``; None for 200 of every model of the level tree, and 100
+        with equilibria.
     maintenance : {"merge", "project-nearest", "project-random", "removal"}
         What happens when the budget is exceeded. Merging is not in the papers; in our measurements
         it comes closest to the optimum. Projections are onto the cone, so weights never turn
@@ -87,11 +96,23 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     tol, theta : float
         Thresholds of the two rules.
     max_iter : int
-        Most steps of stochastic gradient descent, or sweeps of ``exact``.
+        Most steps of stochastic gradient descent, or sweeps of ``exact``. Models of the level tree
+        do at most 20,000.
     average : bool
         Use the mean iterate (Theorem 7) in place of the last; only with ``sgd``.
-    labelling : {"equilibria"}
-        Algorithm 3 of paper 000.
+    labelling : {"auto", "equilibria", "level-tree"}
+        "equilibria" is Algorithm 3 of paper 000. "level-tree" cuts the tree of the level sets of f
+        where its splits are significant; Algorithm 3's answer is its cut at level 0. "auto" is the
+        level tree unless gamma is a number or the solver is not ``bsgd``.
+    assignment : {"vote", "nearest"}
+        With the level tree, a row takes the label of the cluster whose support vectors have the
+        largest weighted kernel sum there, or of its nearest support vector.
+    effort : {"fast", "default", "thorough"}
+        How many models vote: up to 3 features 3, 10 or 20; in more 2, 3 or 10 in each of up to 4
+        or 8 subspaces.
+    granularity : {"coarse", "default", "fine"}
+        Significance grows with the rows. z is what it would be with 3,000 rows, with 30,000, or
+        with all there are, where there are more: the fewer, the coarser.
     bridging : bool
         Test segments between support vectors inside the domain too, so that equilibria are joined
         along the data and not only along straight lines. The papers do not (False), which splits
@@ -108,8 +129,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row; outliers too get the nearest boundary row's. 0 is the largest cluster,
-        as counted on up to 10,000 rows.
+        Cluster of every row; outliers have one too. 0 is the largest cluster, as counted on up to
+        10,000 rows.
     n_clusters_ : int
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
@@ -117,7 +138,15 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     offset_ : float
         Always 1, as in the papers.
     gamma_, C_ : float
-        Values used.
+        Values used; with several models the winner's.
+    tree_ : LevelTree of distsvc.models.level_tree
+        The winner's tree: births, deaths, masses and z of its branches (level tree only).
+    agreement_ : float
+        Support: share of the models that find the answer, up to an adjusted Rand index of 0.8
+        (level tree only). Below a half it is doubtful, and `fit` warns.
+    candidates_ : list of dict
+        The best proposal for each number of clusters: ``n_clusters``, ``votes`` relative to the
+        winner's, ``support``, ``z`` of the weakest split kept, ``winner`` (level tree only).
     equilibria_ : ndarray of shape (M, d), float32
     equilibrium_labels_ : ndarray of shape (M,), int32
         Their clusters; -1 outside the domain of novelty.
@@ -157,6 +186,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         labelling: str = "auto",
         effort: str = "default",
         granularity: str = "default",
+        assignment: str = "vote",
         bridging: bool = True,
         epsilon: float = 0.1,
         segment_samples: int = 20,
@@ -178,6 +208,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.labelling = labelling
         self.effort = effort
         self.granularity = granularity
+        self.assignment = assignment
         self.bridging = bridging
         self.epsilon = epsilon
         self.segment_samples = segment_samples
@@ -344,8 +375,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """Let the tested trees of all models vote, and publish the winner."""
         level = 1.0 if self.C is not None else None
         self.levels_ = levels = LevelSets(
-            self.plan_, trees, self.view_, n_rows, self.granularity, level, self.nu
-        )
+            self.plan_, trees, self.view_, n_rows, self.granularity, level, self.nu,
+            self.assignment == "nearest",
+        )  # fmt: skip
         tree, answer = levels.tree, levels.answer
         f = DecisionFunction(tree.S, (tree.a / levels.boundary).astype(np.float32), tree.gamma)
         self.decision_, self.tree_ = f, tree
@@ -382,11 +414,13 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             raise ValueError("give one of n_clusters, level and significance")
         if n_clusters is not None:
             check_count("n_clusters", n_clusters)
+        for name, value in (("level", level), ("significance", significance)):
+            if value is not None and not (isinstance(value, Real) and value == value):
+                raise ValueError(f"{name} must be a number, found {value!r}")
         levels = self.levels_
         part = levels.numbered(levels.kept_by(n_clusters, level, significance))
-        voter = Voter(levels.tree.S, levels.tree.a, levels.tree.gamma, part)
         view = self.fitted_view_ if X is None else self._checked(X)
-        return voter(levels.rows(view))[0]
+        return levels.labeller(part)(levels.rows(view))[0]
 
     def decision_facts(self) -> dict[str, Any]:
         """Return the numbers that phase two needs beside the decision function's arrays."""
@@ -616,6 +650,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         check_choice("maintenance", self.maintenance, STRATEGIES)
         check_choice("stopping", self.stopping, ("held-out", "step-norm"))
         check_choice("labelling", self.labelling, ("auto", "equilibria", "level-tree"))
+        check_choice("assignment", self.assignment, ("vote", "nearest"))
         check_choice("effort", self.effort, EFFORTS)
         check_choice("granularity", self.granularity, REFERENCE_ROWS)
         if self.solver == "exact" and (

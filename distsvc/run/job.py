@@ -303,7 +303,7 @@ def fit_level_tree(steps: Steps, model: SupportVectorClustering, survey: Survey)
         model.choose([tree.tested(part, survey.n_rows) for tree, part in parts], survey.n_rows)
         levels = model.levels_
         tree, rows = levels.tree, levels.rows(levels.pilot)
-        facts = {"gamma": tree.gamma, "level": levels.boundary}
+        facts = {"gamma": tree.gamma, "level": levels.boundary, "nearest": levels.nearest}
         components = levels.plan.components[: len(tree.S)]
         run.write("levels", facts, components=components, S=tree.S, a=tree.a, part=levels.part)
         scores = levels.voter(rows)[1]

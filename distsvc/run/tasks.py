@@ -262,7 +262,8 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
         return cut.label
     if facts["algorithm"] == "level-tree":
         facts, arrays = run.read("levels")
-        return Voter(**arrays, gamma=facts["gamma"], level=facts["level"])
+        gamma, level, nearest = facts["gamma"], facts["level"], facts["nearest"]
+        return Voter(**arrays, gamma=gamma, level=level, nearest=nearest)
     if facts["algorithm"].startswith("linear-"):
         rule = linear_rule(run)
         return lambda Z: (

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from distsvc.models.kernel_width import automatic_gamma
+from distsvc.models.kernel_width import automatic_gamma, density_gamma
 
 
 def rows(n=400, d=2, seed=0):
@@ -47,3 +47,26 @@ def test_few_rows(n):
 def test_equal_rows_have_no_width():
     assert automatic_gamma(np.ones((10, 3))) == 1.0
     assert automatic_gamma(np.ones((1, 3))) == 1.0
+
+
+# --- the width of a density estimate
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 20])
+def test_a_density_estimates_kernel_is_bounded_by_the_fifth_neighbours(d):
+    X = rows(d=d)
+    squared = ((X[:, None] - X) ** 2).sum(axis=2)
+    fifth = np.median(np.sqrt(np.sort(squared, axis=1)[:, 5]))
+    most = 1.0 / (2.0 * (0.6 * fifth) ** 2)
+    assert most * 2.0**-12 < density_gamma(X) <= most * (1.0 + 1e-6)
+
+
+def test_a_density_estimates_kernel_follows_the_likelihood():
+    X = rows(300)
+    squared = ((X[:, None] - X) ** 2).sum(axis=2)
+    squared = np.sort(squared, axis=1)[:, 1:65]
+    gammas = density_gamma(X) * 2.0 ** np.array([-0.5, 0.0, 0.5])
+    likelihood = [np.log(np.exp(-g * squared).sum(axis=1) * g).mean() for g in gammas]
+    assert max(likelihood) == likelihood[1]
+    assert density_gamma(X) == density_gamma(np.repeat(X, 3, axis=0))
+    assert density_gamma(np.ones((10, 3))) == density_gamma(np.ones((1, 3))) == 1.0

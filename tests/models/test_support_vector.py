@@ -13,7 +13,8 @@ from distsvc.models.descent import STRATEGIES
 from distsvc.models.support_vector import SupportVectorClustering
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
-EQUAL_AND_ONE = ["all rows looked at are equal", ONE_CLUSTER]
+NO_SPLIT = "no split is significant"
+NOTES = f"{ONE_CLUSTER}|{NO_SPLIT}|low support"
 
 
 def rings(seed):
@@ -44,10 +45,12 @@ def estimator(**kwargs):
     return SupportVectorClustering(**{"gamma": 0.5, "random_state": 0, **kwargs})
 
 
-@parametrize_with_checks([SupportVectorClustering()])
+@parametrize_with_checks(
+    [SupportVectorClustering(effort="fast"), SupportVectorClustering(labelling="equilibria")]
+)
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=ONE_CLUSTER)
+        warnings.filterwarnings("ignore", message=NOTES)
         check(estimator)
 
 
@@ -170,8 +173,9 @@ def test_the_kind_of_array_does_not_matter():
 @pytest.mark.parametrize("gamma", ["auto", 0.5])
 def test_an_offset_does_not_matter(gamma):
     X = small()
-    expected = estimator(gamma=gamma).fit(X).labels_
-    assert (estimator(gamma=gamma).fit(X + 1e6).labels_ == expected).all()
+    model = estimator(gamma=gamma, effort="fast")
+    expected = model.fit(X).labels_
+    assert (model.fit(X + 1e6).labels_ == expected).all()
 
 
 def test_scale_and_gamma_go_together():
@@ -265,14 +269,15 @@ def test_a_dead_zone_of_c():
 def test_equal_rows_are_one_cluster(gamma, solver):
     with warnings.catch_warnings(record=True, action="always") as caught:
         model = estimator(gamma=gamma, solver=solver).fit(np.full((50, 3), 7.25))
-    assert [str(w.message).split(":")[0] for w in caught] == EQUAL_AND_ONE
+    one = NO_SPLIT if model.by_levels_ else ONE_CLUSTER
+    assert [str(w.message).split(":")[0] for w in caught] == ["all rows looked at are equal", one]
     assert model.labels_.tolist() == [0] * 50
     assert model.n_clusters_ == 1
     assert (model.decision_function(np.full((1, 3), 7.25)) >= -1e-5).all()
     assert (model.decision_function(np.full((1, 3), 100.0)) < 0).all()
 
 
-@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
+@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}", f"ignore:{NO_SPLIT}")
 @pytest.mark.parametrize("solver", ["bsgd", "sgd", "exact"])
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_few_rows(n, solver):
@@ -312,12 +317,38 @@ def test_far_rows_are_outliers_of_some_cluster():
     ("parameters", "message"),
     [
         ({"nu": 0.1, "C": 1.0}, "give nu or C, not both"),
-        ({"gamma": 0.0}, "gamma must be 'auto' or a positive number, found 0.0"),
-        ({"gamma": -1}, "gamma must be 'auto' or a positive number"),
-        ({"gamma": np.nan}, "gamma must be 'auto' or a positive number"),
-        ({"gamma": np.inf}, "gamma must be 'auto' or a positive number"),
-        ({"gamma": "scale"}, "gamma must be 'auto' or a positive number, found 'scale'"),
-        ({"gamma": True}, "gamma must be 'auto' or a positive number, found True"),
+        ({"gamma": 0.0}, "gamma must be 'auto', a positive number or a list of them, found 0.0"),
+        ({"gamma": -1}, "gamma must be 'auto', a positive number or a list of them"),
+        ({"gamma": np.nan}, "gamma must be 'auto', a positive number or a list of them"),
+        ({"gamma": np.inf}, "gamma must be 'auto', a positive number or a list of them"),
+        (
+            {"gamma": "scale"},
+            "gamma must be 'auto', a positive number or a list of them, found 'scale'",
+        ),
+        ({"gamma": True}, "gamma must be 'auto', a positive number or a list of them, found True"),
+        ({"gamma": None}, "gamma must be 'auto', a positive number or a list of them, found None"),
+        ({"gamma": []}, r"gamma must be 'auto', a positive number or a list of them, found \[\]"),
+        ({"gamma": [1.0, 0.0]}, r"gamma must be .* or a list of them, found \[1.0, 0.0\]"),
+        ({"gamma": [1.0, "auto"]}, r"gamma must be .* or a list of them, found \[1.0, 'auto'\]"),
+        ({"gamma": [True]}, r"gamma must be .* or a list of them, found \[True\]"),
+        ({"gamma": [[1.0], [2.0]]}, "gamma must be .* or a list of them"),
+        ({"gamma": {"rbf": 1.0}}, "gamma must be .* or a list of them"),
+        (
+            {"gamma": [1.0], "labelling": "equilibria"},
+            r"several values of gamma need labelling='level-tree', found \[1.0\]",
+        ),
+        (
+            {"solver": "exact", "labelling": "level-tree"},
+            "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'",
+        ),
+        (
+            {"solver": "exact", "gamma": [1.0]},
+            "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'",
+        ),
+        ({"effort": "high"}, "effort must be one of .*'thorough'.*found 'high'"),
+        ({"effort": None}, "effort must be one of .*found None"),
+        ({"granularity": 2}, "granularity must be one of .*'coarse'.*found 2"),
+        ({"random_state": -1}, "random_state must be a whole number of at least 0, found -1"),
         ({"nu": 0.0}, r"nu must lie in \(0, 1\], found 0.0"),
         ({"nu": 1.5}, r"nu must lie in \(0, 1\]"),
         ({"nu": "half"}, r"nu must lie in \(0, 1\]"),
