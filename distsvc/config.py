@@ -53,6 +53,12 @@ class PreprocessConfig(_Section):
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Gamma = Annotated[
+    Annotated[Literal["auto"] | Positive, Tag("one")]
+    | Annotated[list[Positive], Field(min_length=1), Tag("several")],
+    Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
+]
+"""One kernel width or several; told apart first, so that a fault is one of the form meant."""
 
 
 class _ModelConfig(_Section):
@@ -70,7 +76,7 @@ class SupportVectorConfig(_ModelConfig):
     """``[model]`` with ``algorithm = "support-vector"``."""
 
     algorithm: Literal["support-vector"] = "support-vector"
-    gamma: Literal["auto"] | Positive | Annotated[list[Positive], Field(min_length=1)] | None = None
+    gamma: Gamma | None = None
     nu: Annotated[float, Field(gt=0, le=1)] | None = None
     C: Positive | None = None
     solver: Literal["bsgd", "sgd", "exact"] | None = None

@@ -274,9 +274,11 @@ def test_two_rows_are_enough(bench):
             "model: give nu or C, not both (found nu = 0.1 and C = 2",
         ),
         ({"model": {"average": True}}, "model: average = true needs solver = 'sgd'"),
+        ({"model": {"gamma": -1.0}}, "model.gamma must be 'auto' or be greater than 0, found -1.0"),
+        ({"model": {"gamma": [1.0, -2.0]}}, "model.gamma must be greater than 0, found -2.0"),
         (
-            {"model": {"gamma": -1.0}},
-            "model.gamma must be 'auto' or be greater than 0 or be a valid list, found -1.0",
+            {"model": {"gamma": [1.0, 2.0], "labelling": "equilibria"}},
+            "model: several values of gamma need labelling='level-tree', found [1.0, 2.0]",
         ),
         ({"input": {"where": "x ="}}, "input.where"),
         ({"input": {"columns": ["x", "x"]}}, "input.columns names 'x' twice"),

@@ -43,7 +43,9 @@ FULL = {
         "max_iter": 1000,
         "average": True,
         "bridging": False,
-        "labelling": "equilibria",
+        "labelling": "level-tree",
+        "effort": "thorough",
+        "granularity": "fine",
         "epsilon": 0.2,
         "segment_samples": 10,
         "boundary_size": 100,
@@ -129,6 +131,8 @@ def test_model_values_reach_the_estimator():
     assert job(model=IMDH).model.parameters() == given | {"random_state": 7}
     with_c = job(model={"C": 3, "gamma": "auto"}).model.parameters()
     assert with_c == {"C": 3.0, "gamma": "auto", "random_state": 0}
+    sweep = job(model={"gamma": [2, 0.5], "granularity": "fine"}).model.parameters()
+    assert sweep == {"gamma": [2.0, 0.5], "granularity": "fine", "random_state": 0}
 
 
 @pytest.mark.parametrize(
@@ -187,6 +191,10 @@ WRONG = {
         (0, "must be 'auto' or be greater than 0, found 0"),
         (float("nan"), "must be 'auto' or be"),
         ("wide", "must be 'auto' or be a valid number"),
+        ([], "must have at least 1 item after validation, not 0, found []"),
+        ([1.0, 0.0], "must be greater than 0, found 0.0"),
+        ([2.0, float("inf")], "must be a finite number, found inf"),
+        ([1.0, "auto"], "must be a valid number, unable to parse string as a number, found 'auto'"),
     ],
     "model.nu": [
         (0.0, "must be greater than 0, found 0.0"),
@@ -205,7 +213,9 @@ WRONG = {
     "model.max_iter": [(0, "must be greater than or equal to 1, found 0")],
     "model.average": [("maybe", "must be a valid boolean")],
     "model.bridging": [("maybe", "must be a valid boolean")],
-    "model.labelling": [("x", "must be 'equilibria', found 'x'")],
+    "model.labelling": [("x", "must be 'auto', 'equilibria' or 'level-tree', found 'x'")],
+    "model.effort": [("slow", "must be 'fast', 'default' or 'thorough', found 'slow'")],
+    "model.granularity": [("fast", "must be 'coarse', 'default' or 'fine', found 'fast'")],
     "model.epsilon": [(0, "must be greater than 0, found 0")],
     "model.segment_samples": [(0, "must be greater than or equal to 1, found 0")],
     "model.boundary_size": [(0, "must be greater than or equal to 1, found 0")],
@@ -365,6 +375,9 @@ def test_job_file_that_is_a_folder(tmp_path):
         ("model.budget=9", "model", "budget", 9),
         ("model.gamma=0.5", "model", "gamma", 0.5),
         ("model.gamma=auto", "model", "gamma", "auto"),
+        ("model.gamma=[1, 0.5]", "model", "gamma", [1.0, 0.5]),
+        ("model.effort=fast", "model", "effort", "fast"),
+        ("model.granularity=coarse", "model", "granularity", "coarse"),
         (" model.nu = 0.5", "model", "nu", 0.5),
         ("model.average=false", "model", "average", False),
         ('input.columns=["x", "y"]', "input", "columns", ("x", "y")),
@@ -429,6 +442,9 @@ OTHER = {
         "theta": 0.2,
         "max_iter": 1001,
         "average": True,
+        "labelling": "equilibria",
+        "effort": "fast",
+        "granularity": "coarse",
         "epsilon": 0.3,
         "segment_samples": 11,
         "boundary_size": 101,
@@ -445,6 +461,11 @@ def test_digest_depends_on_what_decides_the_result(section, key, value):
     base = FULL | {"model": FULL["model"] | {"average": False}}
     changed = base | {section: base[section] | {key: value}}
     assert parse_job(changed).digest() != parse_job(base).digest()
+
+
+def test_digest_depends_on_every_gamma():
+    widths = (1.0, [1.0], [1.0, 2.0], [2.0, 1.0], "auto", None)
+    assert len({job(model={"gamma": gamma}).digest() for gamma in widths}) == len(widths)
 
 
 def test_digest_depends_on_c_too():

@@ -295,8 +295,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f (n,) float64 of every row of X (n, d), negative outside every cluster."""
         Z = self._checked(X)
-        rows = self.levels_.rows(Z) if self.by_levels_ else Z
-        return self.decision_(rows).astype(np.float64)
+        if self.by_levels_:
+            return self.levels_.voter(self.levels_.rows(Z))[1].astype(np.float64)
+        return self.decision_(Z).astype(np.float64)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return f + 1 = w.phi(x), (n,) float64: the weighted kernel sum, non-negative."""

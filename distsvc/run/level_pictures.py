@@ -70,6 +70,8 @@ def _tree(found: LevelSets) -> dict[str, Any]:
             parent = int(tree.parents[parent])
         is_root = tree.parents[branch] < 0
         reached = np.minimum(heights, _bottlenecks(tree, int(tree.peaks[branch]))[nearest])
+        inside = reached if is_root else reached[reached > tree.deaths[branch]]
+        inside = np.minimum(inside, tree.births[branch])
         branches.append(
             {
                 "id": branch,
@@ -80,7 +82,7 @@ def _tree(found: LevelSets) -> dict[str, Any]:
                 "z": None if is_root else float(tree.z[branch]),
                 "kept": bool(kept[branch]),
                 "label": int(found.part[tree.peaks[branch]]) if kept[branch] else None,
-                "profile": _profile(reached / top, float(tree.deaths[branch]) / top),
+                "profile": _profile(inside / top, len(rows)),
             }
         )
     return {"top": 1.0, "branches": branches, "n_hidden": tree.n_branches - len(branches)}
@@ -105,15 +107,16 @@ def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
     return lowest
 
 
-def _profile(levels: np.ndarray, death: float) -> list[list[float]]:
-    """Return [level, share of rows that reach it] from the highest level down to the death."""
-    falling = np.sort(levels[levels >= death])[::-1]
-    if not falling.size:
+def _profile(levels: np.ndarray, n_rows: int) -> list[list[float]]:
+    """Return [level, share of `n_rows` that reach it], the levels (m,) of a branch's rows falling.
+
+    Levels have six digits, however low they are: a figure shows their logarithms.
+    """
+    if not levels.size:
         return []
+    falling = np.sort(levels)[::-1]
     places = np.unique(np.linspace(0, falling.size - 1, PROFILE_POINTS).astype(int))
-    share = (places + 1) / len(levels)
-    points = np.column_stack([falling[places], share])
-    return [[round(float(level), 6), round(float(part), 6)] for level, part in points]
+    return [[float(f"{falling[i]:.6g}"), round((int(i) + 1) / n_rows, 6)] for i in places]
 
 
 def _why(found: LevelSets) -> list[str]:

@@ -71,8 +71,8 @@ def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarr
     base = X[inside] if inside.sum() > 2 else X
     _, spread, axes = np.linalg.svd(base - base.mean(axis=0), full_matrices=False)
     x, y = ((X - base.mean(axis=0)) @ axes[:2].T).T
-    share = spread**2 / max(float((spread**2).sum()), 1e-300)
-    return x, y, [float(v) for v in share[:2]]
+    total = float((spread**2).sum())
+    return x, y, [float(v) ** 2 / total if total > 0.0 else 0.0 for v in spread[:2]]
 
 
 def _beyond(x: np.ndarray, y: np.ndarray, outside: np.ndarray) -> np.ndarray:
