@@ -16,6 +16,9 @@ from distsvc.models.level_tree import LevelTree, Voter
 OUTLYING = 0.1
 """Share of the median level at which the clusters were born, below which a row lies outside."""
 
+LEAST_LEVEL = 1e-3
+"""Of the highest vector, the least level at which a share nu of the rows is outside."""
+
 FAR_APART = 0.14
 """Share of rows that kernel vote and nearest support vector label differently, from which on
 clusters have no clear borders."""
@@ -35,8 +38,9 @@ class LevelSets:
     granularity : str
         A key of `REFERENCE_ROWS`.
     level : float or None
-        Level of g at the boundary of the domain of novelty; None for the share nu of the pilot, or
-        without nu a tenth of the median of the levels at which the clusters were born.
+        Level of g at the boundary of the domain of novelty, where g reaches it; None for the share
+        nu of the pilot, or without nu a tenth of the median of the levels at which the clusters
+        were born.
     nu : float or None
     nearest : bool
         Rows take the cluster of their nearest support vector, not that of the vote.
@@ -81,11 +85,14 @@ class LevelSets:
     @cached_property
     def boundary(self) -> float:
         """The level of g at which f is 0."""
-        if self.level is not None:
+        tree = self.tree
+        highest = float(tree.heights.max())
+        if self.level is not None and highest >= self.level:
             return self.level
         if self.nu is not None:
-            f = DecisionFunction(self.tree.S, self.tree.a, self.tree.gamma)
-            return float(np.quantile(f.sums(self.rows(self.pilot)), self.nu, method="lower"))
+            sums = DecisionFunction(tree.S, tree.a, tree.gamma).sums(self.rows(self.pilot))
+            level = float(np.quantile(sums, self.nu, method="lower"))
+            return max(level, LEAST_LEVEL * highest)
         return OUTLYING * float(np.median(self.tree.births[self.answer.kept]))
 
     @cached_property

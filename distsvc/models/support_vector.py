@@ -62,7 +62,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     ----------
     gamma : float, list of float or "auto"
         Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. A list is a sweep:
-        a level tree for each, and a vote. "auto" decides on some 10 to 30 models
+        a level tree for each, and a vote. "auto" decides on 10 to 24 models
         (`distsvc.models.ensemble.make_plan`); with ``labelling="equilibria"`` it is one guess,
         `distsvc.models.kernel_width.automatic_gamma`.
     nu : float in (0, 1] or None
@@ -94,7 +94,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         - w_t|| <= theta, which says little about convergence: it ends after at most 1.41 C / theta
         steps whatever the data.
     tol, theta : float
-        Thresholds of the two rules.
+        Thresholds of the two rules. The level tree's models have no rule: they do all their steps.
     max_iter : int
         Most steps of stochastic gradient descent, or sweeps of ``exact``. Models of the level tree
         do at most 20,000.
@@ -389,6 +389,11 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.dual_coef_, self.offset_ = f.a, 1.0
         self.equilibria_ = self._seen(labelling.climb(f, levels.highest()))
         self.equilibrium_labels_ = np.arange(answer.n_clusters, dtype=np.int32)
+        if level is not None and levels.boundary != level:
+            self._note(
+                f"C = {self.C_:g} leaves f < 0 everywhere; the level was set by the levels at "
+                "which the clusters were born"
+            )
         for doubt in levels.doubts():
             self._note(doubt)
         if answer.n_clusters == 1:

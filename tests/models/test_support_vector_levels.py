@@ -344,3 +344,26 @@ def test_notes_are_warnings():
     assert model.n_clusters_ == 1
     assert not model.labels_.any()
     assert len(model.equilibria_) == 1
+
+
+def test_a_trade_off_that_leaves_f_below_0_everywhere_is_noted():
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    model = SupportVectorClustering(1.0, C=0.5, labelling="level-tree", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X)
+    assert any("C = 0.5 leaves f < 0 everywhere" in note for note in model.notes_)
+    assert (model.decision_function(X) >= 0).mean() > 0.5
+
+
+def test_a_share_outside_does_not_put_the_boundary_at_nothing():
+    """A fifth of the rows are far from every support vector, a tenth may lie outside."""
+    random = np.random.default_rng(0)
+    X = np.concatenate([random.normal(size=(160, 2)), random.uniform(-1e6, 1e6, (40, 2))])
+    model = SupportVectorClustering(
+        1.0, nu=0.1, labelling="level-tree", budget=20, maintenance="removal", random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X)
+    assert np.abs(model.decision_function(X)).max() <= 1e4
