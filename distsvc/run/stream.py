@@ -44,6 +44,11 @@ def sample_blocks(
         order = np.argsort(keys)
         return prepared(run, X[order[sampling.epoch_order(seed, epoch, number, len(order))]])
 
+    if (
+        len(ranges) == 1
+    ):  # nothing to read ahead, and of a small table there are thousands of passes
+        yield load(0)
+        return
     with ThreadPoolExecutor(1, "read-ahead") as reader:
         following = reader.submit(load, 0)
         for number in range(len(ranges)):

@@ -18,7 +18,7 @@ from distsvc import SupportVectorClustering
 from distsvc.cli import main
 from distsvc.config import parse_job
 from distsvc.errors import JobFileError
-from distsvc.models import ensemble
+from distsvc.models import ensemble, sampling
 from distsvc.models.consensus import REFERENCE_ROWS
 from distsvc.models.labelling import DecisionFunction
 from distsvc.report.page import render_page
@@ -186,6 +186,23 @@ def test_splits_are_tested_on_a_share_of_a_large_table(
     estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
     np.testing.assert_array_equal(labels_of(tmp_path / "out-64")["label"], estimator.labels_)
     assert reports[0]["candidates"] == estimator.candidates_
+
+
+@pytest.mark.filterwarnings("ignore:low support")
+def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
+    table, given, published, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sampling, "BLOCK_ROWS", 100)
+    for cut in CUTS[:2]:
+        out = tmp_path / f"out-{cut[0]}"
+        run(table, out, input=given, cut=cut)
+        arrays = model_of(out)
+        X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
+        estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
+        found = labels_of(out)
+        np.testing.assert_array_equal(found["label"], estimator.labels_)
+        np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
+    assert not found["score"].equals(labels_of(published[0])["score"])
 
 
 def _zs(levels):
