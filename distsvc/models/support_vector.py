@@ -8,6 +8,8 @@
 | eps of B_eps; m sample points | ``epsilon``, ``segment_samples`` |
 | alpha_i and x_i in f | ``dual_coef_``, ``support_vectors_`` |
 | E | ``equilibria_`` |
+
+The file is long because the parameters, what they mean and how they are checked are half of it.
 """
 
 from __future__ import annotations

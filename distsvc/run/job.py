@@ -3,9 +3,10 @@
 Each step maps a task over partitions, on workers or in this process, reads the small files that the
 tasks left in the run's directory, in the order of the partitions, and writes what the next
 step needs to know. The table is read once for its statistics and a random sample, and once to label
-it (support vector clustering looks for its boundary in between). Learning is sequential: a stream
-of the sample's rows, in random order. Nothing that decides a label depends on how the table is cut
-or who does the work.
+it (support vector clustering tests the splits of its trees, or looks for its boundary, in between;
+a linear model of a large table takes a few more readings). Learning is sequential: a stream of the
+sample's rows, in random order. Nothing that decides a label depends on how the table is cut or who
+does the work.
 """
 
 from __future__ import annotations
