@@ -16,6 +16,10 @@ FIXED = 2.0**30
 """Differences of kernel values are summed as whole numbers of 1 / FIXED, so that sums merge in any
 order and are the same for every cut of a table. 2^33 rows fit."""
 
+EXACT_ROWS = 2**20
+"""Rows whose sums are exact in float64 too, being whole numbers below 2^53; loops over them fill
+the processor's vector registers, which those over int64 do not."""
+
 FARTHEST = np.finfo(np.float32).max
 """Squared distances may overflow, but not what they are measured from."""
 
@@ -136,20 +140,32 @@ def add_differences(X, peaks, saddles, gamma, sums):
     D^2, both in units of 1 / FIXED, and of the rows. A row that lies on the peak or on the saddle
     is left out: what it says of the density there is only that it is there.
     """
-    s = peaks.shape[1]
+    n, s = X.shape[0], peaks.shape[1]
     scale = -np.float32(gamma) * LOG2_E
     to_peak = np.empty(s, np.float32)
     to_saddle = np.empty(s, np.float32)
+    difference = np.empty(s, np.float32)
     zero = np.float32(0.0)
-    for i in range(X.shape[0]):
-        squared_distances(peaks, s, X[i], to_peak)
-        squared_distances(saddles, s, X[i], to_saddle)
+    for start in range(0, n, EXACT_ROWS):
+        stop = min(start + EXACT_ROWS, n)
+        first, second = np.zeros(s), np.zeros(s)
+        left_out = np.zeros(s, np.int32)
+        for i in range(start, stop):
+            squared_distances(peaks, s, X[i], to_peak)
+            squared_distances(saddles, s, X[i], to_saddle)
+            for j in range(s):
+                out = min(to_peak[j], to_saddle[j]) <= zero
+                left_out[j] += np.int32(out)
+                apart = exp2(scale * to_peak[j]) - exp2(scale * to_saddle[j])
+                difference[j] = zero if out else apart
+            for j in range(s):
+                d = np.float64(difference[j])
+                first[j] += np.rint(d * FIXED)
+                second[j] += np.rint(d * d * FIXED)
         for j in range(s):
-            counts = to_peak[j] > zero and to_saddle[j] > zero
-            d = np.float64(exp2(scale * to_peak[j]) - exp2(scale * to_saddle[j])) * counts
-            sums[0, j] += np.int64(np.rint(d * FIXED))
-            sums[1, j] += np.int64(np.rint(d * d * FIXED))
-            sums[2, j] += np.int64(counts)
+            sums[0, j] += np.int64(first[j])
+            sums[1, j] += np.int64(second[j])
+            sums[2, j] += stop - start - np.int64(left_out[j])
 
 
 @kernel

@@ -166,6 +166,17 @@ def test_sums_do_not_depend_on_the_cut_or_the_order_of_rows(d, s, cuts):
     assert parts.tobytes() == whole.tobytes()
 
 
+def test_sums_of_more_rows_than_are_added_up_at_a_time():
+    X, peaks, saddles = splits(2, 2, n=level_tree.EXACT_ROWS + 3)
+    n = len(X)
+    whole, parts = np.zeros((3, 2), np.int64), np.zeros((3, 2), np.int64)
+    level_tree.add_differences(X, peaks, saddles, 0.7, whole)
+    for part in np.array_split(X, 3):
+        level_tree.add_differences(part, peaks, saddles, 0.7, parts)
+    assert whole[2].tolist() == [n, n]
+    assert parts.tobytes() == whole.tobytes()
+
+
 def voters(d, b, k, seed=0):
     rng = np.random.default_rng(seed)
     S = rng.normal(size=(d, b)).astype(np.float32)
