@@ -140,17 +140,23 @@ class Plan:
         f = DecisionFunction(S, a[a > 0], member.gamma)
         return LevelTree.grow(f, rows, least_mass(len(pilot), q))
 
+    def share(self, n_rows: int) -> float:
+        """Return the share of a table's rows that the splits of a member are tested on.
+
+        All of them up to 100,000; of larger tables less, so that the pass over the table costs
+        little more than one model does, but never fewer than 100,000 rows.
+        """
+        return min(1.0, max(1.0 / len(self.members), SIGNIFICANCE_ROWS / n_rows))
+
     def rows_for(self, number: int, keys: np.ndarray, n_rows: int) -> np.ndarray | slice:
         """Return which rows, by their keys, test the splits of a member.
 
-        All of them up to 100,000; of larger tables a share, so that the pass over the table costs
-        little more than one model does. Each member has other rows where they suffice.
+        Each member has other rows where they suffice.
         """
-        n_members = len(self.members)
-        share = max(1.0 / n_members, SIGNIFICANCE_ROWS / n_rows)
+        share = self.share(n_rows)
         if share >= 1.0:
             return slice(None)
-        start = np.uint64(2**64 * number // n_members)
+        start = np.uint64(2**64 * number // len(self.members))
         return keys - start < np.uint64(int(2**64 * share))
 
 

@@ -35,6 +35,7 @@ class LevelSets:
     pilot : ndarray of shape (m, q), float32
         Viewed pilot rows.
     n_rows : int
+        Rows that the trees' z is for.
     granularity : str
         A key of `REFERENCE_ROWS`.
     level : float or None

@@ -57,8 +57,8 @@ class LevelTree:
     saddles : ndarray of shape (q, b), float32
         The lowest point of each joint; the root's is its peak.
     z : ndarray of shape (b,), float64
-        Significance of each split for a table with all its rows; the root is split from nothing,
-        and its z is infinite. Empty before the tree is `tested`.
+        Significance of each split; the root is split from nothing, and its z is infinite. Empty
+        before the tree is `tested`.
 
     """
 
@@ -147,7 +147,7 @@ class LevelTree:
         return Voter(self.S, self.a, self.gamma, self.parts(kept), level)
 
     def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:
-        """Return the tree with the z of every split, from sums (3, b), for a table of `n_rows`.
+        """Return the tree with the z of every split for `n_rows` rows, from sums (3, b).
 
         z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x).
         """

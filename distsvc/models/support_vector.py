@@ -114,7 +114,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         or 8 subspaces.
     granularity : {"coarse", "default", "fine"}
         Significance grows with the rows. z is what it would be with 3,000 rows, with 30,000, or
-        with all there are, where there are more: the fewer, the coarser.
+        with all that test a split: the fewer, the coarser. (All rows of a table do up to 100,000;
+        of larger ones at least so many, and as many as there are rows for each model.)
     bridging : bool
         Test segments between support vectors inside the domain too, so that equilibria are joined
         along the data and not only along straight lines. The papers do not (False), which splits
@@ -373,11 +374,17 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             self.n_iter_ = self.descent_.n_steps
         self._publish_model(S, a)
 
-    def choose(self, trees: Sequence[LevelTree], n_rows: int) -> None:
-        """Let the tested trees of all models vote, and publish the winner."""
+    def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray], n_rows: int) -> None:
+        """Let the trees of all models vote, and publish the winner.
+
+        The sums (3, b) of each are of its share of the `n_rows` rows of the table, and z is for so
+        many: scaled to more it would take accidents of the share for significant.
+        """
+        n_tested = round(n_rows * self.plan_.share(n_rows))
+        tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]
         level = 1.0 if self.C is not None else None
         self.levels_ = levels = LevelSets(
-            self.plan_, trees, self.view_, n_rows, self.granularity, level, self.nu,
+            self.plan_, tested, self.view_, n_tested, self.granularity, level, self.nu,
             self.assignment == "nearest",
         )  # fmt: skip
         tree, answer = levels.tree, levels.answer
@@ -578,14 +585,13 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def _find_levels(self, view: np.ndarray, keys: np.ndarray, blocks: Blocks) -> None:
         """Do all phases of the level tree on viewed rows (n, q) with their keys (n,)."""
-        n = len(view)
-        trees = []
-        for number in range(len(self.plan_.members)):
-            tree = self.plan_.grow(number, self.view_, self.key_ranges(n), blocks)
-            sums = tree.no_differences()
-            tree.add_differences(view[self.plan_.rows_for(number, keys, n)], sums)
-            trees.append(tree.tested(sums, n))
-        self.choose(trees, n)
+        n, plan, trees, sums = len(view), self.plan_, [], []
+        for number in range(len(plan.members)):
+            tree = plan.grow(number, self.view_, self.key_ranges(n), blocks)
+            sums.append(tree.no_differences())
+            tree.add_differences(view[plan.rows_for(number, keys, n)], sums[-1])
+            trees.append(tree)
+        self.choose(trees, sums, n)
         self.fitted_view_ = view
 
     def _find_clusters(self, Z: np.ndarray, keys: np.ndarray) -> None:

@@ -201,16 +201,21 @@ def _caption(report: Mapping[str, Any]) -> str:
     sentences = [f"{rows} rows, {plane}."]
     if sample["kind"] == "pca" and sample.get("explained"):
         first, second = sample["explained"]
+        apart = "; clusters that overlap here may be apart in the others"
         sentences.append(
             f"The two hold {figures.percent(first + second)} of the variance"
             f"{' of the rows inside' if has_outside else ''} "
-            f"({figures.percent(first)} and {figures.percent(second)}); clusters that overlap "
-            "here may be apart in the others."
+            f"({figures.percent(first)} and {figures.percent(second)})"
+            + (
+                "; clusters that overlap here may be apart in the others."
+                if len(clusters) > 1
+                else "."
+            )
         )
     if sample.get("beyond"):
         sentences.append(
             f"{count(sample['beyond'])} more lie "
-            f"{'outside every cluster and ' if has_outside else ''}beyond the frame."
+            f"{'outside and ' if has_outside else ''}beyond the frame."
         )
     if len(clusters) > figures.MAX_SHOWN:
         sentences.append(

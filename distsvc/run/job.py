@@ -300,8 +300,7 @@ def fit_level_tree(steps: Steps, model: SupportVectorClustering, survey: Survey)
         trees = tasks.level_trees(run, n_models)
         sums = sum(arrays["sums"] for _, arrays in steps.results("test"))
         ends = np.cumsum([tree.n_branches for tree in trees])[:-1]
-        parts = zip(trees, np.split(sums, ends, axis=1), strict=True)
-        model.choose([tree.tested(part, survey.n_rows) for tree, part in parts], survey.n_rows)
+        model.choose(trees, np.split(sums, ends, axis=1), survey.n_rows)
         levels = model.levels_
         tree, rows = levels.tree, levels.rows(levels.pilot)
         facts = {"gamma": tree.gamma, "level": levels.boundary, "nearest": levels.nearest}

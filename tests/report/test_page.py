@@ -210,7 +210,7 @@ def test_rows_left_out_of_the_picture_are_counted():
     report = make_report()
     report["sample"]["beyond"] = 7
     text = Page(render_page(report)).text
-    assert "7 more lie outside every cluster and beyond the frame." in text
+    assert "7 more lie outside and beyond the frame." in text
 
 
 def test_projection_says_what_it_shows():
