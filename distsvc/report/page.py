@@ -206,11 +206,7 @@ def _caption(report: Mapping[str, Any]) -> str:
             f"The two hold {figures.percent(first + second)} of the variance"
             f"{' of the rows inside' if has_outside else ''} "
             f"({figures.percent(first)} and {figures.percent(second)})"
-            + (
-                "; clusters that overlap here may be apart in the others."
-                if len(clusters) > 1
-                else "."
-            )
+            f"{apart if len(clusters) > 1 else ''}."
         )
     if sample.get("beyond"):
         sentences.append(
