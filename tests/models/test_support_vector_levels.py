@@ -367,3 +367,15 @@ def test_a_share_outside_does_not_put_the_boundary_at_nothing():
         warnings.simplefilter("ignore", UserWarning)
         model.fit(X)
     assert np.abs(model.decision_function(X)).max() <= 1e4
+
+
+def test_rows_can_take_the_cluster_of_the_nearest_support_vector():
+    X, _ = blobs()
+    vote, nearest = (estimator(assignment=name).fit(X) for name in ("vote", "nearest"))
+    assert (nearest.predict(X) == nearest.labels_).all()
+    tree = nearest.tree_
+    view = nearest.levels_.rows(nearest.fitted_view_)
+    distances = ((view[:, None, :] - tree.S.T[None]) ** 2).sum(axis=2)
+    assert (nearest.labels_ == nearest.levels_.part[distances.argmin(axis=1)]).all()
+    np.testing.assert_array_equal(vote.decision_function(X), nearest.decision_function(X))
+    assert adjusted_rand_score(vote.labels_, nearest.labels_) > 0.95
