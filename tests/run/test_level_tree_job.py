@@ -301,6 +301,15 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     assert report["levels"]["why"][0].startswith("The least clear of the splits")
 
 
+def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path):
+    run(flat, tmp_path / "out", {"assignment": "nearest"})
+    arrays = model_of(tmp_path / "out")
+    Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
+    distances = ((Z[:, None, :] - arrays["S"].T[None]) ** 2).sum(axis=2)
+    expected = arrays["part"][distances.argmin(axis=1)]
+    np.testing.assert_array_equal(labels_of(tmp_path / "out")["label"], expected)
+
+
 @pytest.mark.parametrize("nu", [0.02, 0.3])
 def test_nu_is_the_share_outside(flat, tmp_path, nu):
     report = run(flat, tmp_path / "out", {"nu": nu})
