@@ -10,7 +10,7 @@ from distsvc.report import figures, levels
 
 Row = dict[str, Any]
 
-LONGEST_SENTENCE, MAX_SENTENCES, MAX_ROWS = 600, 12, 20
+LONGEST_SENTENCE, MAX_SENTENCES, MAX_ROWS, MAX_MODELS = 600, 12, 20, 100
 
 
 def section(found: Mapping[str, Any], n_clusters: int) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def section(found: Mapping[str, Any], n_clusters: int) -> dict[str, Any]:
         "width": levels.width(tree) if branches else 0,
         "caption": _caption(tree) if branches else "",
         "candidates": _candidates(found.get("candidates") or []),
-        "models": [_model(row) for row in (found.get("models") or [])[:MAX_ROWS]],
+        "models": [_model(row) for row in (found.get("models") or [])[:MAX_MODELS]],
     }
     answers = [_answer(row) for row in (found.get("granularity") or [])[:MAX_ROWS]]
     differ = len({answer["clusters"] for answer in answers}) > 1
@@ -107,7 +107,7 @@ def _model(row: Mapping[str, Any]) -> Row:
         "C": _figure(row.get("C")),
         "vectors": row.get("n_support_vectors"),
         "splits": row.get("n_splits"),
-        "clusters": row.get("n_clusters"),
+        "components": row.get("n_components"),
         "supports": bool(row.get("supports")),
         "chosen": bool(row.get("chosen")),
     }

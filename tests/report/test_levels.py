@@ -87,7 +87,7 @@ def make_levels(tree="spiral", doubts=()):
         "tree": tree,
         "models": [
             {"gamma": 2.0**i, "C": 2.0, "n_support_vectors": 200, "n_splits": 7 + i,
-             "supports": i > 0, "n_clusters": k + (i == 0), "chosen": i == 2}
+             "supports": i > 0, "n_components": 2 + i, "chosen": i == 2}
             for i in range(4)
         ],
         "candidates": [
@@ -384,11 +384,11 @@ def test_candidates_answers_and_models():
     assert bars[:3] == [("33.3", "33.3\u00a0%"), ("50.0", "50.0\u00a0%"), ("100.0", "100\u00a0%")]
     best = re.findall(r'<tr class="best">(.*?)</tr>', html, flags=re.DOTALL)
     assert [re.sub(r"<.*?>|\u00a0", "", row) for row in best] == [
-        "375.0%4.0", "default · this run375.0%10,000", "4220093yes · drawn above",
+        "375.0%4.0", "default · this run375.0%10,000", "4422009yes · drawn above",
     ]  # fmt: skip
     assert "coarse 2 75.0 % 3,000 default · this run 3 75.0 % 10,000 fine 5" in text
     assert "<summary>The 4 models</summary>" in html
-    assert "1 2 200 7 4 no 2 2 200 8 3 yes" in text
+    assert "2 1 2 200 7 no 3 2 2 200 8 yes" in text
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -489,3 +489,17 @@ def test_untrusted_text_is_escaped():
     assert "w" * 700 not in html
     section = html[html.index('class="doubts"') : html.index("The clusters</h2>")]
     assert section.count("<li>") == 2
+
+
+def test_every_model_of_a_large_vote_is_listed_with_the_components_it_sees():
+    report = make_levels_report("r15")
+    models = [
+        {"gamma": 2.0, "C": 2.0, "n_components": 40 + i, "n_support_vectors": 200, "n_splits": 7,
+         "supports": True, "chosen": i == 23}
+        for i in range(24)
+    ]  # fmt: skip
+    report["levels"]["models"] = models
+    html = render_page(report)
+    assert "<summary>The 24 models</summary>" in html
+    assert all(f'<td class="n">{40 + i}</td>' in html for i in range(24))
+    assert html.count("drawn above") == 1
