@@ -15,7 +15,7 @@ from pathlib import Path
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
 LEVELS = ("levels_speed", "levels_big", "levels_workers")
 MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
-LINEAR = ("linear_exactness", "linear_speed", "linear_figure", "linear_big", "linear_outliers")
+LINEAR = ("linear_exactness", "linear_speed", "linear_big", "linear_outliers")
 BLIND = ("blind", "blind_large")
 WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *BLIND, *LEVELS, *MDH, *LINEAR)
 

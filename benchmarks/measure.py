@@ -7,23 +7,20 @@ process includes its parent's at the time it was started.
 from __future__ import annotations
 
 import csv
-import datetime
-import os
-import platform
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from distsvc.bench.machine import machine
 
 if TYPE_CHECKING:
     import numpy as np
 
 Row = dict[str, Any]
-PACKAGES = ("distsvc", "numpy", "numba", "scikit-learn", "pyarrow", "distributed", "fast-hdbscan")
 FOLDERS = ("bsgd", "imdh", "shapes")
 """Where tables are, below the folder of the data."""
 
@@ -89,25 +86,6 @@ def work_folder(given: Path | None) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def machine() -> Row:
-    """Return the columns that end every row of a result: processor, cores, versions, day."""
-    cpu = platform.processor() or platform.machine()
-    try:
-        facts = [line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines()]
-        known = {fact[0].strip(): fact[1].strip() for fact in facts if len(fact) == 2}
-        cpu = f"{known['model name']} (family {known['cpu family']}, model {known['model']})"
-    except (OSError, KeyError):
-        pass
-    versions = [f"python {platform.python_version()}"]
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"cpu": cpu, "cores": os.cpu_count(), "versions": ", ".join(versions), "day": today}
 
 
 def publish(out: Path, name: str, rows: list[Row]) -> None:

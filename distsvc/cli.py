@@ -133,18 +133,55 @@ def bench() -> None:
     """Repeat the papers' comparisons."""
 
 
-@bench.command()
-@click.option("--data", required=True, help="Folder with linear/NAME_train.svm, packed or not.")
-@click.option("--out", default="bench-out", show_default=True, help="Folder for curves, pictures.")
-@click.option("--set", "sets", multiple=True, metavar="NAME", help="Only sets that begin so.")
-@click.option("--seconds", default=20.0, show_default=True, help="Most seconds of a solver.")
-def linear(data: str, out: str, sets: tuple[str, ...], seconds: float) -> None:
-    """Compare the four solvers of linear one-class SVM and SVDD."""
-    with _failing_cleanly():
-        from distsvc.run.bench_linear import bench_linear
+@bench.command("run")
+@click.argument("suites", nargs=-1, required=True, metavar="SUITE...")
+@click.option("--data", metavar="DIR", help="Folder of data sets; they are fetched otherwise.")
+@click.option("--out", default="bench-out", show_default=True, help="Folder of the results.")
+@click.option("--set", "sets", multiple=True, metavar="NAME", help="Only this set (repeatable).")
+@click.option("--repetitions", type=click.IntRange(1), help="Seeds; the papers' number by default.")
+@click.option("--quick", is_flag=True, help="Few sets and settings: minutes instead of an hour.")
+@click.option("--workers", default=2, show_default=True, help="Processes on this machine.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler instead.")
+@click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
+def bench_run(
+    suites: tuple[str, ...],
+    data: str | None,
+    out: str,
+    sets: tuple[str, ...],
+    repetitions: int | None,
+    quick: bool,
+    workers: int,
+    scheduler: str | None,
+    scheduler_file: str | None,
+) -> None:
+    """Run SUITEs: bsgd, imdh, linear, peers. What is done already is not done again."""
+    with _failing_cleanly(), _progress() as progress:
+        from distsvc.bench.evaluate import run_suites
+        from distsvc.bench.suites import Choice
 
-        bench_linear(Path(data), Path(out), sets, seconds, click.echo)
-    click.echo(f"{out}/linear_operations.png")
+        written = run_suites(
+            suites,
+            Path(out),
+            Path(data) if data else None,
+            Choice(sets, repetitions, quick),
+            progress,
+            workers,
+            scheduler,
+            scheduler_file,
+        )
+    for path in written:
+        click.echo(str(path))
+
+
+@bench.command("report")
+@click.argument("out", default="bench-out")
+def bench_report(out: str) -> None:
+    """Write the page and the Markdown tables of the suites that were run into OUT."""
+    with _failing_cleanly():
+        from distsvc.bench.page import write_report
+
+        for path in write_report(Path(out)):
+            click.echo(str(path))
 
 
 def outside(report: dict[str, Any], of: str = "") -> str:

@@ -2,13 +2,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from distsvc.run.bench_linear import bench_linear, summary
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from distsvc.cli import main
 from distsvc.errors import InputNotFoundError
 from distsvc.models.dual_descent import SOLVERS
-from distsvc.run.bench_linear import bench_linear, summary
 
 
 @pytest.fixture

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from sklearn.datasets import load_svmlight_file
 
+from distsvc.bench.evaluate import write_rows
+from distsvc.bench.machine import machine
+from distsvc.bench.suites import Choice
 from distsvc.errors import InputNotFoundError
 from distsvc.models.dual_descent import SOLVERS, Problem, SparseRows, State, solve, start
-from distsvc.report.convergence import draw_convergence
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "one-class SVM": Problem.one_class,
@@ -26,53 +27,58 @@ END = 1e-8
 SEED = 0
 
 
-def bench_linear(
-    data: Path,
+SECONDS, QUICK_SECONDS = 20.0, 3.0
+QUICK_SETS = 2
+SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("suite", "set", "problem", "solver")]
+    + [(name, pa.list_(pa.float64())) for name in ("cost", "seconds", "distance")]
+    + [("n", pa.int64()), ("d", pa.int64()), ("cpu", pa.string()), ("cores", pa.int64())]
+    + [("versions", pa.string()), ("day", pa.string())]
+)
+
+
+def run_linear(
     out: Path,
-    sets: tuple[str, ...] = (),
-    most_seconds: float = 20.0,
+    data: Path,
+    choice: Choice,
     say: Callable[[str], object] = print,
-) -> list[dict[str, Any]]:
-    """Run every solver on both problems and all sets; write curves and pictures.
+    most_seconds: float | None = None,
+) -> Path:
+    """Run every solver on both problems and all sets; write the curves to ``linear.parquet``.
 
     Parameters
     ----------
+    out
+        Folder of the results.
     data
         A folder with ``linear/NAME_train.svm``, plain or packed; nu is 0.1.
-    out
-        Gets ``linear_convergence.parquet`` and two pictures: against operations of the length of a
-        row, and against seconds.
-    sets
-        Beginnings of the names of the sets to use; all when empty.
-    most_seconds
-        After which a solver is stopped.
+    choice
+        Beginnings of the names of the sets to use, all when empty; two of them when quick.
     say
         Takes one line of text for each solver.
-
-    Returns
-    -------
-    list of dict
-        For each set, problem and solver: operations over rows and seconds until the objective is
-        within 1e-4 of the optimum (None if it never was), and what is left at the end.
+    most_seconds
+        After which a solver is stopped; 20 by default, 3 when quick.
 
     """
     found = sorted((data / "linear").glob("*_train.svm*"))
-    found = [path for path in found if not sets or path.name.startswith(sets)]
+    found = [path for path in found if not choice.sets or path.name.startswith(choice.sets)]
     if not found:
         raise InputNotFoundError(f"no file {data / 'linear'}/NAME_train.svm, nor .gz or .bz2")
+    if choice.quick and not choice.sets:
+        found = found[:QUICK_SETS]
+    limit = most_seconds or (QUICK_SECONDS if choice.quick else SECONDS)
     traces: list[dict[str, Any]] = []
     for path in found:
         X, _ = load_svmlight_file(str(path))
-        name = path.name.partition("_")[0]
+        about = {"suite": "linear", "set": path.name.partition("_")[0]}
+        about |= {"n": X.shape[0], "d": X.shape[1]} | machine()
         for problem, make in PROBLEMS.items():
-            for trace in curves(X, make, most_seconds):
-                traces.append({"set": name, "problem": problem} | trace)
+            for trace in curves(X, make, limit):
+                traces.append(about | {"problem": problem} | trace)
                 say(_line(traces[-1]))
     out.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(traces), out / "linear_convergence.parquet")
-    draw_convergence(traces, out / "linear_operations.png", "cost", "operations / rows")
-    draw_convergence(traces, out / "linear_seconds.png", "seconds", "seconds")
-    return [summary(trace) for trace in traces]
+    write_rows(out / "linear.parquet", traces, SCHEMA)
+    return out / "linear.parquet"
 
 
 def curves(X: Any, make: Callable[..., Problem], most_seconds: float) -> list[dict[str, Any]]:

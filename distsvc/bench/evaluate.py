@@ -1,0 +1,153 @@
+"""Running a suite: every fit is a task, finished fits are kept, rows go to one tidy table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.bench.fits import MEASURES, Fit, Folder, run_fit
+from distsvc.bench.suites import SUITES, Choice
+from distsvc.config import ClusterConfig
+from distsvc.errors import InputNotFoundError
+from distsvc.run.cluster import connected
+from distsvc.run.fanout import fan_out
+from distsvc.run.progress import Progress
+from distsvc.storage.arrays import write_whole
+
+KNOWN = (*SUITES, "linear", "peers")
+TEXTS = ("experiment", "set", "system", "protocol", "point", "note", "cpu", "versions", "day")
+COUNTS = ("seed", "n", "rows", "d", "classes", "n_clusters", "cores")
+SCHEMA = pa.schema(
+    [("suite", pa.string())]
+    + [(name, pa.string()) for name in TEXTS[:5]]
+    + [(name, pa.int64()) for name in COUNTS[:-2]]
+    + [(name, pa.int64() if name == "n_clusters" else pa.float64()) for name in MEASURES]
+    + [("note", pa.string()), ("cpu", pa.string()), ("cores", pa.int64())]
+    + [("versions", pa.string()), ("day", pa.string())]
+)
+"""The columns of ``<suite>.parquet``: one row for each fit and setting of its labelling."""
+
+
+def run_suites(
+    names: Sequence[str],
+    out: Path,
+    data: Path | None,
+    choice: Choice,
+    progress: Progress,
+    workers: int = 2,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+) -> list[Path]:
+    """Run suites one after the other, and return the paths of their tables.
+
+    Raises
+    ------
+    InputNotFoundError
+        There is no such suite, or it has no such set.
+
+    """
+    for name in names:
+        if name not in KNOWN:
+            raise InputNotFoundError(f"there is no suite {name!r}; there are {', '.join(KNOWN)}")
+    out.mkdir(parents=True, exist_ok=True)
+    where = ClusterConfig(workers=workers)
+    written = []
+    for name in names:
+        if name in SUITES:
+            path = run_suite(name, out, data, choice, progress, where, scheduler, scheduler_file)
+        else:
+            path = _run_alone(name, out, data, choice, progress)
+        written.append(path)
+    return written
+
+
+def _run_alone(name: str, out: Path, data: Path | None, choice: Choice, progress: Progress) -> Path:
+    """Run a suite whose fits are measured one at a time, without a cluster."""
+
+    def say(line: str) -> None:
+        progress.event(name, result=line)
+
+    if name == "linear":
+        from distsvc.bench.linear import run_linear
+
+        if data is None:
+            raise InputNotFoundError("suite linear needs --data DIR with linear/NAME_train.svm")
+        return run_linear(out, data, choice, say)
+    from distsvc.bench.peers import growth_rows
+
+    path = out / "peers.parquet"
+    write_rows(path, [{"suite": name} | row for row in growth_rows(choice, say)])
+    return path
+
+
+def run_suite(
+    name: str,
+    out: Path,
+    data: Path | None,
+    choice: Choice,
+    progress: Progress,
+    cluster: ClusterConfig,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+) -> Path:
+    """Do all fits of a suite that are not done yet, and write ``<out>/<name>.parquet``.
+
+    Parameters
+    ----------
+    name
+        A suite of `distsvc.bench.suites.SUITES`.
+    out
+        Folder of the results. Finished fits are in ``.fits`` there: a run that was stopped goes on
+        where it was, and one with more sets does what is new.
+    data
+        Folder of the data sets, as `distsvc.datasets.load` takes it; None loads them from where
+        they are published.
+    choice
+        Sets, repetitions, quick or not.
+    progress
+        Shows the phases.
+    cluster, scheduler, scheduler_file
+        Where the fits are done, as for a job.
+
+    Raises
+    ------
+    InputNotFoundError
+        The suite has no such set.
+
+    """
+    suite = SUITES[name]
+    for wanted in choice.sets:
+        if wanted not in suite.sets:
+            raise InputNotFoundError(
+                f"suite {name} has no set {wanted!r}; it has {', '.join(suite.sets)}"
+            )
+    folder = Folder(out / ".fits")
+    with connected(cluster, 0, progress, scheduler, scheduler_file) as client:
+        first = suite.first(choice)
+        rows = done(folder, first, data, client, progress, f"{name}, first fits")
+        then = suite.then(choice, rows)
+        if then:
+            rows = rows + done(folder, then, data, client, progress, f"{name}, best fits")
+    path = out / f"{name}.parquet"
+    write_rows(path, [{"suite": name} | row for row in rows])
+    return path
+
+
+def done(
+    folder: Folder, fits: list[Fit], data: Path | None, client: Any, progress: Progress, title: str
+) -> list[dict[str, Any]]:
+    """Do the fits that are missing and return the rows of all."""
+    folder.plan(fits, data)
+    with progress.phase(title) as phase:
+        fan_out(client, run_fit, str(folder.path), folder.missing(fits), phase)
+    return folder.rows(fits)
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> None:
+    """Write rows as a Parquet file that is whole or absent; missing values are null."""
+    table = pa.Table.from_pylist(rows, schema=schema)
+    write_whole(path, lambda stream: pq.write_table(table, stream))

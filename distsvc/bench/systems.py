@@ -1,0 +1,235 @@
+"""Every system that is compared: how it is made, and the grid that the papers search for it.
+
+| papers | here |
+|---|---|
+| SVC: LIBSVM and the complete graph (000, section 5.2) | `SVC`; its C is a bound on the multipliers of the sphere, so nu = 1 / (C n) |
+| SVC labelled by Algorithm 3 (003, section 4) | `SVC, Algorithm 3` |
+| FSVC; p and epsilon | `FSVC`; ``merge_radius`` and ``ball_radius`` |
+| SGD-LMOC (SGD-LMSVC in 003) | `SGD-LMOC` |
+| BSGD-R, BSGD-PNN, BSGD-PRN | the same |
+| C-Means, Fuzzy C-Means (000, figures 1 to 3) | `c-means`, `fuzzy c-means` |
+| iMDH, iMDH_k, BICO, k-means, SPDC, dePDDP (001, section 4) | the same |
+
+A system that is given the number of classes, or whose settings are chosen by the classes, is run by
+the protocol "oracle"; one that sees the table alone by the protocol "blind".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+Point = dict[str, Any]
+
+POWERS = tuple(2.0**e for e in range(-5, 6, 2))
+"""The grid of gamma and of C, paper 000, section 5.2."""
+
+TENTHS = tuple(round(0.1 * k, 1) for k in range(1, 11))
+"""The grid of FSVC's two radii."""
+
+GRID_ROWS = 2000
+"""Rows on which the grid of a system is searched whose cost grows with their square."""
+
+
+@dataclass(frozen=True)
+class System:
+    """One system.
+
+    Attributes
+    ----------
+    name : str
+        As the papers print it.
+    make : callable
+        ``make(facts, seed, **point)`` returns an estimator; `facts` are those of the fit: ``n``,
+        ``classes`` and ``budget``.
+    grid : tuple of dict
+        Points among which the classes choose by the protocol "oracle"; none when the system has no
+        settings to be chosen.
+    blind, oracle : dict or None
+        The point of that protocol where there is no grid; None: the system has no such protocol.
+    seeded : bool
+        Whether a seed changes the answer; if not, one repetition is enough.
+    grid_rows : int or None
+        Most rows on which the grid is searched.
+    sweep : tuple of dict
+        Settings of the labelling that are tried for every point of the grid, on the same trained
+        model.
+
+    """
+
+    name: str
+    make: Callable[..., Any]
+    grid: tuple[Point, ...] = ()
+    blind: Point | None = field(default_factory=dict)
+    oracle: Point | None = None
+    seeded: bool = True
+    grid_rows: int | None = None
+    sweep: tuple[Point, ...] = ()
+
+
+def support_vector(facts: Point, seed: int, **point: Any) -> Any:
+    """Return SGD-LMOC or one of BSGD-LMOC: C is C times n (paper 003, section 4)."""
+    from distsvc import SupportVectorClustering
+
+    if "C" in point:
+        point["C"] *= facts["n"]
+    if point.get("solver") != "sgd":
+        point["budget"] = facts["budget"]
+    return SupportVectorClustering(random_state=seed, **{"labelling": "equilibria"} | point)
+
+
+def sphere(facts: Point, seed: int, **point: Any) -> Any:
+    """Return a model of the exact solver; C bounds the multipliers, whose sum is 1."""
+    from distsvc import SupportVectorClustering
+
+    if "C" in point:
+        point["nu"] = min(1.0, 1.0 / (min(point.pop("C"), 1.0) * facts["n"]))
+    return SupportVectorClustering(solver="exact", random_state=seed, **point)
+
+
+def level_tree(facts: Point, seed: int) -> Any:
+    """Return our own default."""
+    from distsvc import SupportVectorClustering
+
+    return SupportVectorClustering(random_state=seed)
+
+
+def hyperplanes(facts: Point, seed: int, *, told: bool, published: bool, **point: Any) -> Any:
+    """Return iMDH, or iMDH_k where it is told the number of classes."""
+    from distsvc import IncrementalMDH
+    from distsvc.models.mdh import PUBLISHED
+
+    settings = (PUBLISHED if published else {}) | point
+    return IncrementalMDH(
+        n_clusters=facts["classes"] if told else None, random_state=seed, **settings
+    )
+
+
+def k_means(facts: Point, seed: int, **point: Any) -> Any:
+    """Return scikit-learn's k-means, told the number of classes unless `point` says otherwise."""
+    from sklearn.cluster import KMeans
+
+    return KMeans(**{"n_clusters": facts["classes"], "random_state": seed} | point)
+
+
+def mini_batches(facts: Point, seed: int) -> Any:
+    """Return scikit-learn's mini-batch k-means, told the number of classes."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    return MiniBatchKMeans(facts["classes"], n_init=3, random_state=seed)
+
+
+def birch(facts: Point, seed: int) -> Any:
+    """Return scikit-learn's BIRCH with its defaults, told the number of classes."""
+    from sklearn.cluster import Birch
+
+    return Birch(n_clusters=facts["classes"])
+
+
+def fuzzy(facts: Point, seed: int, *, told: bool) -> Any:
+    """Return fuzzy c-means, told the number of classes or with its default."""
+    from distsvc.baselines import FuzzyCMeans
+
+    return FuzzyCMeans(**({"n_clusters": facts["classes"]} if told else {}), random_state=seed)
+
+
+def coreset(facts: Point, seed: int) -> Any:
+    """Return BICO with 200 k points, told the number of classes."""
+    from distsvc.baselines import BICO
+
+    return BICO(facts["classes"], random_state=seed)
+
+
+def principal_directions(facts: Point, seed: int) -> Any:
+    """Return dePDDP, which finds the number of clusters."""
+    from distsvc.baselines import DePDDP
+
+    return DePDDP()
+
+
+def streaming_directions(facts: Point, seed: int) -> Any:
+    """Return SPDC, which finds the number of clusters."""
+    from distsvc.baselines import SPDC
+
+    return SPDC(random_state=seed)
+
+
+def hdbscan(facts: Point, seed: int) -> Any:
+    """Return scikit-learn's HDBSCAN; rows of noise are one cluster to the indices."""
+    from sklearn.cluster import HDBSCAN
+
+    return HDBSCAN(copy=True)
+
+
+def fast_hdbscan(facts: Point, seed: int) -> Any:
+    """Return the peer of that name, from the optional dependencies."""
+    from fast_hdbscan import HDBSCAN
+
+    return HDBSCAN(min_cluster_size=5)
+
+
+WIDTHS = tuple({"gamma": g, "C": c} for g, c in product(POWERS, POWERS))
+SPHERES = tuple({"gamma": g, "C": c} for g, c in product(POWERS, (*POWERS[:3], 1.0)))
+GRAPHS = ({"bridging": True}, {"bridging": False})
+RULES: tuple[Point, ...] = ({}, {"stopping": "step-norm"})
+RADII = tuple({"merge_radius": p, "ball_radius": e} for p, e in product(TENTHS, TENTHS))
+PAPERS = {"stopping": "step-norm", "bridging": False}
+
+
+def _budgeted(name: str, maintenance: str) -> System:
+    grid = tuple(
+        {"maintenance": maintenance} | rule | point for rule, point in product(RULES, WIDTHS)
+    )
+    blind = {"maintenance": maintenance}
+    return System(name, support_vector, grid, blind, sweep=GRAPHS)
+
+
+def _exact(name: str, labelling: str, *, seeded: bool, sweep: tuple[Point, ...] = ()) -> System:
+    grid = tuple({"labelling": labelling} | point for point in SPHERES)
+    blind = {"labelling": labelling}
+    return System(name, sphere, grid, blind, seeded=seeded, grid_rows=GRID_ROWS, sweep=sweep)
+
+
+def _hyperplanes(name: str, *, published: bool) -> tuple[System, System]:
+    blind = {"told": False, "published": published}
+    told = blind | {"told": True}
+    return (
+        System(name, hyperplanes, blind=blind),
+        System(name.replace("iMDH", "iMDH_k"), hyperplanes, blind=None, oracle=told),
+    )
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        _exact("SVC", "complete-graph", seeded=False),
+        _exact("SVC, Algorithm 3", "equilibria", seeded=False),
+        _exact("FSVC", "balls", seeded=True, sweep=RADII),
+        System(
+            "SGD-LMOC",
+            support_vector,
+            tuple({"solver": "sgd"} | PAPERS | point for point in WIDTHS),
+            {"solver": "sgd"} | PAPERS,
+        ),
+        _budgeted("BSGD-R", "removal"),
+        _budgeted("BSGD-PNN", "project-nearest"),
+        _budgeted("BSGD-PRN", "project-random"),
+        _budgeted("BSGD-merge", "merge"),
+        System("level tree", level_tree),
+        System("c-means", k_means, blind={"n_clusters": 8, "n_init": 10}, oracle={"n_init": 10}),
+        System("fuzzy c-means", fuzzy, blind={"told": False}, oracle={"told": True}),
+        *_hyperplanes("iMDH", published=True),
+        *_hyperplanes("iMDH, ours", published=False),
+        System("BICO", coreset, blind=None, oracle={}),
+        System("k-means", k_means, blind=None, oracle={"n_init": 1, "init": "random"}),
+        System("SPDC", streaming_directions),
+        System("dePDDP", principal_directions, seeded=False),
+        System("mini-batch k-means", mini_batches, blind=None, oracle={}),
+        System("BIRCH", birch, blind=None, oracle={}, seeded=False),
+        System("HDBSCAN", hdbscan, seeded=False),
+        System("fast_hdbscan", fast_hdbscan, seeded=False),
+    )
+}
+"""Every system by its name."""

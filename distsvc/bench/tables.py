@@ -1,0 +1,347 @@
+"""From the rows of the suites to tables: ours, every system as we ran it, the papers' figures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import Any
+
+from distsvc.bench.published import impossible, printed
+from distsvc.bench.suites import BSGD_SYSTEMS, IMDH_SYSTEMS
+from distsvc.metrics import INDICES
+
+Row = Mapping[str, Any]
+PROTOCOLS = {
+    "oracle": "The known classes helped: they chose the settings from a grid, or told the number "
+    "of clusters. That is how the papers compare, and no user can do it: whoever has the classes "
+    "needs no clusters.",
+    "blind": "Nothing but the table: defaults, no classes. That is what a user gets.",
+}
+SECONDS = {
+    "training_seconds": "Seconds of training",
+    "clustering_seconds": "Seconds of clustering",
+    "total_seconds": "Seconds in all",
+}
+FEWEST = 0.005
+"""Half of the last digit that the papers print: figures nearer than this are equal."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its lines, whether it is the best of its row, and why a printed figure is wrong."""
+
+    oracle: float | None = None
+    blind: float | None = None
+    paper: float | None = None
+    best_oracle: bool = False
+    best_blind: bool = False
+    why: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page.
+
+    Attributes
+    ----------
+    title, caption : str
+    columns : list of str
+        Heads of the columns after the first.
+    rows : list of (str, list of Cell)
+    digits : int
+        After the decimal point.
+    averages : list of Cell
+        The mean of every column over the rows where all systems have a value; none if empty.
+
+    """
+
+    title: str
+    caption: str
+    columns: list[str]
+    rows: list[tuple[str, list[Cell]]]
+    digits: int = 2
+    averages: list[Cell] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why printed figures cannot be right, one sentence each."""
+        found = dict.fromkeys(
+            f"{name}, {column}: {cell.why}"
+            for name, cells in self.rows
+            for column, cell in zip(self.columns, cells, strict=True)
+            if cell.why
+        )
+        return list(found)
+
+
+Means = dict[tuple[str, str, str], float]
+
+
+def means(rows: Iterable[Row], value: str) -> Means:
+    """Return the mean over seeds of a column, by set, system and protocol."""
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row[value] is not None:
+            found[row["set"], row["system"], row["protocol"]].append(row[value])
+    return {key: mean(values) for key, values in found.items()}
+
+
+def comparison(
+    title: str,
+    caption: str,
+    found: Means,
+    paper: Mapping[tuple[str, str], float],
+    systems: Sequence[str],
+    direction: str,
+    why: Callable[[str, str, float], str] = lambda *_: "",
+    digits: int = 2,
+) -> Table:
+    """Return sets down, systems across; a cell has both protocols and the printed figure."""
+    sets = list(dict.fromkeys(key[0] for key in found))
+    shown = [s for s in systems if any(key[1] == s for key in found)]
+    rows = []
+    for name in sets:
+        cells = []
+        bests = {
+            protocol: _best([found.get((name, s, protocol)) for s in shown], direction)
+            for protocol in PROTOCOLS
+        }
+        for system in shown:
+            oracle, blind = (found.get((name, system, protocol)) for protocol in PROTOCOLS)
+            figure = paper.get((name, system))
+            cells.append(
+                Cell(
+                    oracle, blind, figure,
+                    _is(oracle, bests["oracle"]), _is(blind, bests["blind"]),
+                    "" if figure is None else why(name, system, figure),
+                )
+            )  # fmt: skip
+        rows.append((name, cells))
+    return Table(title, caption, list(shown), rows, digits, _averages(rows, direction))
+
+
+def _averages(rows: list[tuple[str, list[Cell]]], direction: str) -> list[Cell]:
+    """Return the means of the columns, over the sets where the column has the value.
+
+    The paper's mean is over the same sets.
+    """
+    columns = list(zip(*(cells for _, cells in rows), strict=True))
+    values = [
+        [_mean([getattr(cell, which) for cell in column]) for which in ("oracle", "blind", "paper")]
+        for column in columns
+    ]
+    complete = [
+        [all(getattr(c, which) is not None for c in column) for which in ("oracle", "blind")]
+        for column in columns
+    ]
+    best = [
+        _best([v[k] for v, whole in zip(values, complete, strict=True) if whole[k]], direction)
+        for k in range(2)
+    ]
+    return [
+        Cell(
+            *value,
+            best_oracle=whole[0] and _is(value[0], best[0]),
+            best_blind=whole[1] and _is(value[1], best[1]),
+        )
+        for value, whole in zip(values, complete, strict=True)
+    ]
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
+
+
+def _best(values: Iterable[float | None], direction: str) -> float | None:
+    known = [value for value in values if value is not None]
+    if not known or not direction:
+        return None
+    return min(known) if direction == "lower" else max(known)
+
+
+def _is(value: float | None, best: float | None) -> bool:
+    return value is not None and best is not None and abs(value - best) < FEWEST
+
+
+def suite_means(rows: Sequence[Row], experiments: tuple[str, ...]) -> list[Row]:
+    """Return the rows of some experiments, sets in their first order, notes left out."""
+    return [row for row in rows if row["experiment"] in experiments]
+
+
+def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
+    """Return Tables 2 to 8 of paper 000, the adjusted Rand index, and Table 1 of paper 003."""
+    final = _in_order(suite_means(rows, ("oracle", "blind")))
+    tables = []
+    for index in ("normalized_mutual_information", "adjusted_rand_index", "purity", "rand_index",
+                  "compactness", "davies_bouldin"):  # fmt: skip
+        about = INDICES[index]
+        tables.append(
+            comparison(
+                f"{about.title}, {about.direction} is better",
+                about.definition,
+                means(final, index),
+                printed("000", index),
+                BSGD_SYSTEMS,
+                "" if index == "compactness" else about.direction,
+                lambda name, system, value, index=index: impossible(
+                    "000", name, system, index, value
+                ),
+            )
+        )
+    for column, title in SECONDS.items():
+        paper = printed("000", column)
+        caption = "Mean of the repetitions, one thread, compiled code in memory."
+        found = means(final, column)
+        tables.append(comparison(title, caption, found, paper, BSGD_SYSTEMS, "lower", digits=3))
+    return [*tables, _first_paper(final)]
+
+
+def _in_order(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with the small sets first, as the paper has them."""
+    from distsvc.bench.suites import BSGD_SETS
+
+    return sorted(rows, key=lambda row: BSGD_SETS.index(row["set"]))
+
+
+def _first_paper(rows: Sequence[Row]) -> Table:
+    """Return Table 1 of paper 003, where both systems are labelled by Algorithm 3."""
+    pairs = (("SVC", "SVC, Algorithm 3"), ("SGD-LMOC", "SGD-LMOC"))
+    indices = ("total_seconds", "purity", "rand_index", "compactness", "davies_bouldin")
+    titles = SECONDS | {name: about.title for name, about in INDICES.items()}
+    sets = dict.fromkeys(name for name, _ in printed("003", "purity"))
+    found = {index: means(rows, index) for index in indices}
+    here = [name for name in sets if any(key[0] == name for key in found["purity"])]
+    lines = []
+    for name in here:
+        cells = []
+        for index, (theirs, ours) in [(i, p) for i in indices for p in pairs]:
+            figure = printed("003", index).get((name, theirs))
+            why = "" if figure is None else impossible("003", name, theirs, index, figure)
+            oracle = found[index].get((name, ours, "oracle"))
+            cells.append(Cell(oracle, None, figure, why=why))
+        lines.append((name, cells))
+    columns = [f"{titles[i]}, {theirs}" for i in indices for theirs, _ in pairs]
+    caption = "Both labelled by Algorithm 3, settings chosen by the classes; the paper's beneath."
+    return Table("Table 1 of the first paper: SVC and SGD-LMOC", caption, columns, lines)
+
+
+def speed_table(rows: Sequence[Row]) -> Table | None:
+    """Return the seconds of all systems on shuttle, and how many times BSGD's they are."""
+    here = [r for r in suite_means(rows, ("oracle",)) if r["set"] == "shuttle" and not r["note"]]
+    columns = ("training_seconds", "clustering_seconds", "total_seconds")
+    found = {c: {key[1]: v for key, v in means(here, c).items()} for c in columns}
+    total = found["total_seconds"]
+    if "BSGD-PNN" not in total:
+        return None
+    lines = []
+    for system in (s for s in BSGD_SYSTEMS if s in total):
+        cells = [Cell(found[c].get(system)) for c in columns]
+        for other in ("BSGD-R", "BSGD-PNN", "BSGD-PRN", "BSGD-merge"):
+            ratio = total[system] / total[other] if other in total else None
+            cells.append(Cell(text="" if ratio is None else f"{ratio:.3g}"))
+        lines.append((system, cells))
+    heads = ["training, s", "clustering, s", "in all, s"]
+    heads += [f"times {name}" for name in ("BSGD-R", "BSGD-PNN", "BSGD-PRN", "BSGD-merge")]
+    n = here[0]["rows"]
+    caption = f"All {n:,} rows, settings chosen by the classes, one thread, in one run."
+    return Table("Seconds on shuttle", caption, heads, lines, 3)
+
+
+def imdh_tables(rows: Sequence[Row]) -> list[Table]:
+    """Return Table 2 of paper 001, in percent, and the seconds of a fit."""
+    table = suite_means(rows, ("table 2",))
+    from distsvc.bench.suites import IMDH_SETS
+
+    table = sorted(table, key=lambda row: IMDH_SETS.index(row["set"]))
+    tables = []
+    for index, title in (
+        ("nmi_geometric", "NMI, percent, higher is better"),
+        ("adjusted_rand_index", "Adjusted Rand index, percent, higher is better"),
+    ):
+        found = {key: 100.0 * value for key, value in means(table, index).items()}
+        printed_as = "adjusted_rand_index" if index.startswith("adj") else CHOSEN_INDEX
+        tables.append(
+            comparison(
+                title, CAPTIONS[index], found, printed("001", printed_as), IMDH_SYSTEMS,
+                "higher", digits=1,
+            )
+        )  # fmt: skip
+    seconds = means(table, "total_seconds")
+    caption = "One fit and its labels, one thread."
+    return [*tables, comparison("Seconds", caption, seconds, {}, IMDH_SYSTEMS, "lower", digits=3)]
+
+
+CHOSEN_INDEX = "normalized_mutual_information"
+CAPTIONS = {
+    "nmi_geometric": "Information that clusters and classes share, divided by the geometric mean "
+    "of their entropies, which the paper's figures agree with. iMDH, SPDC and dePDDP find the "
+    "number of clusters; the others are told that of the classes.",
+    "adjusted_rand_index": "Rand index rescaled so that random labels score 0 on average.",
+}
+
+
+def regrets(rows: Sequence[Row], index: str, systems: Sequence[str]) -> dict[str, list[float]]:
+    """Return the normalised regrets of every system over the sets (paper 001, figure 2).
+
+    The regret is the distance to the best system of the set, divided by the worst system's; sets on
+    which all are equal have none.
+    """
+    found = means(suite_means(rows, ("table 2",)), index)
+    scores: dict[str, dict[str, float]] = defaultdict(dict)
+    for (name, system, _), value in found.items():
+        if system in systems:
+            scores[name][system] = value
+    regret: dict[str, list[float]] = {system: [] for system in systems}
+    for by_system in scores.values():
+        best, worst = max(by_system.values()), min(by_system.values())
+        if len(by_system) == len(systems) and best > worst:
+            for system, value in by_system.items():
+                regret[system].append((best - value) / (best - worst))
+    return {system: values for system, values in regret.items() if values}
+
+
+def growth_table(rows: Sequence[Row]) -> Table:
+    """Return quality, seconds and memory of every peer at every size."""
+    lines = []
+    for name, size in dict.fromkeys((row["set"], row["rows"]) for row in rows):
+        here = [row for row in rows if (row["set"], row["rows"]) == (name, size)]
+        cells = []
+        for system in dict.fromkeys(row["system"] for row in rows):
+            fits = [row for row in here if row["system"] == system]
+            cells.append(Cell(text=_growth_cell(fits)))
+        lines.append((f"{name}, {size:,} rows", cells))
+    systems = list(dict.fromkeys(row["system"] for row in rows))
+    caption = "NMI, seconds, and peak memory in MB above that before the fit (means of the seeds)."
+    return Table("Ours and peers", caption, systems, lines)
+
+
+def _growth_cell(fits: Sequence[Row]) -> str:
+    if not fits:
+        return "not tried"
+    if any(row["note"] for row in fits):
+        return next(row["note"] for row in fits if row["note"])
+    nmi, seconds, peak = (
+        mean(value(row) for row in fits)
+        for value in (
+            lambda row: row["normalized_mutual_information"],
+            lambda row: row["total_seconds"],
+            lambda row: row["peak_mb"] - row["before_mb"],
+        )
+    )
+    return f"{nmi:.2f} · {seconds:.3g} s · {peak:,.0f} MB"
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """Return one sentence for every kind of fit that raised."""
+    counted: dict[tuple[str, str, str], int] = defaultdict(int)
+    for row in rows:
+        if row["note"]:
+            counted[row["system"], row["set"], row["note"][:160]] += 1
+    return [
+        f"{count} fits of {system} on {name}: {note}"
+        for (system, name, note), count in counted.items()
+    ]

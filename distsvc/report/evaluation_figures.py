@@ -1,0 +1,220 @@
+"""Figures of the evaluation's page; each function takes plain numbers and returns one SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from distsvc.report.figures import COLOURS, GREY, INK, drawn
+
+MARKERS = "os^Dv<>P*Xhd"
+LOWEST = 1e-9
+WIDE = 9.6
+"""Inches; the page is wide, too."""
+
+Curves = Mapping[str, Sequence[tuple[float, float, float]]]
+"""System -> (x, mean, standard deviation) of every point, x ascending."""
+
+
+@drawn
+def regret(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """Draw box plots of the normalised regret, one panel for each index.
+
+    Parameters
+    ----------
+    panels
+        Index -> system -> regrets over the data sets, 0 for the best system of a set and 1 for the
+        worst.
+
+    """
+    figure = Figure((WIDE, 3.9), layout="constrained")
+    for axes, (title, by_system) in zip(
+        figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True
+    ):
+        order = sorted(by_system, key=lambda name: float(np.mean(by_system[name])))
+        places = np.arange(len(order))
+        axes.boxplot(
+            [list(by_system[name]) for name in order],
+            positions=places,
+            orientation="vertical",
+            widths=0.55,
+            medianprops={"color": INK, "lw": 1.6},
+            boxprops={"color": GREY},
+            whiskerprops={"color": GREY},
+            capprops={"color": GREY},
+            flierprops={"marker": ".", "ms": 5, "mec": GREY},
+        )
+        means = [float(np.mean(by_system[name])) for name in order]
+        axes.plot(places, means, "D", color=COLOURS[1], ms=5, label="mean")
+        axes.set_xticks(places, order, rotation=32, ha="right", rotation_mode="anchor")
+        axes.set_title(title, fontsize=11)
+        axes.grid(True, axis="y")
+    first = figure.axes[0]
+    first.set_ylabel("normalised regret")
+    first.legend(loc="upper left", fontsize=9)
+    return figure
+
+
+@drawn
+def running_times(curves: Curves, x: str, y: str) -> Figure:
+    """Draw one value against another on two logarithmic axes, a marker for each set.
+
+    Parameters
+    ----------
+    curves
+        System -> (x, mean, deviation) of every set; the deviation is not drawn.
+    x, y
+        What the axes show.
+
+    """
+    figure = Figure((WIDE, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for number, (name, points) in enumerate(curves.items()):
+        across, up = [p[0] for p in points], [p[1] for p in points]
+        style = {"color": COLOURS[number], "marker": MARKERS[number % len(MARKERS)]}
+        axes.plot(across, up, ls="", ms=5, alpha=0.75, label=name, **style)
+        if len(points) > 2:
+            fit = np.polyfit(np.log(across), np.log(up), 1)
+            ends = np.array([min(across), max(across)])
+            axes.plot(ends, np.exp(np.polyval(fit, np.log(ends))), color=COLOURS[number], lw=1.2)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(True)
+    figure.legend(loc="outside right center", fontsize=9.5)
+    return figure
+
+
+@drawn
+def sensitivity(
+    panels: Mapping[str, Mapping[str, Any]], x: str, y: str, whole: bool = False
+) -> Figure:
+    """Draw a value against a parameter, one panel for each set.
+
+    Parameters
+    ----------
+    panels
+        Set -> ``curves`` (system -> points; one deviation to each side is shaded) and ``levels``
+        (name -> value), lines across.
+    x, y
+        The parameter, and what is measured.
+    whole
+        The parameter takes whole numbers.
+
+    """
+    figure = Figure((WIDE, 3.1), layout="constrained")
+    row = figure.subplots(1, len(panels), squeeze=False)[0]
+    names: dict[str, Any] = {}
+    for axes, (title, panel) in zip(row, panels.items(), strict=True):
+        _panel(axes, panel, names)
+        axes.set_title(title, fontsize=11)
+        axes.set_xlabel(x)
+        axes.grid(True)
+        axes.set_ylim(0.0, None)
+        if whole:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    row[0].set_ylabel(y)
+    figure.legend(names.values(), names.keys(), loc="outside upper center", ncols=6, fontsize=9.5)
+    return figure
+
+
+def _panel(axes: Axes, panel: Mapping[str, Any], names: dict[str, Any]) -> None:
+    for number, (name, points) in enumerate(panel["curves"].items()):
+        at, mean, deviation = (np.array(column) for column in zip(*points, strict=True))
+        (line,) = axes.plot(at, mean, color=COLOURS[number], marker=MARKERS[number], ms=4, lw=1.6)
+        axes.fill_between(at, mean - deviation, mean + deviation, color=COLOURS[number], alpha=0.15)
+        names.setdefault(name, line)
+    dashes = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)))
+    for number, (name, level) in enumerate(panel["levels"].items()):
+        line = axes.axhline(level, color=INK, alpha=0.65, ls=dashes[number % len(dashes)], lw=1.1)
+        names.setdefault(name, line)
+
+
+@drawn
+def growth(panels: Mapping[str, Curves], logarithmic: Sequence[str]) -> Figure:
+    """Draw quality, seconds and memory against the number of rows, side by side.
+
+    Parameters
+    ----------
+    panels
+        What is measured -> system -> points.
+    logarithmic
+        Those of the panels whose axis upwards is logarithmic.
+
+    """
+    figure = Figure((WIDE, 3.5), layout="constrained")
+    row = figure.subplots(1, len(panels), squeeze=False)[0]
+    systems = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    names = {}
+    for axes, (title, curves) in zip(row, panels.items(), strict=True):
+        for name, points in curves.items():
+            number = systems.index(name)
+            style = {"color": COLOURS[number], "marker": MARKERS[number], "ms": 5, "lw": 1.5}
+            (line,) = axes.plot([p[0] for p in points], [p[1] for p in points], **style)
+            names.setdefault(name, line)
+        axes.set_xscale("log")
+        if title in logarithmic:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0.0, 1.03)
+        axes.set_title(title, fontsize=11)
+        axes.set_xlabel("rows")
+        axes.grid(True)
+    figure.legend(names.values(), names.keys(), loc="outside upper center", ncols=7, fontsize=9.5)
+    return figure
+
+
+@drawn
+def convergence(traces: Sequence[Mapping[str, Any]], x: str, title: str) -> Figure:
+    """Draw relative distances to the optimum against `x`, as in Figure 2 of paper 002.
+
+    Parameters
+    ----------
+    traces
+        Each has ``set``, ``problem``, ``solver``, ``distance`` and a list under the name `x`.
+    x
+        The key of what is drawn to the right.
+    title
+        What that is, in words.
+
+    """
+    sets = list(dict.fromkeys(trace["set"] for trace in traces))
+    problems = list(dict.fromkeys(trace["problem"] for trace in traces))
+    solvers = list(dict.fromkeys(trace["solver"] for trace in traces))
+    size = (max(WIDE, 2.2 * len(sets)), 2.5 * len(problems) + 0.6)
+    figure = Figure(size, layout="constrained")
+    panels = figure.subplots(len(problems), len(sets), squeeze=False)
+    for row, problem in zip(panels, problems, strict=True):
+        for panel, name in zip(row, sets, strict=True):
+            shown = [t for t in traces if t["set"] == name and t["problem"] == problem]
+            _converging(panel, shown, solvers, x, labelled=panel is panels[0][0])
+            panel.set_title(f"{name}, {problem}", fontsize=9.5)
+    figure.supxlabel(title, fontsize=10)
+    figure.supylabel("relative distance to the optimum", fontsize=10)
+    figure.legend(loc="outside upper center", ncols=len(solvers), fontsize=9.5)
+    return figure
+
+
+def _converging(
+    panel: Axes,
+    shown: Sequence[Mapping[str, Any]],
+    solvers: Sequence[str],
+    x: str,
+    labelled: bool,
+) -> None:
+    panel.set_yscale("log")
+    panel.grid(True)
+    for trace in shown:
+        heights = [max(value, LOWEST) for value in trace["distance"]]
+        label = trace["solver"] if labelled else None
+        colour = COLOURS[solvers.index(trace["solver"])]
+        panel.plot(trace[x], heights, color=colour, lw=1.6, label=label)
+    slow = [max(t[x], default=0.0) for t in shown if t["solver"] != "greedy-2cd"]
+    panel.set_xlim(0.0, 1.05 * max(slow, default=1.0) or 1.0)
+    panel.set_ylim(LOWEST, None)

@@ -1,0 +1,130 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import make_blobs
+
+from distsvc.bench import evaluate, fits, suites
+from distsvc.bench.evaluate import SCHEMA, run_suites
+from distsvc.bench.fits import Fit, Folder, run_fit, standardised
+from distsvc.bench.suites import Choice, Suite
+from distsvc.errors import InputNotFoundError
+from distsvc.run.progress import Progress
+
+QUIET = Progress(quiet=True)
+ABOUT = {"experiment": "oracle", "set": "toy", "protocol": "oracle"}
+
+
+def toy(name, folder=None, split=None):
+    X, y = make_blobs(300, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
+    return X, y
+
+
+@pytest.fixture(autouse=True)
+def toy_sets(monkeypatch):
+    monkeypatch.setattr(fits, "load", toy)
+    fits.table.cache_clear()
+    yield
+    fits.table.cache_clear()
+
+
+@pytest.fixture
+def small_suite(monkeypatch):
+    def first(choice):
+        return [
+            Fit("grid", "toy", "BSGD-R", "oracle", {"gamma": g, "C": 0.5, "maintenance": "removal"})
+            for g in (1e-3, 2.0)
+        ]
+
+    def then(choice, rows):
+        ((key, point),) = suites.best_points(rows).items()
+        return [Fit("oracle", *key, "oracle", point, seed, whole=True) for seed in choice.seeds(2)]
+
+    suite = Suite("Toy", ("toy",), first, then)
+    monkeypatch.setitem(suites.SUITES, "toy", suite)
+    monkeypatch.setattr(evaluate, "KNOWN", ("toy",))
+
+
+def run(out, **choice):
+    return run_suites(("toy",), out, None, Choice(**choice), QUIET, workers=0)
+
+
+def test_a_suite_from_grid_to_table(small_suite, tmp_path):
+    (path,) = run(tmp_path)
+    table = pq.read_table(path)
+    assert table.schema.names == SCHEMA.names
+    rows = table.to_pylist()
+    assert [row["experiment"] for row in rows] == ["grid", "grid", "oracle", "oracle"]
+    assert json.loads(rows[2]["point"])["gamma"] == 2.0
+    assert [row["seed"] for row in rows[2:]] == [0, 1]
+    for row in rows[2:]:
+        assert row["adjusted_rand_index"] == pytest.approx(1.0)
+        assert (row["n"], row["rows"], row["d"], row["classes"]) == (300, 300, 2, 3)
+        assert row["n_clusters"] == 3
+        assert row["compactness"] > 0.0
+        assert row["training_seconds"] > 0.0
+        assert row["clustering_seconds"] > 0.0
+        assert row["cores"] >= 1
+    assert rows[0]["compactness"] is None  # the grid is scored by the classes alone
+
+
+def test_what_is_done_is_not_done_again(small_suite, tmp_path, monkeypatch):
+    run(tmp_path, repetitions=1)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / ".fits").glob("*/*.json")}
+    done = []
+    monkeypatch.setattr(evaluate, "run_fit", lambda *a: done.append(a[1]) or run_fit(*a))
+    (path,) = run(tmp_path, repetitions=2)
+    assert done == [1]  # of the second list, the second seed
+    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+    assert pq.read_table(path).num_rows == 4
+
+
+def test_a_fit_that_raises_is_a_row_with_a_note(tmp_path):
+    broken = Fit(**ABOUT, system="SVC", point={"gamma": -1.0})
+    folder = Folder(tmp_path / "fits")
+    folder.plan([broken], None)
+    assert run_fit(str(folder.path), 0) == 1
+    (row,) = folder.rows([broken])
+    assert "gamma must be" in row["note"]
+    assert "purity" not in row
+
+
+def test_a_sweep_gives_a_row_for_each_labelling_of_one_model(tmp_path):
+    sweep = [{"ball_radius": 0.2, "merge_radius": 0.2}, {"ball_radius": 0.8, "merge_radius": 0.2}]
+    fit = Fit(**ABOUT, system="FSVC", point={"gamma": 2.0, "C": 1.0, "labelling": "balls"}, sweep=sweep)
+    folder = Folder(tmp_path / "fits")
+    folder.plan([fit], None)
+    assert run_fit(str(folder.path), 0) == 2
+    rows = folder.rows([fit])
+    assert [json.loads(row["point"])["ball_radius"] for row in rows] == [0.2, 0.8]
+    assert rows[0]["training_seconds"] == rows[1]["training_seconds"]
+    for row, settings in zip(rows, sweep, strict=True):
+        alone = Fit(**ABOUT, system="FSVC", point=fit.point | settings)
+        X, y, size = fits.table(None, "toy", None, None)
+        (same,) = fits.fitted(alone, X, y, size)
+        assert row["n_clusters"] == same["n_clusters"]
+        assert row["normalized_mutual_information"] == same["normalized_mutual_information"]
+
+
+def test_a_sample_is_drawn_once_and_standardised_by_all_rows():
+    X, y, size = fits.table(None, "toy", None, 50)
+    again = fits.table.__wrapped__(None, "toy", None, 50)
+    assert (X.shape, y.shape, size) == ((50, 2), (50,), 300)
+    np.testing.assert_array_equal(X, again[0])
+    whole = standardised(toy("toy")[0])
+    assert {tuple(row) for row in X} <= {tuple(row) for row in whole}
+
+
+def test_standardised_columns():
+    X = standardised(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    np.testing.assert_array_equal(X, [[-1.0, 0.0], [1.0, 0.0]])
+
+
+def test_unknown_names(tmp_path):
+    with pytest.raises(InputNotFoundError, match="no suite 'nosuch'; there are bsgd"):
+        run_suites(("nosuch",), tmp_path, None, Choice(), QUIET)
+    with pytest.raises(InputNotFoundError, match="suite bsgd has no set 'nosuch'"):
+        run_suites(("bsgd",), tmp_path, None, Choice(("nosuch",)), QUIET, workers=0)
+    with pytest.raises(InputNotFoundError, match="linear needs --data"):
+        run_suites(("linear",), tmp_path, None, Choice(), QUIET)
