@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import minimize, nnls
+from scipy.sparse.csgraph import connected_components
 
 
 def gaussian(A, B, gamma):
@@ -380,3 +381,53 @@ def rand_index(p, q):
     expected = same_p.sum() * same_q.sum() / len(above[0])
     most = (same_p.sum() + same_q.sum()) / 2
     return 1.0 if most == expected else ((same_p & same_q).sum() - expected) / (most - expected)
+
+
+def complete_graph(V, S, a, gamma, samples, level):
+    """The component of every vertex, of the graph of all pairs whose segment is inside."""
+    n = len(V)
+    pairs = np.array([(i, j) for i in range(n) for j in range(i)]).reshape(-1, 2)
+    inside = pairs[lowest_on_segments(V, pairs, S, a, gamma, samples) >= level]
+    adjacent = np.zeros((n, n))
+    adjacent[tuple(inside.T)] = 1
+    return connected_components(adjacent, directed=False)[1]
+
+
+def ball_centres(X, radius):
+    remaining, centres = list(range(len(X))), []
+    while remaining:
+        centres.append(remaining[0])
+        far = np.linalg.norm(np.float64(X[remaining]) - X[remaining[0]], axis=1)
+        remaining = [i for i, r in zip(remaining, far, strict=True) if r >= radius]
+    return np.array(centres)
+
+
+def merge_neighbours(P, arrived, radius):
+    """The places of all points after a merge; points that were taken along are moved in deed."""
+    place, arrived = np.arange(len(P)), np.array(arrived)
+    gone = np.zeros(len(P), bool)
+    for i in range(len(P)):
+        if gone[i]:
+            continue
+        far = np.linalg.norm(np.float64(P) - P[i], axis=1)
+        near = [j for j in np.argsort(far, kind="stable") if far[j] < radius and j != i]
+        near = [j for j in near if not gone[j]]
+        there = [j for j in near if arrived[j]]
+        moved, to = ([i], there[0]) if there and not arrived[i] else (near, i)
+        for j in moved:
+            gone[j] = True
+            place[place == place[j]] = to
+    return place
+
+
+def climb_together(X, S, a, gamma, radius, burst, arrived_within, tolerance):
+    """FSVC's climb with every point moved in deed, those that are together at every step."""
+    P, arrived = np.array(X, np.float64), np.zeros(len(X), bool)
+    while not arrived.all():
+        before = P.copy()
+        P[~arrived] = climb(P[~arrived], S, a, gamma, tolerance, burst)
+        arrived |= np.linalg.norm(P - before, axis=1) < arrived_within / np.sqrt(2 * gamma)
+        if arrived.any():
+            place = merge_neighbours(P, arrived, radius)
+            P, arrived = P[place], arrived[place]
+    return P

@@ -291,8 +291,10 @@ def test_bad_job_file(bench, sections, message):
 
 def test_too_many_rows_for_the_exact_solver(bench):
     bench.table(columns(10_001))
-    message = "model: solver='exact' keeps the whole kernel matrix and takes at most 10000 rows"
-    bench.refuses(78, message, model={"solver": "exact"})
+    message = (
+        "model: solver='exact' with C keeps the whole kernel matrix and takes at most 10000 rows"
+    )
+    bench.refuses(78, message, model={"solver": "exact", "C": 2.0})
 
 
 def test_not_toml(bench):

@@ -18,6 +18,11 @@ from distsvc.config import (
     parse_job,
 )
 from distsvc.errors import InputNotFoundError, JobFileError
+from distsvc.models.parameters import IN_MEMORY
+
+IN_MEMORY_PARAMETERS = {"ball_radius", "merge_radius", "noise"}
+"""Of `SupportVectorClustering.fit` alone: of the labellings that take a table in memory, and, as a
+job's output has a column that says which rows are outside, of labels that say it too."""
 
 FULL = {
     "input": {
@@ -120,7 +125,22 @@ def test_defaults():
 def test_model_fields_are_the_estimators_parameters(estimator, section):
     parameters = set(inspect.signature(estimator).parameters)
     fields = set(section.model_fields)
+    if estimator is SupportVectorClustering:
+        assert parameters >= IN_MEMORY_PARAMETERS
+        parameters -= IN_MEMORY_PARAMETERS
     assert fields == parameters - {"random_state"} | {"algorithm", "seed"}
+
+
+@pytest.mark.parametrize("name", sorted(IN_MEMORY_PARAMETERS))
+def test_a_job_has_no_parameters_of_tables_in_memory(name):
+    with pytest.raises(JobFileError, match=rf"unknown key 'model\.{name}'"):
+        job(model={name: True})
+
+
+@pytest.mark.parametrize("labelling", IN_MEMORY)
+def test_a_job_has_no_labelling_of_tables_in_memory(labelling):
+    with pytest.raises(JobFileError, match=r"model\.labelling.*level-tree"):
+        job(model={"labelling": labelling})
 
 
 def test_model_values_reach_the_estimator():

@@ -103,13 +103,18 @@ def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
     if numbers.size <= CELL:
         yield numbers
         return
+    for half in halves(points, numbers):
+        yield from _halved(points, half)
+
+
+def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of a cell's lower and upper points along its widest feature, ascending."""
     ranked = np.sort(points[numbers], axis=0)
     n = numbers.size
     spread = ranked[5 * n // 6] - ranked[n // 6]
     spread = spread if spread.any() else ranked[-1] - ranked[0]
     order = np.argsort(points[numbers, int(np.argmax(spread))], kind="stable")
-    yield from _halved(points, np.sort(numbers[order[: n // 2]]))
-    yield from _halved(points, np.sort(numbers[order[n // 2 :]]))
+    return np.sort(numbers[order[: n // 2]]), np.sort(numbers[order[n // 2 :]])
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,15 @@
 | alpha_i and x_i in f | ``dual_coef_``, ``support_vectors_`` |
 | E | ``equilibria_`` |
 
+Whatever the labelling, but for the level tree, phase two has four steps:
+
+| step | "equilibria" | "complete-graph" | "balls" |
+|---|---|---|---|
+| points that label the rows | boundary rows | rows inside | centres of balls |
+| where they end | after a climb | where they are | after a climb, merging |
+| vertices that are tested in pairs | equilibria, vectors inside | rows inside | equilibria |
+| clusters | components | components | components |
+
 The file is long because the parameters, what they mean and how they are checked are half of it.
 """
 
@@ -17,29 +26,26 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Real
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.svm import OneClassSVM
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from distsvc.kernels.exact import coordinate_ascent, gram_matrix
-from distsvc.models import labelling, sampling
-from distsvc.models.checks import check_choice, check_count, check_number, seed_of
-from distsvc.models.consensus import REFERENCE_ROWS
-from distsvc.models.descent import STRATEGIES, Descent
-from distsvc.models.ensemble import BUDGET, EFFORTS, PENALTY, Blocks, Plan, make_plan
+from distsvc.models import balls, complete_graph, labelling, sampling, solvers
+from distsvc.models.checks import check_count, seed_of
+from distsvc.models.descent import Descent
+from distsvc.models.ensemble import BUDGET, PENALTY, Blocks, Plan, make_plan
 from distsvc.models.kernel_width import automatic_gamma
-from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.labelling import SEGMENT_TOLERANCE, Boundary, Clusters, DecisionFunction
 from distsvc.models.level_sets import LevelSets
 from distsvc.models.level_tree import LevelTree
+from distsvc.models.parameters import IN_MEMORY, check_parameters, check_streams, is_several
 from distsvc.models.sampling import PILOT_ROWS, Reservoir
 
 Ranges = list[tuple[int, int]]
 EVALUATION_ROWS = 2048
-CHECK_STEPS = 10_000
-PATIENCE = 3
 EXACT_ROWS = 10_000
 DEFAULT_NU = 0.1
 BOUNDARY_WANTED = 50
@@ -55,6 +61,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     a budget of support vectors; rows near its boundary climb to equilibrium points; equilibria
     joined by a segment inside the region are one cluster; every row takes the label of its nearest
     boundary row. Rows with f(x) < 0 are outliers. Features should be on comparable scales.
+
+    ``SupportVectorClustering(gamma, nu=nu, solver="exact", labelling="complete-graph")`` is SVC
+    (Ben-Hur et al. 2001), and with ``labelling="balls"`` it is FSVC (Jung, Lee and Lee 2010).
 
     With ``gamma="auto"`` nothing has to be known: a few models of different widths and subspaces
     are trained, the tree of all level sets of each is grown, and a vote among the cuts of these
@@ -78,8 +87,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         of paper 000; for that of paper 003 (the sum of hinges) give C N. Not with `nu`. The level
         tree's own is 2.
     solver : {"bsgd", "sgd", "exact"}
-        Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or coordinate ascent on the dual,
-        for at most 10,000 rows.
+        Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or the optimum. With `nu` that is
+        scikit-learn's OneClassSVM, which is the same problem; with `C` it is coordinate ascent on
+        the dual, for at most 10,000 rows.
     budget : int or None
         Support vectors kept by ``bsgd``; None for 200 of every model of the level tree, and 100
         with equilibria.
@@ -98,14 +108,19 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     tol, theta : float
         Thresholds of the two rules. The level tree's models have no rule: they do all their steps.
     max_iter : int
-        Most steps of stochastic gradient descent, or sweeps of ``exact``. Models of the level tree
-        do at most 20,000.
+        Most steps of stochastic gradient descent, or sweeps of ``exact`` with `C`. Models of the
+        level tree do at most 20,000.
     average : bool
         Use the mean iterate (Theorem 7) in place of the last; only with ``sgd``.
-    labelling : {"auto", "equilibria", "level-tree"}
+    labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}
         "equilibria" is Algorithm 3 of paper 000. "level-tree" cuts the tree of the level sets of f
         where its splits are significant; Algorithm 3's answer is its cut at level 0. "auto" is the
-        level tree unless gamma is a number or the solver is not ``bsgd``.
+        level tree unless gamma is a number or the solver is not ``bsgd``. Two more are for tables
+        in memory only, and were proposed for the solver ``exact`` with `nu`. "complete-graph" joins
+        any two rows inside whose segment is inside; rows outside take the label of the nearest one
+        inside (`distsvc.models.complete_graph`; at most 100,000 rows inside). With "balls" only the
+        centres of balls climb, merging on their way, and rows take the label of the nearest centre
+        (`distsvc.models.balls`).
     assignment : {"vote", "nearest"}
         With the level tree, a row takes the label of the cluster whose support vectors have the
         largest weighted kernel sum there, or of its nearest support vector.
@@ -119,21 +134,32 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     bridging : bool
         Test segments between support vectors inside the domain too, so that equilibria are joined
         along the data and not only along straight lines. The papers do not (False), which splits
-        curved clusters where the segment between two equilibria leaves them.
+        curved clusters where the segment between two equilibria leaves them. Only with
+        ``labelling="equilibria"``.
     epsilon : float
         Half-width of the extended boundary, in units of f.
     segment_samples : int
-        Points tested on the segment between two equilibria.
+        Points tested on the segment between two equilibria, or two rows of the complete graph.
+        With "balls" they are 9, as in FSVC.
     boundary_size : int
         Most boundary rows kept (`distsvc.models.labelling.Boundary` says which).
+    ball_radius : float
+        With "balls": rows nearer than this to a centre are in its ball, in units of X. The larger,
+        the fewer points climb.
+    merge_radius : float
+        With "balls": points on their way nearer than this become one, so that no two equilibria
+        are. In units of X; paper 000 tries 0.1 to 1 for both radii.
+    noise : bool
+        Label rows outside, f(x) < 0, as -1 in `labels_`, `predict` and `cut`, as HDBSCAN does. Rows
+        on the boundary, f(x) >= -1e-5, which is the rounding of f, are not outside.
     random_state : int, RandomState or None
         Decides the order of rows.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row; outliers have one too. 0 is the largest cluster, as counted on up to
-        10,000 rows.
+        Cluster of every row; outliers have one too unless `noise`. 0 is the largest cluster, as
+        counted on up to 10,000 rows.
     n_clusters_ : int
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
@@ -151,10 +177,14 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         The best proposal for each number of clusters: ``n_clusters``, ``votes`` relative to the
         winner's, ``support``, ``z`` of the weakest split kept, ``winner`` (level tree only).
     equilibria_ : ndarray of shape (M, d), float32
+        With "complete-graph", where nothing climbs, the different rows inside.
     equilibrium_labels_ : ndarray of shape (M,), int32
         Their clusters; -1 outside the domain of novelty.
     n_iter_ : int
-        Steps done.
+        Steps done; with ``exact`` sweeps, or LIBSVM's iterations.
+    seconds_ : dict of str to float
+        Wall-clock time that `fit` took: ``"training"``, phase one with its choice of gamma and C
+        (and the growing of the level trees), and ``"clustering"``, phase two and the labels.
     notes_ : list of str
         Where the papers' procedure was undefined and what was done; also issued as warnings by
         `fit`.
@@ -194,6 +224,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         epsilon: float = 0.1,
         segment_samples: int = 20,
         boundary_size: int = 2048,
+        ball_radius: float = 0.3,
+        merge_radius: float = 0.1,
+        noise: bool = False,
         random_state: Any = None,
     ):
         self.gamma = gamma
@@ -216,6 +249,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.epsilon = epsilon
         self.segment_samples = segment_samples
         self.boundary_size = boundary_size
+        self.ball_radius = ball_radius
+        self.merge_radius = merge_radius
+        self.noise = noise
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> SupportVectorClustering:
@@ -224,11 +260,13 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, a parameter out of range, or more than
-            10,000 rows with ``solver="exact"``.
+            For NaN or infinity in X, fewer than 2 rows, a parameter out of range, more than 10,000
+            rows with ``solver="exact"`` and C, or more than 100,000 different rows inside with
+            ``labelling="complete-graph"``.
 
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        started = perf_counter()
         keys = sampling.row_keys(self.begin(), np.arange(len(X)))
         order = np.argsort(keys)
         self.set_pilot(X[order[:PILOT_ROWS]], len(X))
@@ -241,12 +279,16 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         if self.by_levels_:
             Z = self.plan_.view(Z)
             ranked = Z[order]
-            self._find_levels(Z, keys, blocks)
+            trees = self._grow_trees(len(Z), blocks)
+            trained = perf_counter()
+            self._find_levels(trees, Z, keys)
         else:
             ranked = Z[order]
             self.train(lambda epoch: blocks(epoch, ranges))
+            trained = perf_counter()
             self._find_clusters(Z, keys)
         self.labels_ = self._labels(Z)
+        self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
         return self
@@ -268,10 +310,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         )
         if first:
             self.begin()
-            if self.solver == "exact":
-                raise ValueError("solver='exact' needs all rows at once; use fit")
-            if self.labelling == "level-tree" or self._has_several_gammas():
-                raise ValueError("a level tree needs all rows at once; use fit")
+            check_streams(self.get_params())
             self.by_levels_ = False
             self.set_pilot(X[:PILOT_ROWS], len(X))
             self.reservoir_ = Reservoir.empty(self.seed_, X.shape[1])
@@ -310,10 +349,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def begin(self) -> int:
         """Check the parameters, forget an earlier fit and return the seed of the row keys."""
-        self._check_parameters()
-        for name in ("descent_", "clusters_", "reservoir_", *OF_THE_TREE):
+        check_parameters(self.get_params())
+        for name in ("descent_", "clusters_", "reservoir_", "seconds_", *OF_THE_TREE):
             self.__dict__.pop(name, None)
-        by_default = self._has_several_gammas() or (self.solver, self.gamma) == ("bsgd", "auto")
+        by_default = is_several(self.gamma) or (self.solver, self.gamma) == ("bsgd", "auto")
         self.by_levels_ = self.labelling == "level-tree" or (
             self.labelling == "auto" and by_default
         )
@@ -323,10 +362,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle the centre, gamma and C from pilot rows (m, d), in the order of their keys."""
-        if self.solver == "exact" and n_rows > EXACT_ROWS:
+        if self.solver == "exact" and self.C is not None and n_rows > EXACT_ROWS:
             raise ValueError(
-                f"solver='exact' keeps the whole kernel matrix and takes at most {EXACT_ROWS} "
-                f"rows, found {n_rows}; use 'bsgd'"
+                f"solver='exact' with C keeps the whole kernel matrix and takes at most "
+                f"{EXACT_ROWS} rows, found {n_rows}; give nu, or use 'bsgd'"
             )
         self.centre_ = pilot.mean(axis=0, dtype=np.float64)
         self.pilot_ = self.centred(pilot)
@@ -339,7 +378,12 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         gamma: Any = self.gamma
         self.gamma_ = automatic_gamma(wide) if gamma == "auto" else float(gamma)
         self.nu_ = float(DEFAULT_NU if self.nu is None else self.nu)
-        self.C_ = float(self.C) if self.C is not None else self._penalty(wide, self.nu_)
+        if self.solver == "exact":
+            return
+        if self.C is not None:
+            self.C_ = float(self.C)
+        else:
+            self.C_ = solvers.penalty_for(wide, self.gamma_, self.nu_)
         self.descent_ = Descent(
             n_features=pilot.shape[1],
             gamma=self.gamma_,
@@ -360,18 +404,25 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows."""
         if self.by_levels_:
             return sampling.key_blocks(n_rows, min(n_rows, self.max_iter))
+        if self.solver == "exact":
+            return sampling.key_blocks(n_rows, n_rows)
         n_held_out = EVALUATION_ROWS if n_rows >= 20 * EVALUATION_ROWS else 0
-        wanted = n_rows if self.solver == "exact" else min(n_rows, self.max_iter)
-        return sampling.key_blocks(n_rows, wanted, n_held_out)
+        return sampling.key_blocks(n_rows, min(n_rows, self.max_iter), n_held_out)
 
     def train(self, blocks: Callable[[int], Iterable[np.ndarray]]) -> None:
         """Find the decision function; ``blocks(epoch)`` are the centred blocks of an epoch."""
-        if self.solver == "exact":
-            S, a = self._solve_exactly(np.concatenate(list(blocks(0))))
-        else:
-            self._descend(blocks)
+        if self.solver != "exact":
+            evaluation = self.pilot_[:EVALUATION_ROWS] if self.stopping == "held-out" else None
+            solvers.descend(self.descent_, blocks, self.max_iter, evaluation, self.tol)
             S, a = self.descent_.vectors, self.descent_.coefficients
             self.n_iter_ = self.descent_.n_steps
+        else:
+            X = np.concatenate(list(blocks(0)))
+            if self.C is None:
+                S, a, self.C_, self.n_iter_ = solvers.solve_one_class(X, self.gamma_, self.nu_)
+            else:
+                self.C_ = float(self.C)
+                S, a, self.n_iter_ = solvers.solve_penalised(X, self.gamma_, self.C_, self.max_iter)
         self._publish_model(S, a)
 
     def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray], n_rows: int) -> None:
@@ -434,7 +485,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         levels = self.levels_
         part = levels.numbered(levels.kept_by(n_clusters, level, significance))
         view = self.fitted_view_ if X is None else self._checked(X)
-        return levels.labeller(part)(levels.rows(view))[0]
+        return self._with_noise(*levels.labeller(part)(levels.rows(view)))
 
     def decision_facts(self) -> dict[str, Any]:
         """Return the numbers that phase two needs beside the decision function's arrays."""
@@ -471,12 +522,17 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             "n_clusters": self.n_clusters_,
         }
 
-    def set_equilibria(self, ends: np.ndarray) -> None:
-        """Merge the end points (m, d) of the trajectories that start at the boundary's rows."""
-        self.equilibria_centred_, self.end_of_ = labelling.merge_equilibria(self.decision_, ends)
+    def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
+        """Make equilibria of the end points (m, d) of the points (m, d) that label the rows."""
+        self.points_ = points
+        if self.labelling == "complete-graph":
+            self.equilibria_centred_, self.end_of_ = ends, np.arange(len(ends))
+        else:
+            merged = labelling.merge_equilibria(self.decision_, ends)
+            self.equilibria_centred_, self.end_of_ = merged
         self.equilibria_ = self._original(self.equilibria_centred_)
         self.vertices_ = self.equilibria_centred_
-        if self.bridging:
+        if self.bridging and self.labelling not in IN_MEMORY:
             S = np.ascontiguousarray(self.decision_.S.T)
             self.vertices_ = np.concatenate([self.vertices_, S[self.decision_(S) >= 0.0]])
         if len(self.equilibria_) == 1:
@@ -487,52 +543,13 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         E = self.equilibria_centred_
         self.clusters_, self.equilibrium_labels_ = Clusters.from_equilibria(
             self.decision_,
-            self.boundary_.X,
+            self.points_,
             self.end_of_,
             E,
             labelling.components(pairs, len(self.vertices_))[: len(E)],
             self.pilot_,
         )
         self.n_clusters_ = self.clusters_.n_clusters
-
-    def _penalty(self, X: np.ndarray, nu: float) -> float:
-        """Return C = 1 / (nu rho*), rho* the offset of the nu-one-class SVM with sum a = 1."""
-        X = X if self.solver == "exact" else X[:2000]
-        nu = min(nu, 1.0 - 1.0 / len(X))  # at 1 every multiplier is at its bound: no rho* is found
-        machine = OneClassSVM(gamma=self.gamma_, nu=nu, tol=1e-6).fit(X)
-        rho = float(machine.offset_[0]) / (nu * len(X))
-        return 1.0 / (nu * max(rho, 1e-12))
-
-    def _descend(self, blocks: Callable[[int], Iterable[np.ndarray]]) -> None:
-        """Feed epochs of blocks to the descent until a stopping rule says so."""
-        descent, evaluation = self.descent_, self.pilot_[:EVALUATION_ROWS]
-        history: list[float] = []
-        epoch = 0
-        while True:
-            for block in blocks(epoch):
-                while len(block):
-                    left = min(
-                        CHECK_STEPS - descent.n_steps % CHECK_STEPS, self.max_iter - descent.n_steps
-                    )
-                    descent.feed(block[:left])
-                    block = block[left:]
-                    if descent.stopped or descent.n_steps >= self.max_iter:
-                        return
-                    if self.stopping == "held-out" and descent.n_steps % CHECK_STEPS == 0:
-                        history.append(descent.objective(evaluation))
-                        best = min(history[:-PATIENCE], default=np.inf)
-                        if min(history[-PATIENCE:]) > best * (1.0 - self.tol):
-                            return
-            if epoch == 0:
-                descent.forget_average()
-            epoch += 1
-
-    def _solve_exactly(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        a = np.zeros(len(X))
-        K = gram_matrix(X.astype(np.float64), self.gamma_)
-        self.n_iter_ = coordinate_ascent(K, a, self.C_ / len(X), 1e-9, self.max_iter)
-        used = a > 0.0
-        return np.ascontiguousarray(X[used].T), a[used]
 
     def _publish_model(self, S: np.ndarray, a: np.ndarray) -> None:
         """Set the level of f, and the attributes that follow from the support vectors."""
@@ -562,7 +579,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         on_pilot = self.decision_(self.pilot_)
         wanted = min(BOUNDARY_WANTED, len(on_pilot))
         self.epsilon_ = labelling.widened_epsilon(on_pilot, self.epsilon, wanted)
-        if not (np.abs(on_pilot) <= self.epsilon).any():
+        if self.labelling not in IN_MEMORY and not (np.abs(on_pilot) <= self.epsilon).any():
             self._note(
                 f"no row looked at lies within epsilon = {self.epsilon:g} of the boundary; "
                 "the nearest ones were taken"
@@ -583,30 +600,52 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         )
         self.view_ = self.plan_.view(self.pilot_)
 
-    def _find_levels(self, view: np.ndarray, keys: np.ndarray, blocks: Blocks) -> None:
-        """Do all phases of the level tree on viewed rows (n, q) with their keys (n,)."""
-        n, plan, trees, sums = len(view), self.plan_, [], []
-        for number in range(len(plan.members)):
-            tree = plan.grow(number, self.view_, self.key_ranges(n), blocks)
+    def _grow_trees(self, n: int, blocks: Blocks) -> list[LevelTree]:
+        """Train the models of the level tree on a table of n rows, and grow their trees."""
+        plan, ranges = self.plan_, self.key_ranges(n)
+        return [plan.grow(i, self.view_, ranges, blocks) for i in range(len(plan.members))]
+
+    def _find_levels(self, trees: list[LevelTree], view: np.ndarray, keys: np.ndarray) -> None:
+        """Test the trees' splits on viewed rows (n, q) with their keys (n,), and choose."""
+        n, sums = len(view), []
+        for number, tree in enumerate(trees):
             sums.append(tree.no_differences())
-            tree.add_differences(view[plan.rows_for(number, keys, n)], sums[-1])
-            trees.append(tree)
+            tree.add_differences(view[self.plan_.rows_for(number, keys, n)], sums[-1])
         self.choose(trees, sums, n)
         self.fitted_view_ = view
 
     def _find_clusters(self, Z: np.ndarray, keys: np.ndarray) -> None:
         """Do phase two on the centred rows Z (n, d) with their keys (n,)."""
-        f, limit = self.decision_, self.boundary_size
-        self.boundary_ = Boundary.collect(f, Z, keys, self.epsilon_, limit)
-        self.set_equilibria(labelling.climb(f, self.boundary_.X))
-        pairs = labelling.all_connected_pairs(f, self.vertices_, self.segment_samples)
-        self.set_clusters(np.concatenate(list(pairs)))
+        f, samples = self.decision_, self.segment_samples
+        if self.labelling == "complete-graph":
+            points = ends = complete_graph.inside_rows(f, Z)
+        elif self.labelling == "balls":
+            points, samples = balls.ball_centres(Z, keys, self.ball_radius), balls.SAMPLES
+            ends = balls.climb_together(f, points, self.merge_radius)
+        else:
+            self.boundary_ = Boundary.collect(f, Z, keys, self.epsilon_, self.boundary_size)
+            points = self.boundary_.X
+            ends = labelling.climb(f, points)
+        self.set_equilibria(points, ends)
+        if self.labelling == "complete-graph":
+            pairs = complete_graph.joined_pairs(f, self.vertices_, samples)
+        else:
+            blocks = labelling.all_connected_pairs(f, self.vertices_, samples)
+            pairs = np.concatenate(list(blocks))
+        self.set_clusters(pairs)
 
     def _labels(self, Z: np.ndarray) -> np.ndarray:
         """Return the labels of centred rows, which for the level tree are viewed ones."""
         if self.by_levels_:
-            return self.levels_.voter(self.levels_.rows(Z))[0]
-        return labelling.label_rows(self.decision_, self.clusters_, self.clusters_.labeller(), Z)[0]
+            return self._with_noise(*self.levels_.voter(self.levels_.rows(Z)))
+        clusters = self.clusters_
+        return self._with_noise(
+            *labelling.label_rows(self.decision_, clusters, clusters.labeller(), Z)
+        )
+
+    def _with_noise(self, labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32, with `noise` -1 where f (n,) is below 0."""
+        return np.where(self.noise & (values < -SEGMENT_TOLERANCE), np.int32(-1), labels)
 
     def _note(self, text: str) -> None:
         if text not in self.notes_:
@@ -623,54 +662,3 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "decision_")
         Z = self.centred(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         return self.plan_.view(Z) if self.by_levels_ else Z
-
-    def _has_several_gammas(self) -> bool:
-        return not isinstance(self.gamma, (str, Real))
-
-    def _check_gamma(self) -> None:
-        gamma: Any = self.gamma
-        several = self._has_several_gammas()
-        try:
-            if several and not (isinstance(gamma, (list, tuple, np.ndarray)) and np.size(gamma)):
-                raise ValueError
-            for value in np.atleast_1d(np.asarray(gamma, object)) if several else [gamma]:
-                if several or not (isinstance(value, str) and value == "auto"):
-                    check_number("gamma", value)
-        except ValueError:
-            raise ValueError(
-                f"gamma must be 'auto', a positive number or a list of them, found {gamma!r}"
-            ) from None
-        if several and self.labelling not in ("auto", "level-tree"):
-            raise ValueError(
-                f"several values of gamma need labelling='level-tree', found {gamma!r}"
-            )
-
-    def _check_parameters(self) -> None:
-        if self.nu is not None and self.C is not None:
-            raise ValueError(f"give nu or C, not both (found nu={self.nu!r} and C={self.C!r})")
-        self._check_gamma()
-        if self.nu is not None:
-            check_number("nu", self.nu, most=1.0)
-        if self.C is not None:
-            check_number("C", self.C)
-        for name in ("tol", "theta", "epsilon"):
-            check_number(name, getattr(self, name))
-        for name in ("projection_size", "max_iter", "segment_samples", "boundary_size"):
-            check_count(name, getattr(self, name))
-        if self.budget is not None:
-            check_count("budget", self.budget)
-        check_choice("solver", self.solver, ("bsgd", "sgd", "exact"))
-        check_choice("maintenance", self.maintenance, STRATEGIES)
-        check_choice("stopping", self.stopping, ("held-out", "step-norm"))
-        check_choice("labelling", self.labelling, ("auto", "equilibria", "level-tree"))
-        check_choice("assignment", self.assignment, ("vote", "nearest"))
-        check_choice("effort", self.effort, EFFORTS)
-        check_choice("granularity", self.granularity, REFERENCE_ROWS)
-        if self.solver == "exact" and (
-            self.labelling == "level-tree" or self._has_several_gammas()
-        ):
-            raise ValueError("labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'")
-        if self.average and self.solver != "sgd":
-            raise ValueError(
-                "average=True needs solver='sgd': under a budget iterates differ in vectors"
-            )

@@ -253,8 +253,7 @@ def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
 def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
     """Train the decision function on a stream of rows, then find its clusters."""
     run, ranges = steps.run, model.key_ranges(survey.n_rows)
-    budget = model.descent_.budget
-    if model.solver == "bsgd" and survey.n_rows < budget:
+    if model.solver == "bsgd" and survey.n_rows < (budget := model.descent_.budget):
         model.notes_.append(f"{survey.n_rows} rows are fewer than the budget of {budget}")
     with steps.progress.phase("train") as phase:
         n, seed = steps.n_partitions, model.seed_
@@ -271,7 +270,7 @@ def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Sur
     steps.map("climb", tasks.climb_from_boundary, n_climbs)
     with steps.progress.phase("equilibria"):
         ends = [arrays["ends"] for _, arrays in steps.results("climb", n_climbs)]
-        model.set_equilibria(np.concatenate(ends))
+        model.set_equilibria(model.boundary_.X, np.concatenate(ends))
         run.write("vertices", {}, vertices=model.vertices_)
     n_blocks = pair_blocks(len(model.vertices_))
     steps.map("segments", tasks.join_vertices, n_blocks)

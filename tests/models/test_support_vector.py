@@ -392,7 +392,7 @@ def test_invalid_rows():
 def test_too_many_rows_for_the_exact_solver():
     X = np.zeros((10_001, 1))
     X[0] = 1.0
-    with pytest.raises(ValueError, match="takes at most 10000 rows, found 10001; use 'bsgd'"):
+    with pytest.raises(ValueError, match="takes at most 10000 rows, found 10001; give nu"):
         estimator(solver="exact", C=2.0).fit(X)
 
 
