@@ -34,7 +34,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.models import balls, complete_graph, labelling, sampling, solvers
-from distsvc.models.checks import check_count, seed_of
+from distsvc.models.checks import check_choice, check_count, seed_of
 from distsvc.models.descent import Descent
 from distsvc.models.ensemble import BUDGET, PENALTY, Blocks, Plan, make_plan
 from distsvc.models.kernel_width import automatic_gamma
@@ -50,6 +50,10 @@ EXACT_ROWS = 10_000
 DEFAULT_NU = 0.1
 BOUNDARY_WANTED = 50
 OF_THE_TREE = ("levels_", "tree_", "agreement_", "candidates_", "fitted_view_")
+OF_THE_LABELLING = (
+    "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",
+    "noise",
+)  # fmt: skip
 FEW_VECTORS = 100
 """The budget where the labelling is by equilibria."""
 
@@ -291,6 +295,26 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
+        return self
+
+    def relabel(self, X: Any, **parameters: Any) -> SupportVectorClustering:
+        """Cluster the rows X (n, d) of `fit` again, the model as it is trained.
+
+        `parameters` are those of the labelling that change: ``labelling`` (but the level tree),
+        ``bridging``, ``segment_samples``, ``boundary_size``, ``ball_radius``, ``merge_radius`` and
+        ``noise``. The answer is that of `fit` with them; ValueError for others.
+        """
+        check_is_fitted(self, "labels_")
+        for name in parameters:
+            check_choice("a parameter of relabel", name, OF_THE_LABELLING)
+        if self.by_levels_ or parameters.get("labelling") == "level-tree":
+            raise ValueError("a level tree is not labelled again; use cut")
+        check_parameters(self.set_params(**parameters).get_params())
+        Z = self._checked(X)
+        started = perf_counter()
+        self._find_clusters(Z, sampling.row_keys(self.seed_, np.arange(len(Z))))
+        self.labels_ = self._labels(Z)
+        self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> SupportVectorClustering:

@@ -92,7 +92,9 @@ def test_a_fit_that_raises_is_a_row_with_a_note(tmp_path):
 
 def test_a_sweep_gives_a_row_for_each_labelling_of_one_model(tmp_path):
     sweep = [{"ball_radius": 0.2, "merge_radius": 0.2}, {"ball_radius": 0.8, "merge_radius": 0.2}]
-    fit = Fit(**ABOUT, system="FSVC", point={"gamma": 2.0, "C": 1.0, "labelling": "balls"}, sweep=sweep)
+    fit = Fit(
+        **ABOUT, system="FSVC", point={"gamma": 2.0, "C": 1.0, "labelling": "balls"}, sweep=sweep
+    )
     folder = Folder(tmp_path / "fits")
     folder.plan([fit], None)
     assert run_fit(str(folder.path), 0) == 2

@@ -77,13 +77,17 @@ def test_the_winner_is_fit_with_all_seeds_on_all_rows_and_scored_in_full():
     final = bsgd_final(Choice(("iris",)), [grid_row(point, 1.0, system="SVC")])
     (svc,) = [f for f in final if (f.system, f.protocol) == ("SVC", "oracle")]
     assert svc == Fit("oracle", "iris", "SVC", "oracle", point, 0, whole=True)
-    assert [f.seed for f in final if (f.system, f.protocol) == ("level tree", "blind")] == [*range(5)]
+    assert [f.seed for f in final if (f.system, f.protocol) == ("level tree", "blind")] == [
+        *range(5)
+    ]
 
 
 def test_repetitions_are_the_papers():
     fits = imdh_fits(Choice())
     counts = {
-        (name, system): sum((f.set, f.system, f.experiment) == (name, system, "table 2") for f in fits)
+        (name, system): sum(
+            (f.set, f.system, f.experiment) == (name, system, "table 2") for f in fits
+        )
         for name in IMDH_SETS
         for system in ("iMDH", "dePDDP")
     }

@@ -2,10 +2,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from distsvc.run.bench_linear import bench_linear, summary
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
+from distsvc.bench.linear import run_linear, summary
+from distsvc.bench.suites import Choice
 from distsvc.cli import main
 from distsvc.errors import InputNotFoundError
 from distsvc.models.dual_descent import SOLVERS
@@ -22,29 +23,34 @@ def data(tmp_path):
 
 
 def test_every_solver_gets_near_the_optimum(data):
-    rows = bench_linear(data, data / "out", most_seconds=5.0, say=lambda line: None)
+    path = run_linear(data / "out", data, Choice(), lambda line: None, most_seconds=5.0)
+    curves = pq.read_table(path).to_pylist()
+    rows = [summary(curve) for curve in curves]
     assert [(row["set"], row["problem"], row["solver"]) for row in rows] == [
         ("toy", problem, solver) for problem in ("one-class SVM", "SVDD") for solver in SOLVERS
     ]
     assert all(row["cost"] > 0.0 and row["left"] < 1e-4 for row in rows)
-    curves = pq.read_table(data / "out" / "linear_convergence.parquet").to_pylist()
     assert all(np.all(np.diff(curve["cost"]) >= 0.0) for curve in curves)
     assert all(np.all(np.diff(curve["distance"]) < 1e-12) for curve in curves)
-    for name in ("linear_operations.png", "linear_seconds.png"):
-        assert (data / "out" / name).read_bytes().startswith(b"\x89PNG")
+    assert {(curve["n"], curve["d"]) for curve in curves} == {(400, 8)}
 
 
 def test_the_command(data):
-    command = ["bench", "linear", "--data", str(data), "--out", str(data / "out"), "--set", "toy"]
-    found = CliRunner().invoke(main, [*command, "--seconds", "2"])
+    out = str(data / "out")
+    command = ["bench", "run", "linear", "--data", str(data), "--out", out, "--set", "toy"]
+    found = CliRunner().invoke(main, [*command, "--quick"])
     assert found.exit_code == 0, found.output
-    assert found.stdout.count("within 0.0001") == 8
-    assert found.stdout.endswith("linear_operations.png\n")
+    assert found.stdout == f"{out}/linear.parquet\n"
+    found = CliRunner().invoke(main, ["bench", "report", out])
+    assert found.stdout == f"{out}/linear.md\n{out}/report.html\n"
+    page = (data / "out" / "report.html").read_text()
+    assert page.count("<svg") == 2
+    assert "toy, SVDD" in page
 
 
 def test_a_folder_without_sets(tmp_path):
     with pytest.raises(InputNotFoundError, match=r"NAME_train\.svm"):
-        bench_linear(tmp_path, tmp_path / "out")
+        run_linear(tmp_path / "out", tmp_path, Choice())
 
 
 def test_when_a_curve_passes_the_target():
