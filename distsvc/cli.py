@@ -129,6 +129,52 @@ def report(run_dir: str) -> None:
 
 
 @main.group()
+def datasets() -> None:
+    """Tell and bring the data sets on which the papers were evaluated."""
+
+
+@datasets.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print every fact as JSON.")
+def list_datasets(as_json: bool) -> None:
+    """List every data set: its size, and where it comes from without --from."""
+    with _failing_cleanly():
+        from distsvc.datasets import catalogue
+
+        sets = catalogue().values()
+    if as_json:
+        from dataclasses import asdict
+
+        click.echo(json.dumps([asdict(one) | {"source": one.source} for one in sets]))
+        return
+    width = max(len(one.name) for one in sets)
+    click.echo(f"{'name':<{width}}  group        rows  columns  classes  source")
+    for one in sets:
+        click.echo(
+            f"{one.name:<{width}}  {one.group:<8} {one.rows:>8,}  {one.features:>7,}"
+            f"  {len(one.class_counts):>7}  {one.source}"
+        )
+
+
+@datasets.command(name="fetch")
+@click.argument("name")
+@click.option("--from", "folder", metavar="DIR", help="A folder with GROUP/NAME.parquet.")
+@click.option("--out", default="data", show_default=True, help="Folder for GROUP/NAME.parquet.")
+@click.option("--json", "as_json", is_flag=True, help="Print path and facts as JSON.")
+def fetch_dataset(name: str, folder: str | None, out: str, as_json: bool) -> None:
+    """Write the data set NAME, once it is what the catalogue says."""
+    with _failing_cleanly():
+        from distsvc.datasets import fetch, find
+
+        path, facts = fetch(name, out, folder), find(name)
+    if as_json:
+        from dataclasses import asdict
+
+        click.echo(json.dumps({"path": str(path)} | asdict(facts)))
+        return
+    click.echo(path)
+
+
+@main.group()
 def bench() -> None:
     """Repeat the papers' comparisons."""
 

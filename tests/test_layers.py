@@ -10,9 +10,10 @@ import distsvc
 
 ROOT = Path(distsvc.__file__).parent
 OURS = {
-    "cli": {"config", "errors", "run"},
+    "cli": {"config", "datasets", "errors", "run"},
     "run": {"config", "errors", "metrics", "run", "models", "storage", "report"},
     "models": {"errors", "models", "kernels"},
+    "datasets": {"datasets", "errors"},
     "kernels": {"kernels"},
     "storage": {"config", "errors", "storage"},
     "report": {"metrics", "report"},
