@@ -2,7 +2,7 @@
 
 | papers | here |
 |---|---|
-| SVC: LIBSVM and the complete graph (000, section 5.2) | `SVC`; its C is a bound on the multipliers of the sphere, so nu = 1 / (C n) |
+| SVC: LIBSVM and the complete graph (000, section 5.2) | `SVC`, with nu = 1 / (C n) |
 | SVC labelled by Algorithm 3 (003, section 4) | `SVC, Algorithm 3` |
 | FSVC; p and epsilon | `FSVC`; ``merge_radius`` and ``ball_radius`` |
 | SGD-LMOC (SGD-LMSVC in 003) | `SGD-LMOC` |
