@@ -25,53 +25,27 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Row, load, pivot, publish, show, standardised, table_path
+from distsvc.bench.published import printed
+from distsvc.datasets import catalogue
 
 PROCESSES = 2
 BLOCK_ROWS = 8192
 MOST_PERMUTATIONS = {"mnist": 3, "kddcup": 3, "fars": 3, "sleep": 3}
-PRINTED = {
-    "adult": (9.2, 2.1, 7.0, 2.1),
-    "agaricus_lepiota": (39.7, 21.9, 22.0, 27.3),
-    "ann_thyroid": (3.9, 0.1, 0.6, -1.4),
-    "churn": (2.8, 0.8, 0.9, -2.2),
-    "coil2000": (1.0, 0.3, 1.0, 1.1),
-    "connect_4": (0.5, 0.1, 0.2, 0.1),
-    "fars": (11.4, 7.5, 12.2, 6.5),
-    "kddcup": (83.1, 91.6, 80.4, 90.1),
-    "krkopt": (10.2, 3.4, 11.2, 3.2),
-    "letter": (26.8, 8.9, 35.9, 12.8),
-    "magic": (10.2, 5.2, 0.2, 0.6),
-    "mnist": (41.2, 26.3, 43.3, 30.7),
-    "mushroom": (44.0, 24.5, 23.6, 28.8),
-    "musk": (5.4, 3.8, 2.3, -2.6),
-    "nursery": (7.7, 3.0, 5.0, 3.7),
-    "optdigits": (65.5, 52.3, 64.7, 52.6),
-    "page_blocks": (18.4, 5.7, 7.8, 4.4),
-    "pendigits": (70.0, 55.1, 67.5, 50.3),
-    "phoneme": (14.2, 5.1, 13.8, 13.9),
-    "ring": (10.1, 8.1, 11.2, 14.1),
-    "satimage": (59.1, 47.5, 59.3, 50.3),
-    "shuttle": (45.7, 18.7, 46.6, 35.4),
-    "sleep": (21.5, 9.6, 19.0, 10.8),
-    "texture": (62.3, 43.0, 64.5, 47.8),
-    "twonorm": (75.5, 75.5, 84.4, 91.0),
-    "waveform_21": (42.5, 25.1, 38.6, 28.0),
-    "waveform_40": (38.3, 25.9, 38.3, 27.6),
-}
-"""Percent: NMI and ARI of iMDH, NMI and ARI of iMDH_k. The paper's clean2 is musk."""
-
 ALGORITHMS = ("iMDH", "iMDH_k")
+NMI = printed("001", "normalized_mutual_information")
+ARI = printed("001", "adjusted_rand_index")
+SETS = sorted({name for name, _ in NMI} & set(catalogue()))
 RUNNING = "published, running scale"
 ONE_TREE = "default, one tree"
 SETTINGS = ("published", RUNNING, ONE_TREE, "default")
-HALVES = {name: ("tune", "confirm")[place % 2] for place, name in enumerate(sorted(PRINTED))}
+HALVES = {name: ("tune", "confirm")[place % 2] for place, name in enumerate(SETS)}
 
 
 def run(options: Namespace) -> None:
-    names = options.sets or list(PRINTED)
+    names = options.sets or list(SETS)
     for name in names:
-        if name not in PRINTED:
-            sys.exit(f"no set {name!r}; there are {', '.join(PRINTED)}")
+        if name not in SETS:
+            sys.exit(f"no set {name!r}; there are {', '.join(SETS)}")
     names.sort(key=lambda name: -n_values(options.data, name))
     found: dict[str, list[Row]] = {}
     context = multiprocessing.get_context("spawn")
@@ -144,8 +118,8 @@ def rows_of_set(data: Path, name: str, n_permutations: int) -> list[Row]:
             "half": HALVES[name],
             "setting": setting,
             "algorithm": algorithm,
-            "paper_nmi": PRINTED[name][2 * ALGORITHMS.index(algorithm)] / 100.0,
-            "paper_ari": PRINTED[name][2 * ALGORITHMS.index(algorithm) + 1] / 100.0,
+            "paper_nmi": NMI[name, algorithm],
+            "paper_ari": ARI[name, algorithm],
             "nmi": mean(run["nmi"] for run in runs),
             "nmi_arithmetic": mean(run["nmi_arithmetic"] for run in runs),
             "ari": mean(run["ari"] for run in runs),

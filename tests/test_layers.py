@@ -10,7 +10,18 @@ import distsvc
 
 ROOT = Path(distsvc.__file__).parent
 OURS = {
-    "cli": {"config", "datasets", "errors", "run"},
+    "bench": {
+        "bench",
+        "config",
+        "datasets",
+        "errors",
+        "metrics",
+        "models",
+        "report",
+        "run",
+        "storage",
+    },
+    "cli": {"bench", "config", "datasets", "errors", "run"},
     "run": {"config", "errors", "metrics", "run", "models", "storage", "report"},
     "models": {"errors", "models", "kernels"},
     "datasets": {"datasets", "errors"},
