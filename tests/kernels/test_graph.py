@@ -70,7 +70,7 @@ def rows_of(V, components):
 def test_components_are_those_of_all_pairs(d, gamma, seed):
     V, S, a = model(d, 25, 90, seed, gamma)
     slow = rows_of(V, expected(V, S, a, gamma, 20))
-    assert len(slow) > 1 or gamma < 8.0
+    assert len(slow) > 1 or gamma < 8.0 or d == 1
     random_pairs = np.random.default_rng(0).integers(len(V), size=(60, 2))
     for ranked, *tree in (one_box(V), boxes(V, 1), boxes(V, 5)):
         for near in (no_pairs(), random_pairs):
@@ -89,7 +89,7 @@ def test_twin_spanning_forest(samples):
     plain = spanning_forest.py_func(V, near, *tree, S, a, 8.0, samples, LEVEL)
     np.testing.assert_array_equal(found, plain)
     slow = expected(V, S, a, 8.0, samples)
-    assert 1 < len(slow) < len(V)
+    assert 1 < len(slow) < len(V) or samples == 1
     assert parts(found, len(V)) == slow
 
 
