@@ -17,7 +17,19 @@ LEVELS = ("levels_speed", "levels_big", "levels_workers")
 MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
 LINEAR = ("linear_exactness", "linear_speed", "linear_big", "linear_outliers")
 BLIND = ("blind", "blind_large")
-WITH_DATA = ("exactness", "objective", "shuttle", "grid", "big", *BLIND, *LEVELS, *MDH, *LINEAR)
+BASELINES = ("bico", "divisive")
+WITH_DATA = (
+    "exactness",
+    "objective",
+    "shuttle",
+    "grid",
+    "big",
+    *BLIND,
+    *LEVELS,
+    *MDH,
+    *LINEAR,
+    *BASELINES,
+)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -36,7 +48,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--data",
         type=Path,
         metavar="DIR",
-        help="data sets: DIR/bsgd/NAME.parquet; for mdh_* and blind* DIR/imdh and DIR/shapes too; "
+        help="data sets: DIR/bsgd/NAME.parquet; for mdh_*, blind*, bico and divisive "
+        "DIR/imdh and DIR/shapes too; "
         "for linear_* DIR/linear/NAME_train.svm and DIR/outliers/NAME.parquet",
     )
     parser.add_argument(

@@ -431,3 +431,63 @@ def climb_together(X, S, a, gamma, radius, burst, arrived_within, tolerance):
             place = merge_neighbours(P, arrived, radius)
             P, arrived = P[place], arrived[place]
     return P
+
+
+class Features:
+    """BICO's tree: nested lists of (reference, rows, children), costs computed from the rows.
+
+    The children of a node are kept latest first.
+    """
+
+    def __init__(self, size):
+        self.size, self.threshold, self.children = size, 0.0, []
+
+    @staticmethod
+    def cost(rows):
+        return ((np.array(rows) - np.mean(rows, axis=0)) ** 2).sum()
+
+    @staticmethod
+    def nearest(x, nodes):
+        gaps = [((node[0] - x) ** 2).sum() for node in nodes]
+        return (nodes[int(np.argmin(gaps))], min(gaps)) if gaps else (None, np.inf)
+
+    def all(self, nodes=None):
+        nodes = self.children if nodes is None else nodes
+        return [f for node in nodes for f in [node, *self.all(node[2])]]
+
+    def insert(self, x):
+        children, radius = self.children, self.threshold / 16
+        while True:
+            near, gap = self.nearest(x, children)
+            if near is None or gap > radius:
+                children.insert(0, (x, [x], []))
+                break
+            if self.cost([*near[1], x]) <= self.threshold:
+                near[1].append(x)
+                break
+            children, radius = near[2], radius / 2
+        while len(self.all()) > self.size:
+            references = np.array([node[0] for node in self.all()])
+            gaps = ((references[:, None] - references[None]) ** 2).sum(axis=2)
+            least = gaps[np.triu_indices(len(gaps), 1)].min()
+            self.threshold = 2 * self.threshold if self.threshold else (16 + 16e-9) * least
+            self.rebuild()
+
+    def rebuild(self):
+        nodes, self.children = self.children, []
+        for node in nodes:
+            near, gap = self.nearest(node[0], self.children)
+            inside = near is not None and gap <= self.threshold / 16
+            (near[2] if inside else self.children).insert(0, node)
+        waiting = list(self.children)
+        while waiting:
+            node = waiting.pop()
+            queue, node[2][:] = list(node[2]), []
+            while queue:
+                child = queue.pop(0)
+                if self.cost(node[1] + child[1]) <= self.threshold:
+                    node[1].extend(child[1])
+                    queue = child[2] + queue
+                else:
+                    node[2].insert(0, child)
+                    waiting.append(child)

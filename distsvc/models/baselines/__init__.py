@@ -1,0 +1,1 @@
+"""The algorithms that the papers compare theirs with."""

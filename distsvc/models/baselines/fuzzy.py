@@ -1,0 +1,183 @@
+"""Fuzzy c-means by alternating optimisation.
+
+Bezdek, "Pattern recognition with fuzzy objective function algorithms", 1981.
+
+| the book's | here |
+|---|---|
+| c, m | ``n_clusters``, ``m`` |
+| u_ik, the membership of row k in cluster i | ``memberships_[k, i]`` |
+| v_i | ``cluster_centers_[i]`` |
+| J_m(U, v), the sum of u_ik^m times the squared distance of x_k and v_i | ``objective_`` |
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from distsvc.models.checks import check_count, check_number, seed_of
+
+
+class Run(NamedTuple):
+    """Where the iterations from one start arrived."""
+
+    centres: np.ndarray
+    memberships: np.ndarray
+    objectives: np.ndarray
+    converged: bool
+
+
+class FuzzyCMeans(ClusterMixin, BaseEstimator):
+    """k-means with rows that belong to every cluster in part.
+
+    Memberships that are best for the centres, and centres that are best for the memberships, are
+    found in turns. Neither step raises the objective, the sum of u^m times squared distance.
+
+    Parameters
+    ----------
+    n_clusters : int
+    m : float
+        The fuzzifier, above 1. Near 1 memberships are 0 or 1, as those of k-means; for large m all
+        are 1 / k, and centres can all end at the mean.
+    tol : float
+        Iterations end when no membership has changed by more.
+    max_iter : int
+        Most iterations; a warning says when they were not enough.
+    n_init : int
+        Starts, from rows that k-means++ draws. The one of the lowest objective is kept.
+    random_state : int, RandomState or None
+        Decides the starts.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,), int32
+        The cluster of the highest membership, which is that of the nearest centre.
+    memberships_ : ndarray of shape (n, k), float64
+        Of every row, with the sum 1.
+    cluster_centers_ : ndarray of shape (k, d), float64
+    objective_ : float
+        Of ``memberships_`` and ``cluster_centers_``.
+    objectives_ : ndarray of shape (n_iter_,), float64
+        After every iteration of the start that was kept; never rising, but for rounding.
+    n_iter_ : int
+
+    Notes
+    -----
+    A row that coincides with a centre belongs to it alone, or in equal parts to all that it
+    coincides with. A centre to which no row belongs stays where it is.
+
+    """
+
+    cluster_centers_: np.ndarray
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        m: float = 2.0,
+        tol: float = 1e-4,
+        max_iter: int = 300,
+        n_init: int = 3,
+        random_state: Any = None,
+    ):
+        self.n_clusters = n_clusters
+        self.m = m
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> FuzzyCMeans:
+        """Cluster the rows of X (n, d), float32 or float64, n >= n_clusters.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        """
+        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        self._check_parameters()
+        if len(X) < self.n_clusters:
+            raise ValueError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
+        X = np.ascontiguousarray(X, np.float64)
+        random = np.random.RandomState(seed_of(self.random_state))
+        best: Run | None = None
+        for _ in range(self.n_init):
+            start, _ = kmeans_plusplus(X, int(self.n_clusters), random_state=random)
+            run = alternate(X, start, float(self.m), float(self.tol), int(self.max_iter))
+            if best is None or run.objectives[-1] < best.objectives[-1]:
+                best = run
+        assert best is not None
+        if not best.converged:
+            text = f"memberships still change by more than tol after {self.max_iter} iterations"
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        self.cluster_centers_, self.memberships_ = best.centres, best.memberships
+        self.objectives_ = best.objectives
+        self.objective_, self.n_iter_ = float(best.objectives[-1]), len(best.objectives)
+        self.labels_ = self.memberships_.argmax(axis=1).astype(np.int32)
+        return self
+
+    def memberships(self, X: Any) -> np.ndarray:
+        """Return the memberships (n, k) float64 of the rows X (n, d) in the clusters found."""
+        check_is_fitted(self, "cluster_centers_")
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return memberships_of(squared_distances(X, self.cluster_centers_), float(self.m))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the cluster (n,) int32 of the highest membership of every row of X (n, d)."""
+        return self.memberships(X).argmax(axis=1).astype(np.int32)
+
+    def _check_parameters(self) -> None:
+        check_count("n_clusters", self.n_clusters)
+        check_number("m", self.m)
+        if self.m <= 1.0:
+            raise ValueError(f"m must be above 1, found {self.m!r}")
+        check_number("tol", self.tol, zero=True)
+        check_count("max_iter", self.max_iter)
+        check_count("n_init", self.n_init)
+
+
+def squared_distances(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return the squared distances (n, k) of rows and centres, from differences: no cancelling."""
+    return cdist(np.ascontiguousarray(X, np.float64), centres, "sqeuclidean")
+
+
+def memberships_of(squared: np.ndarray, m: float) -> np.ndarray:
+    """Return the memberships (n, k) that are best for squared distances (n, k).
+
+    u_ik is proportional to (least squared distance / squared distance)^(1 / (m - 1)), which is at
+    most 1 however near m is to 1.
+    """
+    least = squared.min(axis=1, keepdims=True)
+    nearness = np.divide(least, squared, out=np.ones_like(squared), where=squared > 0.0)
+    nearness **= 1.0 / (m - 1.0)
+    return nearness / nearness.sum(axis=1, keepdims=True)
+
+
+def best_centres(X: np.ndarray, memberships: np.ndarray, m: float, old: np.ndarray) -> np.ndarray:
+    """Return the centres (k, d) that are best for memberships (n, k): means weighted by u^m."""
+    weights = memberships**m
+    total = weights.sum(axis=0)[:, np.newaxis]
+    return np.divide(weights.T @ X, total, out=old.copy(), where=total > 0.0)
+
+
+def alternate(X: np.ndarray, centres: np.ndarray, m: float, tol: float, max_iter: int) -> Run:
+    """Iterate from centres (k, d) on rows X (n, d), float64."""
+    memberships = memberships_of(squared_distances(X, centres), m)
+    objectives: list[float] = []
+    converged = False
+    while not converged and len(objectives) < max_iter:
+        centres = best_centres(X, memberships, m, centres)
+        squared = squared_distances(X, centres)
+        before, memberships = memberships, memberships_of(squared, m)
+        objectives.append(float((memberships**m * squared).sum()))
+        converged = bool(np.abs(memberships - before).max() <= tol)
+    return Run(centres, memberships, np.array(objectives), converged)

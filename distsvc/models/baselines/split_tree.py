@@ -1,0 +1,78 @@
+"""A binary tree of hyperplanes as arrays, and its leaves as clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from distsvc.kernels.projection import project
+
+LEAF = -1
+
+
+@dataclass
+class SplitTree:
+    """Nodes in the order in which they were made; the root is node 0.
+
+    ``directions[i]`` (d,) float32 and ``thresholds[i]``: a row x goes to ``children[i][0]`` if
+    direction . x <= threshold, else to ``children[i][1]``. A leaf has the children (-1, -1).
+    """
+
+    directions: list[np.ndarray | None] = field(default_factory=lambda: [None])
+    thresholds: list[float] = field(default_factory=lambda: [0.0])
+    children: list[tuple[int, int]] = field(default_factory=lambda: [(LEAF, LEAF)])
+
+    def split(self, node: int, direction: np.ndarray, threshold: float) -> tuple[int, int]:
+        """Turn a leaf into a split and return its children."""
+        first = len(self.children)
+        self.directions[node], self.thresholds[node] = direction, threshold
+        self.children[node] = (first, first + 1)
+        self.directions += [None, None]
+        self.thresholds += [0.0, 0.0]
+        self.children += [(LEAF, LEAF)] * 2
+        return self.children[node]
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """The numbers (k,) of the nodes that are leaves, ascending."""
+        return np.flatnonzero(np.array(self.children)[:, 0] == LEAF)
+
+    def apply(self, Z: np.ndarray) -> np.ndarray:
+        """Return the leaf (n,) int64 that every row of Z (n, d) float32 ends in.
+
+        It depends on that row alone.
+        """
+        ends = np.zeros(len(Z), np.int64)
+        waiting = [(0, np.arange(len(Z)))]
+        while waiting:
+            node, rows = waiting.pop()
+            direction = self.directions[node]
+            if direction is None:
+                ends[rows] = node
+                continue
+            below = positions_along(Z[rows], direction) <= self.thresholds[node]
+            left, right = self.children[node]
+            waiting += [(left, rows[below]), (right, rows[~below])]
+        return ends
+
+    def numbering(self, counts: np.ndarray) -> np.ndarray:
+        """Return the cluster (n_nodes,) int32 of every leaf, -1 elsewhere; 0 has most rows.
+
+        counts (n_nodes,) are the nodes' rows; of equally large leaves the older one comes first.
+        """
+        leaves = self.leaves
+        numbers = np.full(len(self.children), LEAF, np.int32)
+        numbers[leaves[np.argsort(-counts[leaves], kind="stable")]] = np.arange(len(leaves))
+        return numbers
+
+
+def positions_along(Z: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Return the projections (n,) float32 of rows Z (n, d) float32 on a direction (d,) float32."""
+    return project(Z, direction[np.newaxis])[:, 0]
+
+
+def centred(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Return the rows relative to the centre as the kernels want them: float32, C order."""
+    out = np.empty(X.shape, np.float32)
+    return np.subtract(X, centre, out=out, dtype=np.float64, casting="unsafe")

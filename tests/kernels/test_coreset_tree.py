@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.kernels.coreset_tree import insert_rows, rebuild
+from distsvc.models.baselines import bico
+from distsvc.models.baselines.bico import CoresetTree
+
+
+def rows(n=300, d=3, seed=0, n_groups=6):
+    rng = np.random.default_rng(seed)
+    return rng.normal(scale=4.0, size=(n_groups, d))[rng.integers(n_groups, size=n)] + rng.normal(
+        size=(n, d)
+    )
+
+
+def summary(points, weights, sums):
+    """Features in the order of their first coordinate."""
+    order = np.argsort(points[:, 0])
+    return points[order], weights[order], sums[order]
+
+
+def features(tree):
+    return summary(tree.means[tree.used], tree.weights[tree.used], tree.sums[tree.used])
+
+
+def depth(tree, node):
+    below, j = 0, tree.child[node]
+    while j >= 0:
+        below, j = max(below, 1 + depth(tree, j)), tree.sibling[j]
+    return below
+
+
+@pytest.mark.parametrize("d", [1, 3, 16, 40])
+@pytest.mark.parametrize("size", [1, 7, 40, 500])
+def test_twin(d, size, monkeypatch):
+    X = rows(250, d, seed=size)
+    tree = CoresetTree.empty(size, d)
+    tree.insert(X)
+    twin = reference.Features(size)
+    for x in X:
+        twin.insert(x)
+    expected = summary(
+        np.array([np.mean(node[1], axis=0) for node in twin.all()]),
+        np.array([float(len(node[1])) for node in twin.all()]),
+        np.array([twin.cost(node[1]) for node in twin.all()]),
+    )
+    monkeypatch.setattr(bico, "insert_rows", insert_rows.py_func)
+    monkeypatch.setattr(bico, "rebuild", rebuild.py_func)
+    plain = CoresetTree.empty(size, d)
+    plain.insert(X)
+    assert tree.threshold == pytest.approx(twin.threshold)
+    assert tree.threshold == pytest.approx(plain.threshold)
+    for found, uncompiled, known in zip(features(tree), features(plain), expected, strict=True):
+        np.testing.assert_allclose(found, known, atol=1e-9)
+        np.testing.assert_allclose(uncompiled, known, atol=1e-9)
+
+
+def test_the_tree_is_deep():
+    tree = CoresetTree.empty(60, 3)
+    tree.insert(rows(3000))
+    assert depth(tree, len(tree.sibling)) >= 3
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(1, 400), st.integers(1, 60), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1e6])
+)
+def test_nothing_is_lost(n, size, seed, offset):
+    # a coarse grid: many rows are equal
+    X = np.random.default_rng(seed).integers(-4, 5, (n, 2)) + offset
+    tree = CoresetTree.empty(size, 2)
+    tree.insert(X)
+    means, weights, sums = tree.means[tree.used], tree.weights[tree.used], tree.sums[tree.used]
+    assert len(weights) <= size
+    assert weights.sum() == n
+    centre = X.mean(axis=0)
+    np.testing.assert_allclose(weights @ means / n, centre, rtol=1e-12)
+    between = weights @ ((means - centre) ** 2).sum(axis=1)
+    total = ((X - centre) ** 2).sum()
+    assert sums.sum() + between == pytest.approx(total, rel=1e-9, abs=1e-7)
+    assert (sums <= tree.threshold * (1.0 + 1e-12)).all()
+    assert (sums >= 0.0).all()
+
+
+def test_every_slot_is_in_the_tree_or_free():
+    tree = CoresetTree.empty(50, 3)
+    tree.insert(rows(2000))
+    reached, waiting = [], [len(tree.sibling)]
+    while waiting:
+        j = tree.child[waiting.pop()]
+        while j >= 0:
+            reached.append(int(j))
+            waiting.append(j)
+            j = tree.sibling[j]
+    assert sorted(reached) == tree.used.tolist()
+    unused = tree.free[: tree.n_free[0]].tolist()
+    assert sorted(reached + unused) == list(range(51))
+
+
+def test_equal_rows_never_fill_the_tree():
+    tree = CoresetTree.empty(3, 2)
+    tree.insert(np.repeat([[0.1, 0.2], [3.0, 4.0]], 500, axis=0))
+    assert tree.threshold == 0.0
+    assert tree.weights[tree.used].tolist() == [500.0, 500.0]
+    assert tree.sums[tree.used].tolist() == [0.0, 0.0]
+
+
+def test_the_blocks_do_not_matter():
+    X = rows(20_000)
+    whole, parts = CoresetTree.empty(30, 3), CoresetTree.empty(30, 3)
+    whole.insert(X)
+    for part in np.split(X, [1, 100, 7000]):
+        parts.insert(part)
+    for a, b in zip(features(whole), features(parts), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_rows_too_far_apart():
+    with pytest.raises(ValueError, match="too large to be squared"):
+        CoresetTree.empty(2, 1).insert(np.array([[0.0], [1e200], [-1e200]]))

@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distsvc.baselines import BICO
+
+
+def blobs(n=2000, k=5, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(k, size=n)
+    return rng.normal(scale=10.0, size=(k, d))[y] + rng.normal(size=(n, d)), y
+
+
+def cost(X, centres):
+    return ((X[:, None] - centres[None]) ** 2).sum(axis=2).min(axis=1).sum()
+
+
+@pytest.mark.filterwarnings("ignore:.*clusters were asked for")
+@parametrize_with_checks([BICO(n_clusters=2), BICO(n_clusters=3, size=10)])
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_clusters_are_found():
+    X, y = blobs()
+    model = BICO(5, size=100, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.98
+    assert model.labels_.dtype == np.int32
+    assert model.predict(X).tolist() == model.labels_.tolist()
+    assert model.coreset_points_.shape == (len(model.coreset_weights_), 4)
+    assert len(model.coreset_weights_) <= 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_cost_is_nearly_that_of_kmeans(seed):
+    X = np.random.default_rng(seed).normal(size=(5000, 3)) ** 3
+    model = BICO(6, random_state=seed).fit(X)
+    peer = KMeans(6, n_init=10, random_state=seed).fit(X)
+    assert cost(X, model.cluster_centers_) < 1.05 * peer.inertia_
+
+
+def test_inertia_is_the_cost_of_the_features_with_their_centres():
+    X, _ = blobs()
+    model = BICO(5, size=50, random_state=0).fit(X)
+    gaps = ((model.coreset_points_[:, None] - model.cluster_centers_[None]) ** 2).sum(axis=2)
+    known = model.coreset_weights_ @ gaps.min(axis=1) + model.coreset_sums_.sum()
+    assert model.inertia_ == pytest.approx(known)
+    assert model.inertia_ >= cost(X, model.cluster_centers_) * (1.0 - 1e-12)
+
+
+def test_a_coreset_of_all_rows_is_kmeans():
+    X, _ = blobs(300)
+    model = BICO(4, size=300, random_state=3).fit(X)
+    peer = KMeans(4, n_init=10, random_state=3).fit(X)
+    np.testing.assert_array_equal(model.coreset_points_, X)
+    assert model.coreset_weights_.tolist() == [1.0] * 300
+    np.testing.assert_allclose(model.cluster_centers_, peer.cluster_centers_)
+    assert model.inertia_ == pytest.approx(peer.inertia_)
+    assert model.labels_.tolist() == peer.labels_.tolist()
+
+
+def test_a_stream_is_the_same_as_its_rows_together():
+    X, _ = blobs()
+    whole, stream = BICO(5, size=60, random_state=0).fit(X), BICO(5, size=60, random_state=0)
+    for part in np.split(X, [1, 50, 900]):
+        stream.partial_fit(part)
+        assert len(stream.predict(part)) == len(part) if len(part) > 10 else True
+    assert stream.n_seen_ == whole.n_seen_ == 2000
+    assert stream.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
+    assert not hasattr(stream, "labels_")
+
+
+def test_more_rows_move_the_centres():
+    X, _ = blobs()
+    model = BICO(2, size=50, random_state=0).partial_fit(X[:1000])
+    before, seen = model.cluster_centers_, model.inertia_
+    model.partial_fit(X[1000:] + 50.0)
+    assert not np.allclose(before, model.cluster_centers_)
+    assert model.inertia_ > seen
+
+
+def test_far_from_0_nothing_cancels():
+    X = (blobs()[0] * 1024.0).round() / 1024.0  # so that nothing is rounded when it is moved
+    a = BICO(5, size=50, random_state=0).fit(X)
+    b = BICO(5, size=50, random_state=0).fit(X + 2.0**24)
+    np.testing.assert_allclose(b.coreset_sums_, a.coreset_sums_, rtol=1e-6)
+    assert adjusted_rand_score(a.labels_, b.labels_) == 1.0
+
+
+def test_types_and_orders_of_memory():
+    X, _ = blobs()
+    X = X.astype(np.float32)
+    base = BICO(5, size=50, random_state=0).fit(X)
+    for same in (X.astype(np.float64), np.asfortranarray(X)):
+        model = clone(base).fit(same)
+        assert model.cluster_centers_.tobytes() == base.cluster_centers_.tobytes()
+        assert model.labels_.tolist() == base.labels_.tolist()
+
+
+def test_fewer_distinct_rows_than_clusters():
+    X = np.repeat([[0.0, 1.0], [5.0, 5.0]], 30, axis=0)
+    with pytest.warns(UserWarning, match="4 clusters were asked for, but only 2 found"):
+        model = BICO(4, random_state=0).fit(X)
+    assert model.coreset_weights_.tolist() == [30.0, 30.0]
+    assert model.inertia_ == 0.0
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError):
+        BICO().predict(np.eye(3))
+
+
+@pytest.mark.parametrize("name", ["n_clusters", "size", "n_init"])
+def test_bad_parameters(name):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1"):
+        BICO(**{name: 0}).fit(np.eye(20))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_bad_rows(bad):
+    with pytest.raises(ValueError, match="contains"):
+        BICO(2).fit([[0.0, 1.0], [bad, 0.0], [1.0, 1.0]])

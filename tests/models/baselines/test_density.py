@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from scipy.stats import gaussian_kde
+
+from distsvc.models.baselines.density import binned_density, lowest_minimum, normal_bandwidth
+
+
+def exact(positions, bandwidth, places):
+    """The sum of kernels, one place at a time."""
+    scale = len(positions) * bandwidth * np.sqrt(2.0 * np.pi)
+    return np.array(
+        [np.exp(-0.5 * ((p - positions) / bandwidth) ** 2).sum() / scale for p in places]
+    )
+
+
+def sample(n=700, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.normal(-3.0, 1.0, n // 3), rng.normal(2.0, 0.5, n - n // 3)])
+
+
+@pytest.mark.parametrize("factor", [0.2, 0.9, 1.06, 3.0])
+def test_the_binned_density_is_the_exact_one(factor):
+    positions = sample()
+    h = normal_bandwidth(positions, factor)
+    grid, density = binned_density(positions, h, 512)
+    np.testing.assert_allclose(density, exact(positions, h, grid), atol=0.005 * density.max())
+    fine, finer = binned_density(positions, h, 2**14)
+    np.testing.assert_allclose(finer, exact(positions, h, fine), atol=2e-5 * finer.max())
+    step = fine[1] - fine[0]
+    assert finer.sum() * step == pytest.approx(1.0, abs=0.01)
+
+
+def test_scipy_agrees():
+    positions = sample()
+    h = normal_bandwidth(positions, 1.06)
+    theirs = gaussian_kde(positions, h / positions.std(ddof=1))
+    grid, density = binned_density(positions, h, 4096)
+    np.testing.assert_allclose(density, theirs(grid), atol=2e-4 * density.max())
+
+
+def test_the_grid_is_fine_enough_for_outliers():
+    positions = np.append(sample(), 1e3)
+    h = 0.2
+    grid, density = binned_density(positions, h, 512)
+    assert grid[1] - grid[0] <= h / 4.0
+    near = grid < 6.0
+    np.testing.assert_allclose(
+        density[near], exact(positions, h, grid[near]), atol=0.01 * density.max()
+    )
+
+
+def test_an_outlier_beyond_every_grid_makes_kernels_as_wide_as_the_step():
+    grid, density = binned_density(np.append(sample(), 1e9), 0.2, 512)
+    assert len(grid) == 2**17
+    assert np.isfinite(density).all()
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_lowest_minimum():
+    rng = np.random.default_rng(0)
+    means, shares = (0.0, 5.0, 20.0), (4000, 4000, 4000)
+    positions = np.concatenate([rng.normal(m, 1.0, n) for m, n in zip(means, shares, strict=True)])
+    place, density = lowest_minimum(positions, 0.5, 512, 1)
+    assert 9.0 < place < 16.0
+    assert density == 0.0
+    place, density = lowest_minimum(positions[:8000], 0.5, 512, 1)
+    assert place == pytest.approx(2.5, abs=0.4)
+    assert density == pytest.approx(exact(positions[:8000], 0.5, [place])[0], rel=0.01)
+
+
+def test_one_peak_has_no_minimum():
+    positions = np.random.default_rng(0).normal(size=5000)
+    assert lowest_minimum(positions, normal_bandwidth(positions, 2.0), 512, 1) is None
+
+
+def test_a_split_leaves_enough_rows_on_each_side():
+    positions = np.concatenate([sample(), [100.0] * 3])
+    assert lowest_minimum(positions, 0.5, 512, 3)[0] == pytest.approx(52.0, abs=1.0)
+    assert -2.0 < lowest_minimum(positions, 0.5, 512, 4)[0] < 1.0
+    assert lowest_minimum(positions, 0.5, 512, 400) is None
+
+
+def test_of_two_gaps_the_longer_one():
+    positions = np.repeat([0.0, 10.0, 30.0], 50)
+    place, density = lowest_minimum(positions, 0.5, 512, 1)
+    assert place == pytest.approx(20.0, abs=0.1)
+    assert density == 0.0
