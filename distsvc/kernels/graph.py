@@ -38,24 +38,42 @@ def _share(s, samples):
 
 
 @inlined
-def _inside(start, end, S, a, scale, samples, level, x, values):
-    """Return whether sum_j a_j K(s_j, .) is at least `level` at all inner points of a segment."""
-    b = S.shape[1]
+def _distances(V, first, last, S, out):
+    """Set out[i, j] = ||V[first + i] - S[:, j]||^2, float64, of the vertices of a leaf."""
+    d, b = S.shape
+    for i in range(last - first):
+        for j in range(b):
+            out[i, j] = 0.0
+        for k in range(d):
+            at = np.float64(V[first + i, k])
+            for j in range(b):
+                gap = S[k, j] - at
+                out[i, j] += gap * gap
+
+
+@inlined
+def _inside(from_p, from_q, apart, a, scale, samples, level):
+    """Return whether sum_j a_j K(s_j, .) is at least `level` at all inner points of a segment.
+
+    from_p, from_q (B,) float64 are the squared distances of its ends from the vectors, and `apart`
+    that of its ends. A point x = (1 - t) p + t q has ||x - s||^2 = (1 - t) ||p - s||^2 + t ||q -
+    s||^2 - t (1 - t) ||p - q||^2, so it costs the same whatever the number of features.
+    """
+    b = a.shape[0]
     for s in range(samples):
-        share = _share(s, samples)
-        for k in range(x.shape[0]):
-            x[k] = start[k] + share * (end[k] - start[k])
-        squared_distances(S, b, x, values)
+        share = np.float64(_share(s, samples))
+        rest, less = 1.0 - share, share * (1.0 - share) * apart
         total = np.float32(0.0)
         for j in range(b):
-            total += a[j] * exp2(scale * values[j])
+            distance = rest * from_p[j] + share * from_q[j] - less
+            total += a[j] * exp2(scale * np.float32(distance))
         if total < level:
             return False
     return True
 
 
 @inlined
-def _join(p, q, V, S, a, scale, samples, level, x, values, parent, size, forest, n_edges):
+def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, forest, n_edges):
     """Join the components of two vertices if they differ and the segment is inside.
 
     Returns the number of edges of the forest then.
@@ -63,8 +81,11 @@ def _join(p, q, V, S, a, scale, samples, level, x, values, parent, size, forest,
     root, other = _root(parent, p), _root(parent, q)
     if root == other:
         return n_edges
-    start, end = V[min(p, q)], V[max(p, q)]
-    if not _inside(start, end, S, a, scale, samples, level, x, values):
+    apart = 0.0
+    for k in range(V.shape[1]):
+        gap = np.float64(V[p, k]) - np.float64(V[q, k])
+        apart += gap * gap
+    if not _inside(from_p, from_q, apart, a, scale, samples, level):
         return n_edges
     if size[root] < size[other]:
         root, other = other, root
@@ -138,16 +159,25 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
     1, which come behind it, or it is a leaf and child[u] is -1. S (d, B) and a (B,) float32, gamma
     float64, samples int, level float32. Needs memory in proportion to V.
     """
-    n, d = V.shape
+    n = V.shape[0]
     scale = -np.float32(gamma) * LOG2_E
-    values, x = np.empty(S.shape[1], np.float32), np.empty(d, np.float32)
+    b, most = S.shape[1], 1
+    for u in range(child.size):
+        if child[u] < 0:
+            most = max(most, last[u] - first[u])
+    values = np.empty(b, np.float32)
+    from_u, from_v = np.empty((most, b)), np.empty((most, b))
     parent, size = np.arange(n), np.ones(n, np.int64)
     forest, n_edges = np.empty((n, 2), np.int64), 0
     for e in range(near.shape[0]):
-        n_edges = _join(
-            near[e, 0], near[e, 1], V, S, a, scale, samples, level, x, values,
-            parent, size, forest, n_edges,
-        )  # fmt: skip
+        p, q = near[e]
+        if _root(parent, p) != _root(parent, q):
+            _distances(V, p, p + 1, S, from_u)
+            _distances(V, q, q + 1, S, from_v)
+            n_edges = _join(
+                p, q, from_u[0], from_v[0], V, a, scale, samples, level,
+                parent, size, forest, n_edges,
+            )  # fmt: skip
     whole = np.zeros(child.size, np.bool_)
     for u in range(child.size - 1, -1, -1):
         _is_whole(u, whole, first, last, child, parent)
@@ -165,11 +195,13 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
         ):
             continue
         if child[u] < 0 and child[v] < 0:
+            _distances(V, first[u], last[u], S, from_u)
+            _distances(V, first[v], last[v], S, from_v)
             for p in range(first[u], last[u]):
                 for q in range(max(first[v], p + 1) if u == v else first[v], last[v]):
                     n_edges = _join(
-                        p, q, V, S, a, scale, samples, level, x, values,
-                        parent, size, forest, n_edges,
+                        p, q, from_u[p - first[u]], from_v[q - first[v]], V, a, scale, samples,
+                        level, parent, size, forest, n_edges,
                     )  # fmt: skip
             continue
         # halve the larger one; the pair that waits last is looked at first

@@ -16,7 +16,7 @@ from distsvc.kernels.graph import spanning_forest
 from distsvc.models.labelling import SEGMENT_TOLERANCE, DecisionFunction, halves
 
 MOST_VERTICES = 100_000
-LEAF = 16
+LEAF = 32
 """Most vertices of a box that is not halved any more."""
 
 NEAR = 8

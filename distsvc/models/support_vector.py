@@ -651,7 +651,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             points = self.boundary_.X
             ends = labelling.climb(f, points)
         self.set_equilibria(points, ends)
-        if self.labelling == "complete-graph":
+        if self.labelling in IN_MEMORY:
             pairs = complete_graph.joined_pairs(f, self.vertices_, samples)
         else:
             blocks = labelling.all_connected_pairs(f, self.vertices_, samples)
