@@ -30,7 +30,8 @@ TENTHS = tuple(round(0.1 * k, 1) for k in range(1, 11))
 """The grid of FSVC's two radii."""
 
 GRID_ROWS = 2000
-"""Rows on which the grid of a system is searched whose cost grows with their square."""
+BALLS_ROWS = 1000
+"""Rows on which the grid of SVC, and of FSVC, is searched: their cost grows with the square."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,8 @@ def _budgeted(name: str, maintenance: str) -> System:
 def _exact(name: str, labelling: str, *, seeded: bool, sweep: tuple[Point, ...] = ()) -> System:
     grid = tuple({"labelling": labelling} | point for point in SPHERES)
     blind = {"labelling": labelling}
-    return System(name, sphere, grid, blind, seeded=seeded, grid_rows=GRID_ROWS, sweep=sweep)
+    rows = BALLS_ROWS if sweep else GRID_ROWS
+    return System(name, sphere, grid, blind, seeded=seeded, grid_rows=rows, sweep=sweep)
 
 
 def _hyperplanes(name: str, *, published: bool) -> tuple[System, System]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from distsvc.bench.published import impossible, printed
-from distsvc.bench.suites import BSGD_SYSTEMS, IMDH_SYSTEMS
+from distsvc.bench.published import impossible, printed, slips
+from distsvc.bench.suites import BSGD_SETS, BSGD_SYSTEMS, CHOSEN_BY, IMDH_SETS, IMDH_SYSTEMS
 from distsvc.metrics import INDICES
 
 Row = Mapping[str, Any]
@@ -96,7 +96,7 @@ def comparison(
     paper: Mapping[tuple[str, str], float],
     systems: Sequence[str],
     direction: str,
-    why: Callable[[str, str, float], str] = lambda *_: "",
+    why: Mapping[tuple[str, str], str] | None = None,
     digits: int = 2,
 ) -> Table:
     """Return sets down, systems across; a cell has both protocols and the printed figure."""
@@ -116,7 +116,7 @@ def comparison(
                 Cell(
                     oracle, blind, figure,
                     _is(oracle, bests["oracle"]), _is(blind, bests["blind"]),
-                    "" if figure is None else why(name, system, figure),
+                    (why or {}).get((name, system), ""),
                 )
             )  # fmt: skip
         rows.append((name, cells))
@@ -179,17 +179,16 @@ def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
     for index in ("normalized_mutual_information", "adjusted_rand_index", "purity", "rand_index",
                   "compactness", "davies_bouldin"):  # fmt: skip
         about = INDICES[index]
+        said = [slip.reason for slip in slips("000", index) if not slip.sets]
         tables.append(
             comparison(
                 f"{about.title}, {about.direction} is better",
-                about.definition,
+                " ".join([about.definition, *said]),
                 means(final, index),
                 printed("000", index),
                 BSGD_SYSTEMS,
-                "" if index == "compactness" else about.direction,
-                lambda name, system, value, index=index: impossible(
-                    "000", name, system, index, value
-                ),
+                about.direction,
+                impossible("000", index),
             )
         )
     for column, title in SECONDS.items():
@@ -202,8 +201,6 @@ def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
     """Return rows with the small sets first, as the paper has them."""
-    from distsvc.bench.suites import BSGD_SETS
-
     return sorted(rows, key=lambda row: BSGD_SETS.index(row["set"]))
 
 
@@ -220,7 +217,7 @@ def _first_paper(rows: Sequence[Row]) -> Table:
         cells = []
         for index, (theirs, ours) in [(i, p) for i in indices for p in pairs]:
             figure = printed("003", index).get((name, theirs))
-            why = "" if figure is None else impossible("003", name, theirs, index, figure)
+            why = impossible("003", index).get((name, theirs), "")
             oracle = found[index].get((name, ours, "oracle"))
             cells.append(Cell(oracle, None, figure, why=why))
         lines.append((name, cells))
@@ -254,8 +251,6 @@ def speed_table(rows: Sequence[Row]) -> Table | None:
 def imdh_tables(rows: Sequence[Row]) -> list[Table]:
     """Return Table 2 of paper 001, in percent, and the seconds of a fit."""
     table = suite_means(rows, ("table 2",))
-    from distsvc.bench.suites import IMDH_SETS
-
     table = sorted(table, key=lambda row: IMDH_SETS.index(row["set"]))
     tables = []
     for index, title in (
@@ -263,11 +258,11 @@ def imdh_tables(rows: Sequence[Row]) -> list[Table]:
         ("adjusted_rand_index", "Adjusted Rand index, percent, higher is better"),
     ):
         found = {key: 100.0 * value for key, value in means(table, index).items()}
-        printed_as = "adjusted_rand_index" if index.startswith("adj") else CHOSEN_INDEX
+        printed_as = "adjusted_rand_index" if index.startswith("adj") else CHOSEN_BY
+        paper = {key: 100.0 * value for key, value in printed("001", printed_as).items()}
         tables.append(
             comparison(
-                title, CAPTIONS[index], found, printed("001", printed_as), IMDH_SYSTEMS,
-                "higher", digits=1,
+                title, CAPTIONS[index], found, paper, IMDH_SYSTEMS, "higher", digits=1,
             )
         )  # fmt: skip
     seconds = means(table, "total_seconds")
@@ -275,7 +270,6 @@ def imdh_tables(rows: Sequence[Row]) -> list[Table]:
     return [*tables, comparison("Seconds", caption, seconds, {}, IMDH_SYSTEMS, "lower", digits=3)]
 
 
-CHOSEN_INDEX = "normalized_mutual_information"
 CAPTIONS = {
     "nmi_geometric": "Information that clusters and classes share, divided by the geometric mean "
     "of their entropies, which the paper's figures agree with. iMDH, SPDC and dePDDP find the "

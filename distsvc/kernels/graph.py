@@ -8,7 +8,7 @@ the segments' points shows that every segment leaves the level set. All of that 
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
-from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+from distsvc.kernels.rbf import LOG2_E, exp2
 
 SLACK = np.float32(1e-4)
 """How far below the level a bound has to be: many times the rounding of a sum in float32."""

@@ -65,7 +65,7 @@ def test_means_of_columns_and_their_best_only_where_all_sets_have_a_value():
 
 
 def test_impossible_figures_are_marked_and_listed():
-    made = table(why=lambda name, system, value: f"{value} cannot be")
+    made = table(why={("iris", "SVC"): "0.63 cannot be"})
     assert made.rows[0][1][1].why == "0.63 cannot be"
     assert made.rows[0][1][0].why == ""
     assert made.reasons == ["iris, SVC: 0.63 cannot be"]
@@ -111,7 +111,7 @@ def test_speed_is_a_ratio_to_each_strategy():
         for system, (a, b) in seconds.items()
     ]
     made = tables.speed_table(rows)
-    cells = {name: cells for name, cells in made.rows}
+    cells = dict(made.rows)
     assert [c.oracle for c in cells["SVC"][:3]] == [50.0, 450.0, 500.0]
     assert [c.text for c in cells["SVC"][3:]] == ["500", "250", "", ""]
     assert "43,500" in made.caption
