@@ -350,8 +350,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster (n,) int32 of every row of X (n, d).
 
-        That of its nearest boundary row, or, with the level tree, of the support vectors whose
-        weighted kernel sum is the largest there.
+        That of its nearest boundary row (with the complete graph row inside, with balls centre),
+        or, with the level tree, of the support vectors whose weighted kernel sum is the largest
+        there. With `noise` it is -1 for rows outside.
         """
         Z = self._checked(X)
         if not self.by_levels_ and not hasattr(self, "clusters_"):

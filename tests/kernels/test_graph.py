@@ -93,8 +93,7 @@ def test_twin_spanning_forest(samples):
     assert parts(found, len(V)) == slow
 
 
-def test_far_boxes_are_ruled_out_without_testing_pairs():
-    """The bound alone separates two far groups: level is above what any segment between reaches."""
+def test_far_boxes_are_not_joined():
     rng = np.random.default_rng(0)
     V = rng.normal(scale=0.1, size=(64, 2)).astype(np.float32)
     V[32:, 0] += 20.0
