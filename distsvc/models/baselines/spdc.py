@@ -122,7 +122,7 @@ class SPDC(ClusterMixin, BaseEstimator):
         self,
         window: int = 500,
         *,
-        valley: float = 3.0,
+        valley: float = 2.0,
         bandwidth: float = 1.06,
         amnesia: float = 2.0,
         max_clusters: int = 128,
