@@ -108,8 +108,8 @@ class SPDC(ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    The default of ``valley`` is the one of those tried (0 to 4) that is nearest to the figures which
-    the iMDH paper prints for its own SPDC, on average; set by set they differ much.
+    The default of ``valley`` is that of the values tried, 0 to 4, whose mean is nearest to that of
+    the figures which the iMDH paper prints for its own SPDC. Set by set they differ much.
 
     Projections are relative to the mean and along the direction of their moment; both hardly move
     in the course of a window after the first. Splits are never undone.
