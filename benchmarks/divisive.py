@@ -79,8 +79,8 @@ def run(options: Namespace) -> None:
         found[name] = rows_of_set(name, standardised(X), y, seeds)
         print(f"{len(found)} of {len(names)} sets, {name}", file=sys.stderr, flush=True)
     rows = [row for name in sorted(found) for row in found[name]]
-    report(rows)
     publish(options.out, "divisive", rows)
+    report(rows)
 
 
 def methods(n: int, classes: int) -> dict[str, tuple[str, Callable[[int], Any]]]:
@@ -157,11 +157,18 @@ def report(rows: list[Row]) -> None:
         ]
         show(
             f"{index.upper()} of {algorithm}",
-            pivot(lines, ("set", "n", "d", "classes", "paper"), "method", index),
+            side_by_side(lines, ("set", "n", "d", "classes", "paper"), index),
         )
-    show("Clusters", pivot(rows, ("set", "classes"), "method", "clusters"))
-    show("Seconds of a fit", pivot(rows, ("set", "n", "d"), "method", "seconds"))
+    show("Clusters", side_by_side(rows, ("set", "classes"), "clusters"))
+    show("Seconds of a fit", side_by_side(rows, ("set", "n", "d"), "seconds"))
     show("Means over the sets, and differences from the printed figures", differences(rows))
+
+
+def side_by_side(rows: list[Row], about: tuple[str, ...], value: str) -> list[Row]:
+    """Return a row per set, with the methods' values side by side, None where one was left out."""
+    names = dict.fromkeys(row["method"] for row in rows)
+    wide = pivot(rows, about, "method", value)
+    return [{key: line.get(key) for key in (*about, *names)} for line in wide]
 
 
 def differences(rows: list[Row]) -> list[Row]:
