@@ -491,3 +491,21 @@ class Features:
                 else:
                     node[2].insert(0, child)
                     waiting.append(child)
+
+
+def stream_rows(X, directions, thresholds, children, amnesia):
+    """A fixed tree's leaves learn from all rows; {leaf: (mean, direction, projections)}."""
+    learned = {}
+    for x in np.asarray(X, np.float64):
+        node = 0
+        while children[node][0] >= 0:
+            node = children[node][0 if directions[node] @ x <= thresholds[node] else 1]
+        rows, u, places = learned.get(node, ([], np.zeros(len(x)), []))
+        rows = [*rows, x]
+        gap = x - np.mean(rows, axis=0)
+        rate = min((1 + amnesia) / len(rows), 0.5)
+        length = np.linalg.norm(u)
+        u = (1 - rate) * u + rate * gap * (gap @ u) / length if length else gap
+        length = np.linalg.norm(u)
+        learned[node] = rows, u, [*places, gap @ u / length if length else 0.0]
+    return {node: (np.mean(r, axis=0), u, places) for node, (r, u, places) in learned.items()}
