@@ -11,6 +11,7 @@ import distsvc
 ROOT = Path(distsvc.__file__).parent
 OURS = {
     "bench": {
+        "baselines",
         "bench",
         "config",
         "datasets",

@@ -129,26 +129,17 @@ def _averages(rows: list[tuple[str, list[Cell]]], direction: str) -> list[Cell]:
     The paper's mean is over the same sets.
     """
     columns = list(zip(*(cells for _, cells in rows), strict=True))
-    values = [
-        [_mean([getattr(cell, which) for cell in column]) for which in ("oracle", "blind", "paper")]
-        for column in columns
-    ]
-    complete = [
-        [all(getattr(c, which) is not None for c in column) for which in ("oracle", "blind")]
-        for column in columns
-    ]
-    best = [
-        _best([v[k] for v, whole in zip(values, complete, strict=True) if whole[k]], direction)
-        for k in range(2)
-    ]
-    return [
-        Cell(
-            *value,
-            best_oracle=whole[0] and _is(value[0], best[0]),
-            best_blind=whole[1] and _is(value[1], best[1]),
-        )
-        for value, whole in zip(values, complete, strict=True)
-    ]
+
+    def bests(which: str) -> tuple[list[float | None], list[bool]]:
+        values = [_mean(getattr(cell, which) for cell in column) for column in columns]
+        whole = [all(getattr(c, which) is not None for c in column) for column in columns]
+        best = _best([v for v, w in zip(values, whole, strict=True) if w], direction)
+        return values, [w and _is(v, best) for v, w in zip(values, whole, strict=True)]
+
+    (oracle, best_oracle), (blind, best_blind) = bests("oracle"), bests("blind")
+    paper = [_mean(cell.paper for cell in column) for column in columns]
+    cells = zip(oracle, blind, paper, best_oracle, best_blind, strict=True)
+    return [Cell(*values) for values in cells]
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

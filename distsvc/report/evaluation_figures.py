@@ -76,8 +76,8 @@ def running_times(curves: Curves, x: str, y: str) -> Figure:
     axes = figure.subplots()
     for number, (name, points) in enumerate(curves.items()):
         across, up = [p[0] for p in points], [p[1] for p in points]
-        style = {"color": COLOURS[number], "marker": MARKERS[number % len(MARKERS)]}
-        axes.plot(across, up, ls="", ms=5, alpha=0.75, label=name, **style)
+        marker = MARKERS[number % len(MARKERS)]
+        axes.plot(across, up, marker, ms=5, alpha=0.75, label=name, color=COLOURS[number])
         if len(points) > 2:
             fit = np.polyfit(np.log(across), np.log(up), 1)
             ends = np.array([min(across), max(across)])
@@ -120,7 +120,9 @@ def sensitivity(
         if whole:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     row[0].set_ylabel(y)
-    figure.legend(names.values(), names.keys(), loc="outside upper center", ncols=6, fontsize=9.5)
+    figure.legend(
+        list(names.values()), list(names), loc="outside upper center", ncols=6, fontsize=9.5
+    )
     return figure
 
 
@@ -151,12 +153,13 @@ def growth(panels: Mapping[str, Curves], logarithmic: Sequence[str]) -> Figure:
     figure = Figure((WIDE, 3.5), layout="constrained")
     row = figure.subplots(1, len(panels), squeeze=False)[0]
     systems = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    names = {}
+    names: dict[str, Any] = {}
     for axes, (title, curves) in zip(row, panels.items(), strict=True):
         for name, points in curves.items():
             number = systems.index(name)
-            style = {"color": COLOURS[number], "marker": MARKERS[number], "ms": 5, "lw": 1.5}
-            (line,) = axes.plot([p[0] for p in points], [p[1] for p in points], **style)
+            across, up = [p[0] for p in points], [p[1] for p in points]
+            marker = f"{MARKERS[number]}-"
+            (line,) = axes.plot(across, up, marker, color=COLOURS[number], ms=5, lw=1.5)
             names.setdefault(name, line)
         axes.set_xscale("log")
         if title in logarithmic:
@@ -166,8 +169,15 @@ def growth(panels: Mapping[str, Curves], logarithmic: Sequence[str]) -> Figure:
         axes.set_title(title, fontsize=11)
         axes.set_xlabel("rows")
         axes.grid(True)
-    figure.legend(names.values(), names.keys(), loc="outside upper center", ncols=7, fontsize=9.5)
+    figure.legend(
+        list(names.values()), list(names), loc="outside upper center", ncols=7, fontsize=9.5
+    )
     return figure
+
+
+def _legend(figure: Figure, names: Mapping[str, Any], columns: int) -> None:
+    handles = list(names.values())
+    figure.legend(handles, list(names), loc="outside upper center", ncols=columns, fontsize=9.5)
 
 
 @drawn
