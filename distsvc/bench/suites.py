@@ -27,7 +27,7 @@ BSGD_SPLITS = {"shuttle": 0}
 """Paper 000 uses the 43,500 training rows of shuttle."""
 
 FEWER_ROWS = {"musk": 4}
-"""What the rows on which SVC and FSVC are searched are divided by: it has 166 columns."""
+"""What the rows of such a grid are divided by: it has 166 columns."""
 
 BSGD_SYSTEMS = (
     "SVC", "SVC, Algorithm 3", "FSVC", "SGD-LMOC", "BSGD-R", "BSGD-PNN", "BSGD-PRN", "BSGD-merge",
@@ -108,7 +108,7 @@ def bsgd_grid(choice: Choice) -> list[Fit]:
         entry = SYSTEMS[system]
         points = [p for p in entry.grid if p["gamma"] in powers and p["C"] in {*powers, 1.0}]
         sweep = entry.sweep[:: 11 if choice.quick and len(entry.sweep) > 2 else 1]
-        seeds = choice.seeds(5) if entry.grid_rows is None else [0]
+        seeds = range(1) if entry.grid_once else choice.seeds(5)
         most = entry.grid_rows and entry.grid_rows // FEWER_ROWS.get(name, 1)
         fits += [
             Fit(

@@ -31,7 +31,7 @@ TENTHS = tuple(round(0.1 * k, 1) for k in range(1, 11))
 
 GRID_ROWS = 2000
 BALLS_ROWS = 1000
-"""Rows on which the grid of SVC, and of FSVC, is searched: their cost grows with the square."""
+"""Rows on which the grid is searched where the cost grows with their square: SVC and SGD; FSVC."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class System:
         Whether a seed changes the answer; if not, one repetition is enough.
     grid_rows : int or None
         Most rows on which the grid is searched.
+    grid_once : bool
+        Whether one seed is enough for the grid; the best point is fit with all.
     sweep : tuple of dict
         Settings of the labelling that are tried for every point of the grid, on the same trained
         model.
@@ -67,6 +69,7 @@ class System:
     oracle: Point | None = None
     seeded: bool = True
     grid_rows: int | None = None
+    grid_once: bool = False
     sweep: tuple[Point, ...] = ()
 
 
@@ -191,7 +194,9 @@ def _exact(name: str, labelling: str, *, seeded: bool, sweep: tuple[Point, ...] 
     grid = tuple({"labelling": labelling} | point for point in SPHERES)
     blind = {"labelling": labelling}
     rows = BALLS_ROWS if sweep else GRID_ROWS
-    return System(name, sphere, grid, blind, seeded=seeded, grid_rows=rows, sweep=sweep)
+    return System(
+        name, sphere, grid, blind, seeded=seeded, grid_rows=rows, grid_once=True, sweep=sweep
+    )
 
 
 def _hyperplanes(name: str, *, published: bool) -> tuple[System, System]:
@@ -214,6 +219,7 @@ SYSTEMS = {
             support_vector,
             tuple({"solver": "sgd"} | PAPERS | point for point in WIDTHS),
             {"solver": "sgd"} | PAPERS,
+            grid_rows=GRID_ROWS,
         ),
         _budgeted("BSGD-R", "removal"),
         _budgeted("BSGD-PNN", "project-nearest"),

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from distsvc.report.figures import COLOURS, GREY, INK, drawn
 
@@ -54,10 +55,17 @@ def regret(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
         axes.set_xticks(places, order, rotation=32, ha="right", rotation_mode="anchor")
         axes.set_title(title, fontsize=11)
         axes.grid(True, axis="y")
-    first = figure.axes[0]
-    first.set_ylabel("normalised regret")
-    first.legend(loc="upper left", fontsize=9)
+    figure.axes[0].set_ylabel("normalised regret")
+    figure.legend(figure.axes[0].lines[-1:], ["mean"], loc="outside upper right", fontsize=9)
     return figure
+
+
+def _label_powers(*axes: Axis) -> None:
+    """Label the powers of ten of logarithmic axes as plain numbers."""
+    for axis in axes:
+        axis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=7))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 @drawn
@@ -84,6 +92,7 @@ def running_times(curves: Curves, x: str, y: str) -> Figure:
             axes.plot(ends, np.exp(np.polyval(fit, np.log(ends))), color=COLOURS[number], lw=1.2)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    _label_powers(axes.xaxis, axes.yaxis)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(True)
@@ -162,8 +171,10 @@ def growth(panels: Mapping[str, Curves], logarithmic: Sequence[str]) -> Figure:
             (line,) = axes.plot(across, up, marker, color=COLOURS[number], ms=5, lw=1.5)
             names.setdefault(name, line)
         axes.set_xscale("log")
+        _label_powers(axes.xaxis)
         if title in logarithmic:
             axes.set_yscale("log")
+            _label_powers(axes.yaxis)
         else:
             axes.set_ylim(0.0, 1.03)
         axes.set_title(title, fontsize=11)
@@ -219,6 +230,7 @@ def _converging(
     labelled: bool,
 ) -> None:
     panel.set_yscale("log")
+    _label_powers(panel.yaxis)
     panel.grid(True)
     for trace in shown:
         heights = [max(value, LOWEST) for value in trace["distance"]]
