@@ -115,7 +115,12 @@ def fit_and_score(sender: Connection, table: str, n: int, system: str, seed: int
 
     X, y = MAKERS[table](n, seed)
     X = standardised(X)
-    warm_up(system, X.shape[1])
+    try:
+        warm_up(system, X.shape[1])
+    except ImportError as error:
+        sender.send("ready")
+        sender.send({"note": f"not installed: {error.name}"})
+        return
     before = peak_memory_mb()
     sender.send("ready")
     entry = SYSTEMS[system]
