@@ -13,14 +13,11 @@ when.
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,6 +34,7 @@ from benchmarks.blind import (
     warm_up,
 )
 from benchmarks.measure import Row, earlier, load, pivot, publish, show, standardised, work_folder
+from distsvc.bench.peers import limited
 
 LIMIT_S = 600
 KMEANS_STARTS = 3
@@ -107,34 +105,13 @@ def leading_components(X: np.ndarray) -> np.ndarray:
 
 def row_of_fit(about: Row, method: str, seed: int | None, work: Path) -> Row:
     """Return the row of the result that is about one fit."""
-    found = limited(fit_and_score, work, method, about["classes"], seed)
+    found = limited(fit_and_score, LIMIT_S, work, method, about["classes"], seed)
     row = about | {"method": method, "seed": seed} | dict.fromkeys(MEASURED) | found
     score = "-" if row["nmi"] is None else f"NMI {row['nmi']:.3f}, {row['seconds']:.1f} s"
     print(
         f"{row['set']}, {method}, {seed}: {score} {row['note'] or ''}", file=sys.stderr, flush=True
     )
     return row
-
-
-def limited(function: Callable[..., None], *arguments: Any) -> Row:
-    """Return what a function sends from a process of its own, or a note why it sent nothing.
-
-    It first sends anything to say that it is ready; the limit counts from then.
-    """
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=function, args=(there, *arguments))
-    process.start()
-    there.close()
-    try:
-        here.recv()
-        found: Row = here.recv() if here.poll(LIMIT_S) else {"note": f"not done in {LIMIT_S} s"}
-    except EOFError:
-        found = {"note": "failed"}
-    finally:
-        process.kill()
-        process.join()
-    return found
 
 
 def fit_and_score(

@@ -9,6 +9,7 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.rbf import LOG2_E, exp2
+from distsvc.kernels.union_find import root_of
 
 SLACK = np.float32(1e-4)
 """How far below the level a bound has to be: many times the rounding of a sum in float32."""
@@ -19,15 +20,6 @@ WIDER = np.float32(1e-6)
 WAITING = 1024
 """Pairs of boxes that wait at most: a pair leaves up to two more than before, level by level, and
 halving ends after 64 levels."""
-
-
-@inlined
-def _root(parent, i):
-    """Return the root of vertex i; the path to it is halved."""
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
 
 
 @inlined
@@ -78,7 +70,7 @@ def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, fores
 
     Returns the number of edges of the forest then.
     """
-    root, other = _root(parent, p), _root(parent, q)
+    root, other = root_of(parent, p), root_of(parent, q)
     if root == other:
         return n_edges
     apart = 0.0
@@ -133,14 +125,14 @@ def _is_whole(u, whole, first, last, child, parent):
     """
     if whole[u]:
         return True
-    root = _root(parent, first[u])
+    root = root_of(parent, first[u])
     if child[u] < 0:
         for i in range(first[u] + 1, last[u]):
-            if _root(parent, i) != root:
+            if root_of(parent, i) != root:
                 return False
     else:
         left = child[u]
-        if not (whole[left] and whole[left + 1]) or _root(parent, first[left + 1]) != root:
+        if not (whole[left] and whole[left + 1]) or root_of(parent, first[left + 1]) != root:
             return False
     whole[u] = True
     return True
@@ -171,7 +163,7 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
     forest, n_edges = np.empty((n, 2), np.int64), 0
     for e in range(near.shape[0]):
         p, q = near[e]
-        if _root(parent, p) != _root(parent, q):
+        if root_of(parent, p) != root_of(parent, q):
             _distances(V, p, p + 1, S, from_u)
             _distances(V, q, q + 1, S, from_v)
             n_edges = _join(
@@ -188,7 +180,7 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
         both_whole = _is_whole(u, whole, first, last, child, parent) and _is_whole(
             v, whole, first, last, child, parent
         )
-        if both_whole and _root(parent, first[u]) == _root(parent, first[v]):
+        if both_whole and root_of(parent, first[u]) == root_of(parent, first[v]):
             continue
         if u != v and _never_inside(
             low[u], high[u], low[v], high[v], S, a, scale, samples, level, values

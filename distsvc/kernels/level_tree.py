@@ -9,8 +9,9 @@ of it leaves exactly the clusters that those splits keep apart.
 
 import numpy as np
 
-from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.jit import kernel
 from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+from distsvc.kernels.union_find import root_of
 
 FIXED = 2.0**30
 """Differences of kernel values are summed as whole numbers of 1 / FIXED, so that sums merge in any
@@ -22,15 +23,6 @@ the processor's vector registers, which those over int64 do not."""
 
 FARTHEST = np.finfo(np.float32).max
 """Squared distances may overflow, but not what they are measured from."""
-
-
-@inlined
-def _root(parent, i):
-    """Return the component that vertex i belongs to."""
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
 
 
 @kernel
@@ -74,7 +66,7 @@ def merge_components(heights, mass, pairs, edge_heights, least_mass):
                 branch[i] = n_branches
                 births[n_branches] = heights[i]
                 n_branches += 1
-        a, b = _root(parent, pairs[e, 0]), _root(parent, pairs[e, 1])
+        a, b = root_of(parent, pairs[e, 0]), root_of(parent, pairs[e, 1])
         if a == b:
             continue
         elder = births[branch[a]] if branch[a] >= 0 else np.float32(-np.inf)
@@ -95,7 +87,7 @@ def merge_components(heights, mass, pairs, edge_heights, least_mass):
             branch[a] = n_branches
             births[n_branches] = edge_heights[e]
             n_branches += 1
-    a = _root(parent, 0)
+    a = root_of(parent, 0)
     if branch[a] < 0:
         branch[a], births[0], n_branches = 0, heights[a], 1
     peaks[branch[a]], masses[branch[a]] = top[a], total[a]
@@ -118,12 +110,12 @@ def forest_parts(n, edges, kept):
     parent = np.arange(n)
     for e in range(edges.shape[0]):
         if kept[e]:
-            a, b = _root(parent, edges[e, 0]), _root(parent, edges[e, 1])
+            a, b = root_of(parent, edges[e, 0]), root_of(parent, edges[e, 1])
             parent[max(a, b)] = min(a, b)
     part = np.empty(n, np.int32)
     n_parts = np.int32(0)
     for i in range(n):
-        a = _root(parent, i)
+        a = root_of(parent, i)
         if a == i:
             part[i] = n_parts
             n_parts += np.int32(1)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from distsvc.report.templates import template
 
 TITLE = "How good, how fast: every system of the papers"
 
@@ -29,15 +28,7 @@ def render_evaluation(
         Where it was measured.
 
     """
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["fixed"] = fixed
-    return environment.get_template("evaluation.html").render(
+    return template("evaluation.html", fixed=fixed).render(
         title=TITLE, parts=parts, protocols=protocols, machine=machine
     )
 

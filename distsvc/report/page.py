@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from distsvc.metrics import INDICES, Index
 from distsvc.report import consensus, figures, levels, tree
+from distsvc.report.templates import template
 
 FIGURES = ("plane", "levels", "sizes", "scores", "phases", "tree", "curve")
 LISTED_COLUMNS = 12  # more column names than this are folded away
@@ -48,14 +47,7 @@ def write_page(report: Mapping[str, Any], path: str | Path) -> None:
 
 def render_page(report: Mapping[str, Any]) -> str:
     """Return the page of one run as HTML."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters: dict[str, Any] = {
         "count": count,
         "percent": figures.percent,
         "value": value,
@@ -64,7 +56,7 @@ def render_page(report: Mapping[str, Any]) -> str:
         "moment": moment,
     }
     clusters = report["clusters"]
-    return environment.get_template("page.html").render(
+    return template("page.html", **filters).render(
         report=report,
         answer=answer(report),
         caption=_caption(report),
