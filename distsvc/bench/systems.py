@@ -191,8 +191,8 @@ def _budgeted(name: str, maintenance: str) -> System:
 
 
 def _exact(name: str, labelling: str, *, seeded: bool, sweep: tuple[Point, ...] = ()) -> System:
-    grid = tuple({"labelling": labelling} | point for point in SPHERES)
-    blind = {"labelling": labelling}
+    blind = {"labelling": labelling} | ({"bridging": False} if labelling == "equilibria" else {})
+    grid = tuple(blind | point for point in SPHERES)
     rows = BALLS_ROWS if sweep else GRID_ROWS
     return System(
         name, sphere, grid, blind, seeded=seeded, grid_rows=rows, grid_once=True, sweep=sweep
