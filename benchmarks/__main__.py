@@ -22,7 +22,6 @@ WITH_DATA = (
     "exactness",
     "objective",
     "shuttle",
-    "grid",
     "big",
     *BLIND,
     *LEVELS,
@@ -91,12 +90,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         type=lambda text: text if text == "auto" else float(text),
         default=2.0,
         help="big: the kernel's width, or auto (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--convention",
-        choices=("cxn", "c"),
-        default="cxn",
-        help="grid: the trade-off is the grid's C times N (paper 003; default) or C (paper 000)",
     )
     options = parser.parse_args(arguments)
     options.names = options.names or list(QUICK)

@@ -157,6 +157,14 @@ def test_compactness_rejects_a_useless_limit():
         compactness([[0.0]], [0], max_rows=1)
 
 
+def test_hand_computed_davies_bouldin():
+    X = np.array([[0.0, 0.0], [0.0, 2.0], [4.0, 0.0], [4.0, 2.0], [0.0, 9.0], [0.0, 13.0]])
+    # spreads 1, 1 and 2 about (0, 1), (4, 1) and (0, 11); the worst neighbours are 1, 0 and 0
+    first = (1.0 + 1.0) / 4.0
+    expected = (first + first + (2.0 + 1.0) / 10.0) / 3.0
+    assert davies_bouldin(X, [0, 0, 1, 1, 2, 2]) == pytest.approx(expected)
+
+
 def test_davies_bouldin_needs_two_clusters_and_fewer_than_rows():
     X, labels = blobs(50)
     assert davies_bouldin(X, labels) == sklearn_metrics.davies_bouldin_score(X, labels)

@@ -309,7 +309,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             check_choice("a parameter of relabel", name, OF_THE_LABELLING)
         if self.by_levels_ or parameters.get("labelling") == "level-tree":
             raise ValueError("a level tree is not labelled again; use cut")
-        check_parameters(self.set_params(**parameters).get_params())
+        check_parameters(self.get_params() | parameters)
+        self.set_params(**parameters)
         Z = self._checked(X)
         started = perf_counter()
         self._find_clusters(Z, sampling.row_keys(self.seed_, np.arange(len(Z))))

@@ -3,12 +3,14 @@ import json
 import pytest
 
 from distsvc.bench.fits import Fit
+from distsvc.bench.published import printed, systems
 from distsvc.bench.suites import (
     BSGD_SETS,
     BSGD_SYSTEMS,
     IMDH_SETS,
     IMDH_SYSTEMS,
     LARGE_SETS,
+    SENSITIVE_SETS,
     SUITES,
     Choice,
     best_points,
@@ -17,6 +19,7 @@ from distsvc.bench.suites import (
     imdh_fits,
 )
 from distsvc.bench.systems import POWERS, SYSTEMS
+from distsvc.datasets import catalogue
 
 
 def grid_row(point, nmi, *, system="BSGD-R", name="iris", seed=0):
@@ -115,3 +118,13 @@ def test_a_digest_tells_fits_apart(change):
 
 def test_sets_are_those_of_the_tables():
     assert (len(BSGD_SETS), len(IMDH_SETS)) == (15, 27)
+    assert {name for name, _ in printed("000", "purity")} == set(BSGD_SETS)
+    others = {name for name, _ in printed("001", "adjusted_rand_index")} - set(IMDH_SETS)
+    assert others == {"isolet", "smartphone", "Yale"}
+    assert {*BSGD_SETS, *IMDH_SETS, *SENSITIVE_SETS} <= set(catalogue())
+
+
+def test_printed_systems_are_ours():
+    assert set(systems("000")) <= set(BSGD_SYSTEMS)
+    assert set(systems("001")) <= set(IMDH_SYSTEMS)
+    assert set(systems("003")) <= set(BSGD_SYSTEMS)
