@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from distsvc.bench.published import impossible, printed, slips
+from distsvc.bench.published import impossible, printed, slips, trivial
 from distsvc.bench.suites import BSGD_SETS, BSGD_SYSTEMS, CHOSEN_BY, IMDH_SETS, IMDH_SYSTEMS
 from distsvc.metrics import INDICES
 
@@ -171,6 +171,8 @@ def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
                   "compactness", "davies_bouldin"):  # fmt: skip
         about = INDICES[index]
         said = [slip.reason for slip in slips("000", index) if not slip.sets]
+        if index == "rand_index":
+            said.append(_trivial_figures())
         tables.append(
             comparison(
                 f"{about.title}, {about.direction} is better",
@@ -188,6 +190,12 @@ def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
         found = means(final, column)
         tables.append(comparison(title, caption, found, paper, BSGD_SYSTEMS, "lower", digits=3))
     return [*tables, _first_paper(final)]
+
+
+def _trivial_figures() -> str:
+    """Say which printed Rand indices need no clustering."""
+    found = [f"{name}, {system}: {what}" for (name, system), what in trivial("000").items()]
+    return f"Printed figures that say nothing, since others have them too: {'; '.join(found)}."
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
