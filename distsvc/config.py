@@ -157,6 +157,52 @@ class LinearSVDDConfig(_LinearConfig):
         return self
 
 
+class BICOConfig(_ModelConfig):
+    """``[model]`` with ``algorithm = "bico"``."""
+
+    algorithm: Literal["bico"] = "bico"
+    n_clusters: Count | None = None
+    size: Count | None = None
+    n_init: Count | None = None
+
+
+class SPDCConfig(_ModelConfig):
+    """``[model]`` with ``algorithm = "spdc"``."""
+
+    algorithm: Literal["spdc"] = "spdc"
+    window: Annotated[int, Field(ge=50)] | None = None
+    valley: NotNegative | None = None
+    bandwidth: Positive | None = None
+    amnesia: NotNegative | None = None
+    max_clusters: Count | None = None
+
+
+class DePDDPConfig(_ModelConfig):
+    """``[model]`` with ``algorithm = "depddp"``."""
+
+    algorithm: Literal["depddp"] = "depddp"
+    n_clusters: Count | None = None
+    bandwidth: Positive | None = None
+    trim: Annotated[float, Field(ge=0, le=0.5)] | None = None
+    min_samples: Count | None = None
+    grid_size: Annotated[int, Field(ge=16)] | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the estimator's parameters that the job gives: the seed is the sample's alone."""
+        return {k: v for k, v in super().parameters().items() if k != "random_state"}
+
+
+class FuzzyCMeansConfig(_ModelConfig):
+    """``[model]`` with ``algorithm = "fuzzy-c-means"``."""
+
+    algorithm: Literal["fuzzy-c-means"] = "fuzzy-c-means"
+    n_clusters: Count | None = None
+    m: Annotated[float, Field(gt=1, allow_inf_nan=False)] | None = None
+    tol: NotNegative | None = None
+    max_iter: Count | None = None
+    n_init: Count | None = None
+
+
 class ClusterConfig(_Section):
     """``[cluster]``: where the work is done and how it is cut; labels never depend on it."""
 
@@ -179,6 +225,10 @@ MODELS: dict[str, type[_ModelConfig]] = {
     "imdh": IncrementalMDHConfig,
     "linear-one-class": LinearOneClassConfig,
     "linear-svdd": LinearSVDDConfig,
+    "bico": BICOConfig,
+    "spdc": SPDCConfig,
+    "depddp": DePDDPConfig,
+    "fuzzy-c-means": FuzzyCMeansConfig,
 }
 
 
@@ -193,7 +243,11 @@ ModelConfig = Annotated[
     Annotated[SupportVectorConfig, Tag("support-vector")]
     | Annotated[IncrementalMDHConfig, Tag("imdh")]
     | Annotated[LinearOneClassConfig, Tag("linear-one-class")]
-    | Annotated[LinearSVDDConfig, Tag("linear-svdd")],
+    | Annotated[LinearSVDDConfig, Tag("linear-svdd")]
+    | Annotated[BICOConfig, Tag("bico")]
+    | Annotated[SPDCConfig, Tag("spdc")]
+    | Annotated[DePDDPConfig, Tag("depddp")]
+    | Annotated[FuzzyCMeansConfig, Tag("fuzzy-c-means")],
     Discriminator(_algorithm),
 ]
 

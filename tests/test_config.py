@@ -7,18 +7,24 @@ import re
 import pytest
 
 from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
+from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
 from distsvc.config import (
     MODELS,
+    BICOConfig,
+    DePDDPConfig,
+    FuzzyCMeansConfig,
     IncrementalMDHConfig,
     Job,
     LinearOneClassConfig,
     LinearSVDDConfig,
+    SPDCConfig,
     SupportVectorConfig,
     load_job,
     parse_job,
 )
 from distsvc.errors import InputNotFoundError, JobFileError
 from distsvc.models.parameters import IN_MEMORY
+from distsvc.run.job import ESTIMATORS
 
 IN_MEMORY_PARAMETERS = {"ball_radius", "merge_radius", "noise"}
 """Of `SupportVectorClustering.fit` alone: of the labellings that take a table in memory, and, as a
@@ -86,6 +92,36 @@ IMDH = {
     "valley": 0.0,
     "max_samples": 100,
 }
+BASELINES = (
+    {"algorithm": "bico", "seed": 7, "n_clusters": 9, "size": 50, "n_init": 3},
+    {
+        "algorithm": "spdc",
+        "seed": 7,
+        "window": 50,
+        "valley": 0.0,
+        "bandwidth": 0.5,
+        "amnesia": 0.0,
+        "max_clusters": 1,
+    },
+    {
+        "algorithm": "depddp",
+        "seed": 7,
+        "n_clusters": 9,
+        "bandwidth": 0.5,
+        "trim": 0.5,
+        "min_samples": 1,
+        "grid_size": 16,
+    },
+    {
+        "algorithm": "fuzzy-c-means",
+        "seed": 7,
+        "n_clusters": 9,
+        "m": 1.01,
+        "tol": 0.0,
+        "max_iter": 10,
+        "n_init": 1,
+    },
+)
 
 
 def job(**sections) -> Job:
@@ -99,7 +135,8 @@ def refused(message: str, **sections) -> None:
 
 
 def test_every_field_is_taken_as_given():
-    for content in (FULL, FULL | {"model": IMDH}, FULL | {"model": LINEAR}):
+    for model in (FULL["model"], IMDH, LINEAR, *BASELINES):
+        content = FULL | {"model": model}
         assert parse_job(content).model_dump(mode="json", exclude_none=True) == content
 
 
@@ -120,6 +157,10 @@ def test_defaults():
         (IncrementalMDH, IncrementalMDHConfig),
         (LinearOneClassSVM, LinearOneClassConfig),
         (LinearSVDD, LinearSVDDConfig),
+        (BICO, BICOConfig),
+        (SPDC, SPDCConfig),
+        (DePDDP, DePDDPConfig),
+        (FuzzyCMeans, FuzzyCMeansConfig),
     ],
 )
 def test_model_fields_are_the_estimators_parameters(estimator, section):
@@ -129,6 +170,17 @@ def test_model_fields_are_the_estimators_parameters(estimator, section):
         assert parameters >= IN_MEMORY_PARAMETERS
         parameters -= IN_MEMORY_PARAMETERS
     assert fields == parameters - {"random_state"} | {"algorithm", "seed"}
+
+
+@pytest.mark.parametrize("model", BASELINES, ids=lambda model: model["algorithm"])
+def test_a_baseline_takes_the_least_values_of_its_section(model):
+    given = job(model=model).model.parameters()
+    estimator = ESTIMATORS[model["algorithm"]](**given)
+    estimator.begin()
+    assert {"seed": given.pop("random_state", 7)} | given == {
+        key: value for key, value in model.items() if key != "algorithm"
+    }
+    assert hasattr(estimator, "random_state") == (model["algorithm"] != "depddp")
 
 
 @pytest.mark.parametrize("name", sorted(IN_MEMORY_PARAMETERS))
@@ -189,7 +241,7 @@ def test_required(field):
         parse_job(content)
 
 
-ALGORITHMS = "'support-vector' or 'imdh' or 'linear-one-class' or 'linear-svdd'"
+ALGORITHMS = " or ".join(map(repr, MODELS))
 WRONG = {
     "input.path": [(3, "must be a valid string"), ("", "must have at least 1 character")],
     "input.columns": [
@@ -260,6 +312,20 @@ WRONG = {
     "model.elbow": [("knee", "must be 'weighted' or 'angle', found 'knee'")],
     "model.valley": [(-1, "must be greater than or equal to 0, found -1")],
     "model.max_samples": [(99, "must be greater than or equal to 100, found 99")],
+    "model.size": [(0, "must be greater than or equal to 1, found 0")],
+    "model.window": [(49, "must be greater than or equal to 50, found 49")],
+    "model.amnesia": [(-1, "must be greater than or equal to 0, found -1")],
+    "model.max_clusters": [(0, "must be greater than or equal to 1, found 0")],
+    "model.trim": [
+        (-0.1, "must be greater than or equal to 0, found -0.1"),
+        (0.6, "must be less than or equal to 0.5, found 0.6"),
+    ],
+    "model.min_samples": [(0, "must be greater than or equal to 1, found 0")],
+    "model.grid_size": [(15, "must be greater than or equal to 16, found 15")],
+    "model.m": [
+        (1, "must be greater than 1, found 1"),
+        (float("inf"), "must be a finite number, found inf"),
+    ],
     "cluster.workers": [(-1, "must be greater than or equal to 0, found -1")],
     "cluster.threads": [(0, "must be greater than or equal to 1, found 0")],
     "cluster.partition_rows": [(0, "must be greater than or equal to 1, found 0")],

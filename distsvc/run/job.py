@@ -5,8 +5,8 @@ tasks left in the run's directory, in the order of the partitions, and writes wh
 step needs to know. The table is read once for its statistics and a random sample, and once to label
 it (support vector clustering tests the splits of its trees, or looks for its boundary, in between;
 a linear model of a large table takes a few more readings). Learning is sequential: a stream of the
-sample's rows, in random order. Nothing that decides a label depends on how the table is cut or who
-does the work.
+sample's rows, in random order, or for linear models and baselines all of them at once. Nothing that
+decides a label depends on how the table is cut or who does the work.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ import numpy as np
 from distsvc.config import Job, PreprocessConfig
 from distsvc.errors import DataError, JobFileError
 from distsvc.models import sampling
+from distsvc.models.baselines.bico import BICO
+from distsvc.models.baselines.depddp import DePDDP
+from distsvc.models.baselines.fuzzy import FuzzyCMeans
+from distsvc.models.baselines.sampled import Baseline
+from distsvc.models.baselines.spdc import SPDC
 from distsvc.models.hyperplane_tree import GrowingTree
 from distsvc.models.labelling import Boundary, pair_blocks
 from distsvc.models.linear import MEMORY_BYTES, LinearModel, LinearOneClassSVM, LinearSVDD
@@ -48,6 +53,10 @@ ESTIMATORS: dict[str, type[Model]] = {
     "imdh": IncrementalMDH,
     "linear-one-class": LinearOneClassSVM,
     "linear-svdd": LinearSVDD,
+    "bico": BICO,
+    "spdc": SPDC,
+    "depddp": DePDDP,
+    "fuzzy-c-means": FuzzyCMeans,
 }
 KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
 SHOWN = 20
@@ -94,6 +103,8 @@ def run_job(
             fit_imdh(steps, model, survey)
         elif isinstance(model, LinearModel):
             fit_linear(steps, model, survey, job.output.reasons)
+        elif isinstance(model, Baseline):
+            fit_baseline(steps, model, survey)
         elif model.by_levels_:
             fit_level_tree(steps, model, survey)
         else:
@@ -246,7 +257,7 @@ def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
         scaling, notes = make_scaling(job, survey, steps.run.plan)
         model.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         model.notes_ += notes
-        facts = {"wide": isinstance(model, LinearModel)}
+        facts = {"wide": isinstance(model, LinearModel | Baseline)}
         steps.run.write("scaling", facts, **vars(scaling), origin=model.centre_)
 
 
@@ -343,6 +354,17 @@ def fit_linear(steps: Steps, model: LinearModel, survey: Survey, reasons: int) -
         run.write("linear", facts, weights=rule.weights, mean=mean)
         scores = rule.scores(prepared(run, survey.pilot)) - rule.offset
         summary.write_labelling(run, model.algorithm, 1, scores)
+
+
+def fit_baseline(steps: Steps, model: Baseline, survey: Survey) -> None:
+    """Fit the sample in memory; what labels rows is a rule of a few arrays."""
+    run = steps.run
+    with steps.progress.phase("train") as phase, _blaming_the_job():
+        X = whole_sample(run, steps.n_partitions)
+        rule, phase.rows = model.fit_sample(X), len(X)
+        run.write("rule", {}, **vars(rule))
+        scores = rule.label(prepared(run, survey.pilot))[1]
+        summary.write_labelling(run, rule.form, rule.n_clusters, scores)
 
 
 def make_scaling(job: Job, survey: Survey, plan: Plan) -> tuple[Scaling, list[str]]:

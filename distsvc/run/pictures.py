@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.models.baselines.rules import RULES
 from distsvc.models.hyperplane_tree import valley
 from distsvc.models.mdh import IncrementalMDH
 from distsvc.models.support_vector import SupportVectorClustering
@@ -46,7 +47,7 @@ def plane(run: RunDirectory, rows: Rows) -> dict[str, Any]:
     labels, scores = rows.labels[:SHOWN_ROWS], rows.scores[:SHOWN_ROWS]
     sample: dict[str, Any] = {}
     if len(columns) == 1:
-        is_distance = run.read("labelling")[0]["algorithm"] == "imdh"
+        is_distance = run.read("labelling")[0]["algorithm"] in {"imdh", *RULES}
         sample |= {"kind": "single", "axes": [columns[0], "distance" if is_distance else "f(x)"]}
         x, y = raw[:, 0], np.where(np.isfinite(scores), scores, 0.0)
     elif len(columns) == 2:

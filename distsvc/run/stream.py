@@ -16,7 +16,7 @@ from distsvc.storage.arrays import map_array
 def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
     """Return raw rows X (n, d) float64 scaled and centred as the kernels want them, float32.
 
-    Linear models want float64.
+    Linear models and baselines want float64.
     """
     facts, scaling = run.read("scaling")
     how = Scaling(scaling["centre"], scaling["scale"], scaling["fill"])

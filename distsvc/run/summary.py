@@ -19,6 +19,8 @@ from distsvc import __version__
 from distsvc.config import Job, parse_job
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.metrics import clustering_report, indices_from_contingency
+from distsvc.models.baselines.rules import RULES
+from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.hyperplane_tree import ClusterTree
 from distsvc.models.linear import LinearModel, LinearOneClassSVM, LinearSVDD
 from distsvc.models.mdh import IncrementalMDH
@@ -58,6 +60,13 @@ MODEL_FILES = {
     },
     "linear-one-class": LINEAR_FILES,
     "linear-svdd": LINEAR_FILES,
+} | {
+    form: {
+        "scaling": ("centre", "scale", "fill", "origin"),
+        "rule": tuple(field.name for field in fields(rule)),
+        "labelling": ("score_edges",),
+    }
+    for form, rule in RULES.items()
 }
 """The files of a run's directory that labelling a row needs, and the arrays in each."""
 
@@ -89,22 +98,57 @@ LABEL_SCHEMA = {
         "score": "float32: R^2 - |x - a|^2, the decision value; 0 is the ball's surface",
         "outlier": "bool: score < 0, the row lies outside the ball",
     },
+    "centres": {
+        "label": "int32, >= 0: the cluster, that of the nearest centre; 0 the largest on a sample",
+        "score": "float32, >= 0: distance to the nearest hyperplane midway between the row's "
+        "centre and another, in the unit of the scaled columns; infinity where there is one "
+        "cluster",
+        "outlier": "bool: always false, for centres divide all of space",
+    },
+    "splits": {
+        "label": "int32, >= 0: the cluster, 0 the largest on a sample",
+        "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "
+        "tree, in the unit of the scaled columns; infinity where there is one cluster",
+        "outlier": "bool: always false, for a tree of hyperplanes divides all of space",
+    },
 }
-
 
 REASONS = (
     "string, null inside: the columns that pull the row out most, with their shares of all that do"
 )
-NO_OUTLIERS = (
-    "A tree of hyperplanes divides all of space among its clusters, so no row lies outside. The "
-    "score tells how near a row comes to belonging elsewhere: its distance to the nearest "
-    "hyperplane on its path, in standard deviations of the node's rows along its normal."
-)
-SCORE_OF_IMDH = {
-    "heading": "Distance to the nearest hyperplane",
-    "title": "distance to the nearest hyperplane on the row's path, in standard deviations",
-    "boundary": None,
+ALL_INSIDE = {
+    "imdh": (
+        "A tree of hyperplanes divides all of space among its clusters, so no row lies outside. "
+        "The score tells how near a row comes to belonging elsewhere: its distance to the nearest "
+        "hyperplane on its path, in standard deviations of the node's rows along its normal.",
+        {
+            "heading": "Distance to the nearest hyperplane",
+            "title": "distance to the nearest hyperplane on the row's path, in standard deviations",
+            "boundary": None,
+        },
+    ),
+    "centres": (
+        "Centres divide all of space among their clusters, so no row lies outside. The score tells "
+        "how near a row comes to belonging elsewhere: its distance to the nearest hyperplane "
+        "midway between its centre and another, in the unit of the scaled columns.",
+        {
+            "heading": "Distance to the border of the cluster",
+            "title": "distance to the nearest hyperplane midway to another centre",
+            "boundary": None,
+        },
+    ),
+    "splits": (
+        "A tree of hyperplanes divides all of space among its clusters, so no row lies outside. "
+        "The score tells how near a row comes to belonging elsewhere: its distance to the nearest "
+        "hyperplane on its path, in the unit of the scaled columns.",
+        {
+            "heading": "Distance to the nearest hyperplane",
+            "title": "distance to the nearest hyperplane on the row's path",
+            "boundary": None,
+        },
+    ),
 }
+"""Of models without outliers: what the page says of that and of the score."""
 
 OUTSIDE_OF_LINEAR = {
     "linear-one-class": "The decision value is w.x - rho: negative on the origin's side of the "
@@ -113,7 +157,7 @@ OUTSIDE_OF_LINEAR = {
     "distance from its centre: negative outside.",
 }
 
-Model = SupportVectorClustering | IncrementalMDH | LinearOneClassSVM | LinearSVDD
+Model = SupportVectorClustering | IncrementalMDH | LinearOneClassSVM | LinearSVDD | Baseline
 """The estimators that a job can have."""
 
 
@@ -289,7 +333,7 @@ def make_report(
     rows_of = totals.sizes.sum(axis=1)
     n_outside = int(totals.sizes[:, 1].sum())
     given = job.model_dump(mode="json", exclude_none=True)
-    _, published = run.read("labelling")
+    labelling, published = run.read("labelling")
     report: dict[str, Any] = {
         "title": Path(job.output.path).name or "distsvc",
         "distsvc_version": __version__,
@@ -328,12 +372,14 @@ def make_report(
     }
     if isinstance(model, IncrementalMDH):
         report["tree"] = pictures.tree(model, plan.table.columns, rows)
-        report["outliers"] |= {"defined": False, "meaning": NO_OUTLIERS}
-        report["score_histogram"] |= SCORE_OF_IMDH
-        if model.n_clusters_ == 1:
-            report["score_histogram"]["counts"] = []
     elif len(plan.table.columns) == 2 and isinstance(model, SupportVectorClustering):
         report["picture"] = pictures.domain(run, model, report["sample"])
+    if labelling["algorithm"] in ALL_INSIDE:
+        meaning, score = ALL_INSIDE[labelling["algorithm"]]
+        report["outliers"] |= {"defined": False, "meaning": meaning}
+        report["score_histogram"] |= score
+        if labelling["n_clusters"] == 1:
+            report["score_histogram"]["counts"] = []
     if isinstance(model, SupportVectorClustering) and model.by_levels_:
         report["levels"] = level_pictures.levels(model.levels_)
         doubts = report["levels"]["doubts"]

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.models import labelling, sampling
+from distsvc.models.baselines.rules import RULES
 from distsvc.models.ensemble import Plan
 from distsvc.models.hyperplane_tree import ClusterTree
 from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
@@ -260,6 +261,8 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
     if facts["algorithm"] == "imdh":
         cut = ClusterTree(**run.read("tree")[1]).cut(facts["n_clusters"])
         return cut.label
+    if facts["algorithm"] in RULES:
+        return RULES[facts["algorithm"]](**run.read("rule")[1]).label
     if facts["algorithm"] == "level-tree":
         facts, arrays = run.read("levels")
         gamma, level, nearest = facts["gamma"], facts["level"], facts["nearest"]

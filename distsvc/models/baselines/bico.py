@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
+from distsvc.models.baselines.rules import Centres
+from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.checks import check_count, seed_of
 
 POINTS_A_CLUSTER = 200
@@ -101,7 +102,7 @@ class CoresetTree:
             raise ValueError("X has values too large to be squared in float64")
 
 
-class BICO(ClusterMixin, BaseEstimator):
+class BICO(Baseline):
     """k-means of a stream: a small weighted summary is kept, and clustered when asked.
 
     Rows are taken one by one, in their order, into a tree of at most `size` clustering features;
@@ -222,11 +223,20 @@ class BICO(ClusterMixin, BaseEstimator):
         """Cost of the centres on the coreset, with the sums of squares within its features."""
         return self._solve()[1]
 
-    def _begin(self, n_features: int) -> None:
+    @property
+    def rule(self) -> Centres:
+        """What labels rows, after `fit`; cluster 0 has most rows."""
+        return Centres.by_size(self.cluster_centers_, self.labels_)
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter out of range."""
         check_count("n_clusters", self.n_clusters)
         check_count("n_init", self.n_init)
         if self.size is not None:
             check_count("size", self.size)
+
+    def _begin(self, n_features: int) -> None:
+        self.check_parameters()
         size = int(self.size or POINTS_A_CLUSTER * self.n_clusters)
         self.seed_ = seed_of(self.random_state)
         self.tree_, self.n_seen_ = CoresetTree.empty(size, n_features), 0

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
+from distsvc.models.baselines.rules import Splits
+from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
 from distsvc.models.checks import check_count, check_number
 
@@ -37,7 +38,7 @@ class Candidate(NamedTuple):
     threshold: float
 
 
-class DePDDP(ClusterMixin, BaseEstimator):
+class DePDDP(Baseline):
     """Clusters are the leaves of a tree of cuts at density minima along principal components.
 
     A node's rows are projected on their first principal component. Where a kernel density estimate
@@ -122,7 +123,7 @@ class DePDDP(ClusterMixin, BaseEstimator):
 
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        self._check_parameters()
+        self.check_parameters()
         self.centre_ = X.mean(axis=0, dtype=np.float64)
         Z = centred(X, self.centre_)
         ends = self._grow(Z)
@@ -189,7 +190,15 @@ class DePDDP(ClusterMixin, BaseEstimator):
             ends[rows] = node
         return ends
 
-    def _check_parameters(self) -> None:
+    @property
+    def rule(self) -> Splits:
+        """What labels rows, after `fit`; cluster 0 has most rows."""
+        return Splits(
+            self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
+        )
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter out of range."""
         if self.n_clusters is not None:
             check_count("n_clusters", self.n_clusters)
         check_number("bandwidth", self.bandwidth)

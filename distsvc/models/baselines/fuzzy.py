@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from distsvc.models.baselines.rules import Centres
+from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.checks import check_count, check_number, seed_of
 
 
@@ -34,7 +35,7 @@ class Run(NamedTuple):
     converged: bool
 
 
-class FuzzyCMeans(ClusterMixin, BaseEstimator):
+class FuzzyCMeans(Baseline):
     """k-means with rows that belong to every cluster in part.
 
     Memberships that are best for the centres, and centres that are best for the memberships, are
@@ -104,7 +105,7 @@ class FuzzyCMeans(ClusterMixin, BaseEstimator):
 
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32])
-        self._check_parameters()
+        self.check_parameters()
         if len(X) < self.n_clusters:
             raise ValueError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
         X = np.ascontiguousarray(X, np.float64)
@@ -135,7 +136,13 @@ class FuzzyCMeans(ClusterMixin, BaseEstimator):
         """Return the cluster (n,) int32 of the highest membership of every row of X (n, d)."""
         return self.memberships(X).argmax(axis=1).astype(np.int32)
 
-    def _check_parameters(self) -> None:
+    @property
+    def rule(self) -> Centres:
+        """What labels rows, after `fit`; cluster 0 has most rows."""
+        return Centres.by_size(self.cluster_centers_, self.labels_)
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter out of range."""
         check_count("n_clusters", self.n_clusters)
         check_number("m", self.m)
         if self.m <= 1.0:

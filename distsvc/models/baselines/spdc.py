@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.kernels.stream_tree import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
+from distsvc.models.baselines.rules import Splits
+from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.checks import check_count, check_number, seed_of
 from distsvc.models.hyperplane_tree import valley
@@ -70,7 +71,7 @@ class StreamState:
         )  # fmt: skip
 
 
-class SPDC(ClusterMixin, BaseEstimator):
+class SPDC(Baseline):
     """Clusters are the leaves of a tree of density minima that grows from a stream of rows.
 
     Every leaf tracks the mean and the first principal component of its rows, row by row, and keeps
@@ -179,12 +180,23 @@ class SPDC(ClusterMixin, BaseEstimator):
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return self.clusters_[self.tree_.apply(centred(X, self.centre_))]
 
-    def _begin(self, X: np.ndarray) -> None:
+    @property
+    def rule(self) -> Splits:
+        """What labels rows, after `fit`; cluster 0 has most rows."""
+        return Splits(
+            self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
+        )
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter out of range."""
         check_count("window", self.window, least=50)
         check_count("max_clusters", self.max_clusters)
         check_number("valley", self.valley, zero=True)
         check_number("bandwidth", self.bandwidth)
         check_number("amnesia", self.amnesia, zero=True)
+
+    def _begin(self, X: np.ndarray) -> None:
+        self.check_parameters()
         self.centre_ = X.mean(axis=0, dtype=np.float64)
         self.tree_ = SplitTree()
         n_nodes = 2 * int(self.max_clusters) - 1

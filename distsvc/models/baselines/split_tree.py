@@ -43,18 +43,26 @@ class SplitTree:
 
         It depends on that row alone.
         """
-        ends = np.zeros(len(Z), np.int64)
+        return self.route(Z)[0]
+
+    def route(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the leaves and the distances (n,) float32 to the nearest hyperplane of the path.
+
+        Directions have to be of unit length. Infinity where the root is a leaf.
+        """
+        ends, margins = np.zeros(len(Z), np.int64), np.full(len(Z), np.inf, np.float32)
         waiting = [(0, np.arange(len(Z)))]
         while waiting:
             node, rows = waiting.pop()
-            direction = self.directions[node]
-            if direction is None:
+            direction, (left, right) = self.directions[node], self.children[node]
+            if direction is None or left == LEAF:
                 ends[rows] = node
                 continue
-            below = positions_along(Z[rows], direction) <= self.thresholds[node]
-            left, right = self.children[node]
+            positions = positions_along(Z[rows], direction)
+            below = positions <= self.thresholds[node]
+            margins[rows] = np.minimum(margins[rows], np.abs(positions - self.thresholds[node]))
             waiting += [(left, rows[below]), (right, rows[~below])]
-        return ends
+        return ends, margins
 
     def numbering(self, counts: np.ndarray) -> np.ndarray:
         """Return the cluster (n_nodes,) int32 of every leaf, -1 elsewhere; 0 has most rows.

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from distsvc.models.baselines import rules
+from distsvc.models.baselines.rules import RULES, Centres, Splits
+
+ROWS = np.random.default_rng(0).normal(size=(200, 3))
+
+
+def test_centres_against_one_row_at_a_time(monkeypatch):
+    centres = np.random.default_rng(1).normal(size=(6, 3))
+    labels, scores = Centres(centres).label(ROWS)
+    for x, label, score in zip(ROWS, labels, scores, strict=True):
+        distances = np.linalg.norm(centres - x, axis=1)
+        assert label == distances.argmin()
+        others = np.delete(centres, label, axis=0)
+        normals = others - centres[label]
+        midway = (others + centres[label]) / 2.0
+        borders = ((midway - x) * normals).sum(axis=1) / np.linalg.norm(normals, axis=1)
+        assert score == pytest.approx(borders.min(), rel=1e-5, abs=1e-6)
+    monkeypatch.setattr(rules, "BLOCK_ROWS", 7)
+    again = Centres(centres).label(ROWS)
+    assert (labels.tobytes(), scores.tobytes()) == (again[0].tobytes(), again[1].tobytes())
+    assert (labels.dtype, scores.dtype) == (np.int32, np.float32)
+
+
+def test_centres_that_coincide():
+    centres = np.zeros((2, 3))
+    labels, scores = Centres(centres).label(ROWS)
+    assert set(labels) == {0}
+    assert set(scores) == {0.0}
+
+
+def test_centres_by_size():
+    centres = np.arange(4.0)[:, None]
+    rule = Centres.by_size(centres, np.array([2, 2, 2, 0, 3, 3]))
+    assert rule.centres.ravel().tolist() == [2.0, 3.0, 0.0, 1.0]
+    assert rule.n_clusters == 4
+
+
+def test_splits_by_hand():
+    """x <= 1 is cluster 1; of the others, y <= 0 is cluster 0 and the rest cluster 2."""
+    rule = Splits(
+        directions=np.array([[1, 0], [0, 0], [0, 1], [0, 0], [0, 0]], np.float32),
+        thresholds=np.array([1.0, 0.0, -10.0, 0.0, 0.0]),
+        children=np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]),
+        clusters=np.array([-1, 1, -1, 0, 2], np.int32),
+        mean=np.array([0.0, 10.0]),
+    )
+    X = np.array([[1.0, 9.0], [-2.0, 0.5], [4.0, 0.0], [4.0, -5.0], [1.5, 2.0], [3.0, 0.25]])
+    labels, scores = rule.label(X)
+    assert labels.tolist() == [1, 1, 0, 0, 2, 2]
+    assert scores.tolist() == [0.0, 3.0, 0.0, 3.0, 0.5, 0.25]
+    assert rule.n_clusters == 3
+
+
+def test_one_cell_has_no_border():
+    leaf = np.full((1, 2), -1)
+    none = np.zeros((1, 3), np.float32)
+    whole = Splits(none, np.zeros(1), leaf, np.zeros(1, np.int32), np.zeros(3))
+    for rule in (Centres(np.ones((1, 3))), whole):
+        labels, scores = rule.label(ROWS)
+        assert set(labels) == {0}
+        assert set(scores) == {np.inf}
+        assert RULES[rule.form] is type(rule)
+        assert [len(part) for part in rule.label(ROWS[:0])] == [0, 0]
