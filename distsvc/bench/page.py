@@ -266,9 +266,10 @@ def _markdown_cell(cell: Cell, digits: int) -> str:
     if cell.text:
         return cell.text
     ours = [
-        (f"**{value:.{digits}f}**" if best else f"{value:.{digits}f}")
+        "–" if value is None else f"**{value:.{digits}f}**" if best else f"{value:.{digits}f}"
         for value, best in ((cell.oracle, cell.best_oracle), (cell.blind, cell.best_blind))
-        if value is not None
     ]
+    if cell.blind is None:
+        ours.pop()
     printed = "" if cell.paper is None else f" ({cell.paper:.{digits}f}{'!' if cell.why else ''})"
-    return " / ".join(ours) + printed or "–"
+    return " / ".join(ours) + printed

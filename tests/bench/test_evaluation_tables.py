@@ -126,12 +126,16 @@ def test_failures_are_counted():
 def test_markdown_of_a_cell():
     from distsvc.bench.page import markdown
 
-    cells = [Cell(0.8, 0.5, 0.03, best_oracle=True, why="too low"), Cell(text="not tried"), Cell()]
+    cells = [
+        Cell(0.8, 0.5, 0.03, best_oracle=True, why="too low"),
+        Cell(text="not tried"),
+        Cell(blind=0.7),
+    ]
     part = {
         "title": "T", "text": ["Said."], "machine": "one core",
         "items": [Table("NMI", "Of all.", ["a", "b", "c"], [("iris", cells)])],
     }  # fmt: skip
     lines = markdown(part).splitlines()
-    assert "| iris | **0.80** / 0.50 (0.03!) | not tried | – |" in lines
+    assert "| iris | **0.80** / 0.50 (0.03!) | not tried | – / 0.70 |" in lines
     assert "| | a | b | c |" in lines
     assert "Machine: one core" in lines
