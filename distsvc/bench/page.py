@@ -15,7 +15,7 @@ from distsvc.bench.suites import IMDH_SYSTEMS
 from distsvc.bench.tables import PROTOCOLS, Cell, Row, Table
 from distsvc.errors import InputNotFoundError
 from distsvc.report import evaluation_figures as figures
-from distsvc.report.evaluation import render_evaluation
+from distsvc.report.evaluation import fixed, render_evaluation
 from distsvc.storage.arrays import write_whole
 
 PAPER_SYSTEMS = IMDH_SYSTEMS[:6]
@@ -266,10 +266,12 @@ def _markdown_cell(cell: Cell, digits: int) -> str:
     if cell.text:
         return cell.text
     ours = [
-        "–" if value is None else f"**{value:.{digits}f}**" if best else f"{value:.{digits}f}"
+        "–" if value is None else f"**{fixed(value, digits)}**" if best else fixed(value, digits)
         for value, best in ((cell.oracle, cell.best_oracle), (cell.blind, cell.best_blind))
     ]
     if cell.blind is None:
         ours.pop()
-    printed = "" if cell.paper is None else f" ({cell.paper:.{digits}f}{'!' if cell.why else ''})"
+    printed = (
+        "" if cell.paper is None else f" ({fixed(cell.paper, digits)}{'!' if cell.why else ''})"
+    )
     return " / ".join(ours) + printed

@@ -37,4 +37,4 @@ def fixed(number: float, digits: int) -> str:
     """Return a number with so many digits after the point, fewer where it is large."""
     size = abs(number)
     fewer = 0 if size >= 1000 else min(digits, 1) if size >= 100 else digits
-    return f"{number:,.{fewer}f}"
+    return f"{round(number, fewer) + 0.0:,.{fewer}f}"  # no minus before 0

@@ -2,6 +2,7 @@ import pytest
 
 from distsvc.bench import tables
 from distsvc.bench.tables import Cell, Table, comparison, growth_table, means, regrets
+from distsvc.report.evaluation import fixed
 
 
 def row(name, system, protocol, value, **others):
@@ -139,3 +140,9 @@ def test_markdown_of_a_cell():
     assert "| iris | **0.80** / 0.50 (0.03!) | not tried | – / 0.70 |" in lines
     assert "| | a | b | c |" in lines
     assert "Machine: one core" in lines
+
+
+def test_numbers_have_as_many_digits_as_they_need():
+    assert [fixed(x, 2) for x in (0.456, -0.004, 123.456, 12345.6)] == [
+        "0.46", "0.00", "123.5", "12,346",
+    ]  # fmt: skip
