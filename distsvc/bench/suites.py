@@ -16,6 +16,7 @@ from typing import Any
 
 from distsvc.bench.fits import Fit
 from distsvc.bench.systems import POWERS, SYSTEMS, System
+from distsvc.datasets import catalogue
 
 CHOSEN_BY = "normalized_mutual_information"
 
@@ -176,11 +177,18 @@ def sensitivity_fits(choice: Choice) -> list[Fit]:
             entry = SYSTEMS[system]
             protocol = "oracle" if entry.blind is None else "blind"
             point = (entry.blind or entry.oracle or {}) | {figure: value}
+            if figure == "depth" and protocol == "oracle" and not _deep_enough(name, value):
+                continue
             fits += [
                 Fit(figure, name, system, protocol, point, seed)
                 for seed in _seeds(entry, _repetitions(choice, name))
             ]
     return fits
+
+
+def _deep_enough(name: str, depth: float) -> bool:
+    """Return whether a tree of that depth has a leaf for every class of a set."""
+    return 2 ** (depth - 1) >= len(catalogue()[name].class_counts)
 
 
 def no_more(choice: Choice, rows: list[dict[str, Any]]) -> list[Fit]:

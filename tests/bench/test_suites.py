@@ -97,7 +97,10 @@ def test_repetitions_are_the_papers():
     assert counts["churn", "iMDH"] == 20
     assert counts["churn", "dePDDP"] == 1
     assert all(counts[name, "iMDH"] == 3 for name in LARGE_SETS)
-    assert {f.point["depth"] for f in fits if f.experiment == "depth"} == {*range(3, 13)}
+    depths = [f for f in fits if f.experiment == "depth" and f.set == "pendigits"]
+    assert {f.point["depth"] for f in depths if f.system == "iMDH"} == {*range(3, 13)}
+    # ten classes need 16 leaves
+    assert {f.point["depth"] for f in depths if f.system == "iMDH_k"} == {*range(5, 13)}
 
 
 def test_quick_is_smaller_in_every_way():
