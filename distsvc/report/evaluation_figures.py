@@ -11,7 +11,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from distsvc.report.figures import COLOURS, GREY, INK, drawn
+from distsvc.report.figures import COLOURS, GREY, INK, compact, drawn
 
 MARKERS = "os^Dv<>P*Xhd"
 LOWEST = 1e-9
@@ -64,7 +64,7 @@ def _label_powers(*axes: Axis) -> None:
     """Label the powers of ten of logarithmic axes as plain numbers."""
     for axis in axes:
         axis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=7))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter(FuncFormatter(lambda x, _: compact(x) if x >= 1000 else f"{x:g}"))
         axis.set_minor_formatter(NullFormatter())
 
 
@@ -127,7 +127,7 @@ def sensitivity(
         axes.grid(True)
         axes.set_ylim(0.0, None)
         if whole:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     row[0].set_ylabel(y)
     figure.legend(
         list(names.values()), list(names), loc="outside upper center", ncols=6, fontsize=9.5
@@ -143,7 +143,8 @@ def _panel(axes: Axes, panel: Mapping[str, Any], names: dict[str, Any]) -> None:
         names.setdefault(name, line)
     dashes = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)))
     for number, (name, level) in enumerate(panel["levels"].items()):
-        line = axes.axhline(level, color=INK, alpha=0.65, ls=dashes[number % len(dashes)], lw=1.1)
+        dash = dashes[number % len(dashes)]
+        line = axes.axhline(level, color=COLOURS[number + 2], ls=dash, lw=1.4)
         names.setdefault(name, line)
 
 
