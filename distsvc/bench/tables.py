@@ -24,8 +24,6 @@ SECONDS = {
     "clustering_seconds": "Seconds of clustering",
     "total_seconds": "Seconds in all",
 }
-FEWEST = 0.005
-"""Half of the last digit that the papers print: figures nearer than this are equal."""
 
 
 @dataclass(frozen=True)
@@ -115,15 +113,15 @@ def comparison(
             cells.append(
                 Cell(
                     oracle, blind, figure,
-                    _is(oracle, bests["oracle"]), _is(blind, bests["blind"]),
+                    _is(oracle, bests["oracle"], digits), _is(blind, bests["blind"], digits),
                     (why or {}).get((name, system), ""),
                 )
             )  # fmt: skip
         rows.append((name, cells))
-    return Table(title, caption, list(shown), rows, digits, _averages(rows, direction))
+    return Table(title, caption, list(shown), rows, digits, _averages(rows, direction, digits))
 
 
-def _averages(rows: list[tuple[str, list[Cell]]], direction: str) -> list[Cell]:
+def _averages(rows: list[tuple[str, list[Cell]]], direction: str, digits: int) -> list[Cell]:
     """Return the means of the columns, over the sets where the column has the value.
 
     The paper's mean is over the same sets.
@@ -134,7 +132,7 @@ def _averages(rows: list[tuple[str, list[Cell]]], direction: str) -> list[Cell]:
         values = [_mean(getattr(cell, which) for cell in column) for column in columns]
         whole = [all(getattr(c, which) is not None for c in column) for column in columns]
         best = _best([v for v, w in zip(values, whole, strict=True) if w], direction)
-        return values, [w and _is(v, best) for v, w in zip(values, whole, strict=True)]
+        return values, [w and _is(v, best, digits) for v, w in zip(values, whole, strict=True)]
 
     (oracle, best_oracle), (blind, best_blind) = bests("oracle"), bests("blind")
     paper = [_mean(cell.paper for cell in column) for column in columns]
@@ -154,8 +152,9 @@ def _best(values: Iterable[float | None], direction: str) -> float | None:
     return min(known) if direction == "lower" else max(known)
 
 
-def _is(value: float | None, best: float | None) -> bool:
-    return value is not None and best is not None and abs(value - best) < FEWEST
+def _is(value: float | None, best: float | None, digits: int) -> bool:
+    """Return whether a value is the best, or cannot be told from it by the digits shown."""
+    return value is not None and best is not None and abs(value - best) < 0.5 * 10.0**-digits
 
 
 def suite_means(rows: Sequence[Row], experiments: tuple[str, ...]) -> list[Row]:
