@@ -3,8 +3,20 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from scipy.optimize import minimize, nnls
 from scipy.sparse.csgraph import connected_components
+
+
+def plain(kernel):
+    """Return the kernel as plain Python, which it is already where nothing is compiled."""
+    return getattr(kernel, "py_func", kernel)
+
+
+def forms(kernel):
+    """Run a test with the kernel as compiled and as plain Python."""
+    both = [kernel, plain(kernel)]
+    return pytest.mark.parametrize("form", both, ids=["compiled", "plain"])
 
 
 def gaussian(A, B, gamma):

@@ -47,8 +47,8 @@ def test_twin(d, size, monkeypatch):
         np.array([float(len(node[1])) for node in twin.all()]),
         np.array([twin.cost(node[1]) for node in twin.all()]),
     )
-    monkeypatch.setattr(bico, "insert_rows", insert_rows.py_func)
-    monkeypatch.setattr(bico, "rebuild", rebuild.py_func)
+    monkeypatch.setattr(bico, "insert_rows", reference.plain(insert_rows))
+    monkeypatch.setattr(bico, "rebuild", reference.plain(rebuild))
     plain = CoresetTree.empty(size, d)
     plain.insert(X)
     assert tree.threshold == pytest.approx(twin.threshold)

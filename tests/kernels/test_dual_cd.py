@@ -6,12 +6,6 @@ from scipy import sparse
 from distsvc.kernels import dual_cd
 
 
-def forms(kernel):
-    """The kernel as compiled and as plain Python."""
-    plain = getattr(kernel, "py_func", kernel)
-    return pytest.mark.parametrize("form", [kernel, plain], ids=["compiled", "plain"])
-
-
 class Case:
     """Rows with zeros, a feasible alpha with rows at both bounds, and a linear term."""
 
@@ -45,7 +39,7 @@ class Case:
         return alpha, u, tally
 
 
-@forms(dual_cd.gradient_dense)
+@reference.forms(dual_cd.gradient_dense)
 def test_gradients_of_dense_rows(form):
     case, rows, G = Case(), np.array([1, 3, 8]), np.full(24, np.nan)
     form(case.X, case.u, case.p, case.scale, rows, G)
@@ -53,14 +47,14 @@ def test_gradients_of_dense_rows(form):
     assert np.isnan(np.delete(G, rows)).all()
 
 
-@forms(dual_cd.gradient_sparse)
+@reference.forms(dual_cd.gradient_sparse)
 def test_gradients_of_sparse_rows(form):
     case, rows, G = Case(), np.array([1, 3, 8]), np.full(24, np.nan)
     form(*case.csr, case.u, case.p, case.scale, rows, G)
     np.testing.assert_allclose(G[rows], case.gradients[rows], atol=1e-13)
 
 
-@forms(dual_cd.weighted_sum_dense)
+@reference.forms(dual_cd.weighted_sum_dense)
 def test_weighted_sums_of_dense_rows(form):
     case, u, squares = Case(), np.zeros(7), np.empty(24)
     form(case.X, case.alpha, u, squares)
@@ -68,7 +62,7 @@ def test_weighted_sums_of_dense_rows(form):
     np.testing.assert_allclose(squares, case.squares, atol=1e-13)
 
 
-@forms(dual_cd.weighted_sum_sparse)
+@reference.forms(dual_cd.weighted_sum_sparse)
 def test_weighted_sums_of_sparse_rows(form):
     case, u, squares = Case(), np.zeros(7), np.empty(24)
     form(*case.csr, case.alpha, u, squares)
@@ -95,19 +89,19 @@ def assert_descends(case, form, dense, size):
 
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("seed", range(4))
-@forms(dual_cd.descend_dense)
+@reference.forms(dual_cd.descend_dense)
 def test_steps_on_dense_rows(form, seed, size):
     assert_descends(Case(seed=seed), form, True, size)
 
 
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("seed", range(4))
-@forms(dual_cd.descend_sparse)
+@reference.forms(dual_cd.descend_sparse)
 def test_steps_on_sparse_rows(form, seed, size):
     assert_descends(Case(seed=seed), form, False, size)
 
 
-@forms(dual_cd.descend_dense)
+@reference.forms(dual_cd.descend_dense)
 def test_bounds_are_written_exactly(form):
     case = Case()
     case.alpha = np.array([0.1, 0.2, 0.7] * 8)
@@ -119,7 +113,7 @@ def test_bounds_are_written_exactly(form):
     assert np.isin(alpha[near], [0.0, 1.0]).all()
 
 
-@forms(dual_cd.descend_dense)
+@reference.forms(dual_cd.descend_dense)
 def test_equal_rows_with_different_terms_move_to_the_bound(form):
     X, p = np.ones((2, 3)), np.array([0.0, 1.0])
     alpha, u, G, tally = np.array([0.25, 0.5]), np.full(3, 0.75), np.zeros(2), np.zeros(3)
@@ -127,7 +121,7 @@ def test_equal_rows_with_different_terms_move_to_the_bound(form):
     np.testing.assert_array_equal(alpha, [0.75, 0.0])
 
 
-@forms(dual_cd.extremes)
+@reference.forms(dual_cd.extremes)
 def test_extremes(form):
     case = Case()
     rows = np.arange(0, 24, 2)
@@ -141,7 +135,7 @@ def test_extremes(form):
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
 @pytest.mark.parametrize("ties", [False, True])
-@forms(dual_cd.violating_pairs)
+@reference.forms(dual_cd.violating_pairs)
 def test_pairs(form, ties, limit):
     for seed in range(5):
         case = Case(n=40, seed=seed)
@@ -152,7 +146,7 @@ def test_pairs(form, ties, limit):
         assert found.tolist() == reference.violating_pairs(G, case.alpha, rows.tolist(), limit)
 
 
-@forms(dual_cd.shrink)
+@reference.forms(dual_cd.shrink)
 def test_rows_that_stay_in_play(form):
     G = np.array([-3.0, -3.0, 0.0, 2.0, 2.0, 0.0, -1.0])
     alpha = np.array([1.0, 0.0, 0.5, 0.0, 1.0, 1.0, 1.0])

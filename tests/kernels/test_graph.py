@@ -86,7 +86,7 @@ def test_twin_spanning_forest(samples):
     V, *tree = boxes(V, 4)
     near = np.array([[0, 1], [5, 2], [3, 3]])
     found = spanning_forest(V, near, *tree, S, a, 8.0, samples, LEVEL)
-    plain = spanning_forest.py_func(V, near, *tree, S, a, 8.0, samples, LEVEL)
+    plain = reference.plain(spanning_forest)(V, near, *tree, S, a, 8.0, samples, LEVEL)
     np.testing.assert_array_equal(found, plain)
     slow = expected(V, S, a, 8.0, samples)
     assert 1 < len(slow) < len(V) or samples == 1

@@ -19,12 +19,6 @@ SETTINGS = {
 }
 
 
-def forms(kernel):
-    """The kernel as compiled and as plain Python."""
-    plain = getattr(kernel, "py_func", kernel)
-    return pytest.mark.parametrize("form", [kernel, plain], ids=["compiled", "plain"])
-
-
 class Tree:
     """The arrays of a complete tree that has seen nothing; node k starts along feature k mod d."""
 
@@ -84,7 +78,7 @@ def two_clusters(n, d, seed, apart=6.0, along=None):
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("d", [1, 2, 7])
-@forms(learn)
+@reference.forms(learn)
 def test_twin_learn_row_by_row(form, d, settings):
     # both start again from the same nodes at every row, so that nothing adds up
     X, _ = two_clusters(150, d, seed=d)
@@ -97,7 +91,7 @@ def test_twin_learn_row_by_row(form, d, settings):
         assert_close(tree, twin, 3e-6)
 
 
-@forms(learn)
+@reference.forms(learn)
 def test_twin_learn_many_features(form):
     X, _ = two_clusters(12, 784, seed=0, apart=40.0)
     tree = Tree(7, 784)
@@ -110,7 +104,7 @@ def test_twin_learn_many_features(form):
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("d", [1, 2, 7])
-@forms(learn)
+@reference.forms(learn)
 def test_twin_learn_many_rows(form, d, settings):
     X, _ = two_clusters(60, d, seed=10 + d, apart=10.0)
     tree = Tree(3, d)
@@ -129,7 +123,7 @@ def one_node(d=2, v=(1.0, 0.0), mean=0.0, b=0.0, variance=0.0, visits=0):
     return tree
 
 
-@forms(learn)
+@reference.forms(learn)
 def test_twin_one_step_by_hand(form):
     x = np.array([[5.0, 8.0]], np.float32)
     settings = {"alpha": 0.5, "penalty": 0.1, "bandwidth": 4**0.2 * 2 / 3}
@@ -154,7 +148,7 @@ def test_twin_one_step_by_hand(form):
     assert tree.b[0] == 3.0
 
 
-@forms(learn)
+@reference.forms(learn)
 def test_twin_a_first_row(form):
     # t = 1; mean (3, 4) / 2; p = 1.5; variance (0 + 1.5^2) / 2; b = 0 has no penalty
     tree = one_node()
@@ -327,7 +321,7 @@ def test_alpha_zero_with_a_clip_keeps_hyperplanes_on_the_mean(d):
 
 
 @pytest.mark.parametrize("d", [2, 784])
-@forms(learn)
+@reference.forms(learn)
 def test_twin_a_direction_without_variance_becomes_the_row_s(form, d):
     X = rows(20, d)
     X[:, 0] = 0.0
@@ -345,7 +339,7 @@ def test_twin_a_direction_without_variance_becomes_the_row_s(form, d):
     assert tree.variances[0] > 0.0
 
 
-@forms(learn)
+@reference.forms(learn)
 def test_twin_a_direction_loses_its_variance_relative_to_the_mean(form):
     tree = one_node(mean=(1.0, 1.0), visits=1)
     tree.feed(np.array([[1.0, 4.0]], np.float32), form)
@@ -375,7 +369,7 @@ def test_rows_all_equal(value, settings):
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6])
-@forms(learn)
+@reference.forms(learn)
 def test_twin_normals_of_small_and_large_rows(form, scale):
     tree = Tree(7, 3)
     for x in rows(40, 3) * np.float32(scale):
@@ -400,7 +394,7 @@ def test_rows_of_any_size_leave_unit_vectors(scale):
 
 
 @pytest.mark.parametrize("b", [0.0, 0.4, -0.4])
-@forms(learn)
+@reference.forms(learn)
 def test_twin_rows_at_the_mean_turn_nothing(form, b):
     mean = np.float32([0.5, -1.25])
     tree = one_node(v=(0.6, 0.8), mean=mean, b=b, variance=1.0, visits=4)
@@ -514,7 +508,7 @@ def complete_children(nodes):
 
 
 @pytest.mark.parametrize("d", [1, 2, 784])
-@forms(route)
+@reference.forms(route)
 def test_twin_route(form, d):
     X, tree = rows(40, d), Tree(15, d)
     tree.feed(rows(300, d, seed=1))
@@ -548,7 +542,7 @@ UNEVEN = (
         ((8.0, 1.0), 3, 0.0),
     ],
 )
-@forms(route)
+@reference.forms(route)
 def test_twin_route_by_hand(form, x, end, margin):
     X = np.array([x], np.float32)
     for found in (form(X, *UNEVEN), reference.route(X, *UNEVEN)):
@@ -556,7 +550,7 @@ def test_twin_route_by_hand(form, x, end, margin):
         assert found[1].tolist() == [margin]
 
 
-@forms(route)
+@reference.forms(route)
 def test_twin_route_without_a_hyperplane(form):
     arguments = np.ones((1, 3), np.float32), np.zeros(1), np.ones(1), np.full((1, 2), -1, np.int32)
     ends, margins = form(rows(4, 3), *arguments)
@@ -599,7 +593,7 @@ def test_a_learned_tree_routes_rows_as_it_learns_them(d):
 
 
 @pytest.mark.parametrize("d", [1, 2, 784])
-@forms(add_rows)
+@reference.forms(add_rows)
 def test_twin_add_rows(form, d):
     X, ends = rows(60, d), np.random.default_rng(1).integers(0, 5, 60).astype(np.int32)
     rng = np.random.default_rng(2)

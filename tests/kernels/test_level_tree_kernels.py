@@ -8,11 +8,6 @@ from distsvc.kernels import level_tree
 from distsvc.kernels.level_tree import FIXED
 
 
-def as_python(kernel):
-    """Return the kernel as plain Python, which it is already where nothing is compiled."""
-    return getattr(kernel, "py_func", kernel)
-
-
 def graph(n, seed, ties=False):
     """A connected graph, its edges by falling height and none above its ends."""
     rng = np.random.default_rng(seed)
@@ -49,7 +44,7 @@ def test_twin_merge_components(n, seed, least_mass):
     found = level_tree.merge_components(*args)
     expected = sorted(reference.level_tree(*args), key=lambda b: -b[0])
     assert branches(args, found) == expected
-    assert same(found, as_python(level_tree.merge_components)(*args))
+    assert same(found, reference.plain(level_tree.merge_components)(*args))
 
 
 @settings(deadline=None, max_examples=100)
@@ -58,7 +53,7 @@ def test_with_ties_the_branches_are_the_components_of_every_level(n, seed, least
     args = *graph(n, seed, ties=True), least_mass
     heights, mass, pairs, edge_heights, _ = args
     found = level_tree.merge_components(*args)
-    assert same(found, as_python(level_tree.merge_components)(*args))
+    assert same(found, reference.plain(level_tree.merge_components)(*args))
     tree, *_, joints = found
     rows = branches(args, found)
     for level in sorted({*heights.tolist(), *edge_heights.tolist()}):
@@ -93,7 +88,7 @@ def test_one_vertex_is_the_root():
     none = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
     for mass in (0.0, 7.0):
         one = np.array([2.0], np.float32), np.array([mass]), *none, 5.0
-        for merge in (level_tree.merge_components, as_python(level_tree.merge_components)):
+        for merge in (level_tree.merge_components, reference.plain(level_tree.merge_components)):
             tree, births, peaks, masses, parents, joints = merge(*one)
             assert tree.size == 0
             assert (births.tolist(), peaks.tolist(), masses.tolist()) == ([2.0], [0], [mass])
@@ -124,7 +119,7 @@ def test_twin_forest_parts(n, seed):
     found = level_tree.forest_parts(n, edges, kept)
     assert found.dtype == np.int32
     assert found.tolist() == reference.forest_parts(n, edges, kept)
-    assert found.tolist() == as_python(level_tree.forest_parts)(n, edges, kept).tolist()
+    assert found.tolist() == reference.plain(level_tree.forest_parts)(n, edges, kept).tolist()
     assert found.max() + 1 == (~kept).sum() + 1
 
 
@@ -142,7 +137,7 @@ def test_twin_add_differences(d, s, gamma):
     sums = np.zeros((3, s), np.int64)
     plain = sums.copy()
     level_tree.add_differences(X, peaks, saddles, gamma, sums)
-    as_python(level_tree.add_differences)(X, peaks, saddles, gamma, plain)
+    reference.plain(level_tree.add_differences)(X, peaks, saddles, gamma, plain)
     expected = reference.add_differences(X, peaks, saddles, gamma)
     assert sums[2].tolist() == plain[2].tolist() == expected[2].tolist()
     assert sums[2, 0] == 60 - 1 - (s == 1)
@@ -199,7 +194,7 @@ def test_twin_vote(d, b, k):
     best = np.sort(np.column_stack([np.zeros(len(X)), expected]), axis=1)
     clear = best[:, -1] > best[:, -2] * (1 + 1e-4)
     assert clear.sum() > 30
-    for vote in (level_tree.vote, as_python(level_tree.vote)):
+    for vote in (level_tree.vote, reference.plain(level_tree.vote)):
         groups, sums = vote(X, S, a, ends, 0.6)
         assert (groups.dtype, sums.dtype) == (np.int32, np.float32)
         assert (groups == expected.argmax(axis=1))[clear].all()
@@ -221,7 +216,7 @@ def test_far_rows_belong_to_the_nearest_group_as_long_as_distances_are_finite(fa
     S = np.array([[0.0, far / 10, 0.0], [0.0, 0.0, far / 10]], np.float32)
     X = np.array([[far, 0.0], [0.0, far], [-far, -far]], np.float32)
     a = np.array([1.0, 1e-3, 1e-3], np.float32)
-    for vote in (level_tree.vote, as_python(level_tree.vote)):
+    for vote in (level_tree.vote, reference.plain(level_tree.vote)):
         with np.errstate(over="ignore", invalid="ignore"):
             groups, sums = vote(X, S, a, np.arange(1, 4), 5.0)
         if far < 1e19:

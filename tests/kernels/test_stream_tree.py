@@ -27,7 +27,9 @@ def arguments(state, amnesia=2.0):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("function", [stream_rows, stream_rows.py_func], ids=["kernel", "plain"])
+@pytest.mark.parametrize(
+    "function", [stream_rows, reference.plain(stream_rows)], ids=["kernel", "plain"]
+)
 @pytest.mark.parametrize("amnesia", [0.0, 2.0])
 @pytest.mark.parametrize("d", [1, 3, 20])
 def test_twin(function, amnesia, d):
