@@ -216,7 +216,7 @@ def _sensitivities(rows: Sequence[Row]) -> list[dict[str, str]]:
         ]
         for value, title, figure_number in (
             ("nmi_geometric", "NMI", 4 + 2 * number),
-            ("n_clusters", "clusters", 5 + 2 * number),
+            ("n_clusters", "Clusters", 5 + 2 * number),
         ):
             panels = {}
             for name in sets:

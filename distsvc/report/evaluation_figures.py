@@ -60,10 +60,10 @@ def regret(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
     return figure
 
 
-def _label_powers(*axes: Axis) -> None:
-    """Label the powers of ten of logarithmic axes as plain numbers."""
+def _label_powers(*axes: Axis, between: bool = True) -> None:
+    """Label the powers of ten of logarithmic axes, and a place between them, as plain numbers."""
     for axis in axes:
-        axis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=7))
+        axis.set_major_locator(LogLocator(subs=(1.0, 3.0) if between else (1.0,), numticks=7))
         axis.set_major_formatter(FuncFormatter(lambda x, _: compact(x) if x >= 1000 else f"{x:g}"))
         axis.set_minor_formatter(NullFormatter())
 
@@ -231,7 +231,8 @@ def _converging(
     labelled: bool,
 ) -> None:
     panel.set_yscale("log")
-    _label_powers(panel.yaxis)
+    _label_powers(panel.yaxis, between=False)
+    panel.xaxis.set_major_locator(MaxNLocator(3))
     panel.grid(True)
     for trace in shown:
         heights = [max(value, LOWEST) for value in trace["distance"]]
