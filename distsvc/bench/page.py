@@ -191,7 +191,7 @@ def _curves(
 def _times(rows: Sequence[Row]) -> dict[str, list[tuple[float, float, float]]]:
     sized = [
         dict(row) | {"size": row["rows"] * row["d"]}
-        for row in tables.suite_means(rows, ("table 2",))
+        for row in tables.of_experiments(rows, ("table 2",))
         if row["system"] in PAPER_SYSTEMS
     ]
     return _curves(sized, "size", "total_seconds", lambda row: row["system"])
@@ -206,12 +206,12 @@ def _sensitivities(rows: Sequence[Row]) -> list[dict[str, str]]:
     for number, (figure, x) in enumerate(titles.items()):
         here = [
             dict(row) | {"x": json.loads(row["point"])[figure]}
-            for row in tables.suite_means(rows, (figure,))
+            for row in tables.of_experiments(rows, (figure,))
         ]
         sets = list(dict.fromkeys(row["set"] for row in here))
         others = [
             row
-            for row in tables.suite_means(rows, ("table 2",))
+            for row in tables.of_experiments(rows, ("table 2",))
             if row["system"] in PAPER_SYSTEMS[2:]
         ]
         for value, title, figure_number in (

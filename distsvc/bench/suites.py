@@ -95,7 +95,6 @@ class Choice:
 class Suite:
     """A suite: its sets, its first fits, and those that follow from their rows."""
 
-    title: str
     sets: tuple[str, ...]
     first: Callable[[Choice], list[Fit]]
     then: Callable[[Choice, list[dict[str, Any]]], list[Fit]]
@@ -197,11 +196,10 @@ def no_more(choice: Choice, rows: list[dict[str, Any]]) -> list[Fit]:
 
 
 SUITES = {
-    "bsgd": Suite("Support vector clustering", BSGD_SETS, bsgd_grid, bsgd_final),
-    "imdh": Suite(
-        "Trees of hyperplanes", (*IMDH_SETS, "isolet_1560"), imdh_fits, no_more
-    ),
-}  # fmt: skip
+    "bsgd": Suite(BSGD_SETS, bsgd_grid, bsgd_final),
+    "imdh": Suite((*IMDH_SETS, "isolet_1560"), imdh_fits, no_more),
+}
+"""The suites of fits by name; `linear` and `peers` are measured one fit at a time."""
 
 
 def _bsgd_sets(choice: Choice) -> list[str]:

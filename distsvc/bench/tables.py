@@ -157,14 +157,14 @@ def _is(value: float | None, best: float | None, digits: int) -> bool:
     return value is not None and best is not None and abs(value - best) < 0.5 * 10.0**-digits
 
 
-def suite_means(rows: Sequence[Row], experiments: tuple[str, ...]) -> list[Row]:
-    """Return the rows of some experiments, sets in their first order, notes left out."""
+def of_experiments(rows: Sequence[Row], experiments: tuple[str, ...]) -> list[Row]:
+    """Return the rows of some experiments, in their order."""
     return [row for row in rows if row["experiment"] in experiments]
 
 
 def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
     """Return Tables 2 to 8 of paper 000, the adjusted Rand index, and Table 1 of paper 003."""
-    final = _in_order(suite_means(rows, ("oracle", "blind")))
+    final = _in_order(of_experiments(rows, ("oracle", "blind")))
     tables = []
     for index in ("normalized_mutual_information", "adjusted_rand_index", "purity", "rand_index",
                   "compactness", "davies_bouldin"):  # fmt: skip
@@ -226,7 +226,7 @@ def _first_paper(rows: Sequence[Row]) -> Table:
 
 def speed_table(rows: Sequence[Row]) -> Table | None:
     """Return the seconds of all systems on shuttle, and how many times BSGD's they are."""
-    here = [r for r in suite_means(rows, ("oracle",)) if r["set"] == "shuttle" and not r["note"]]
+    here = [r for r in of_experiments(rows, ("oracle",)) if r["set"] == "shuttle" and not r["note"]]
     columns = ("training_seconds", "clustering_seconds", "total_seconds")
     found = {c: {key[1]: v for key, v in means(here, c).items()} for c in columns}
     total = found["total_seconds"]
@@ -248,7 +248,7 @@ def speed_table(rows: Sequence[Row]) -> Table | None:
 
 def imdh_tables(rows: Sequence[Row]) -> list[Table]:
     """Return Table 2 of paper 001, in percent, and the seconds of a fit."""
-    table = suite_means(rows, ("table 2",))
+    table = of_experiments(rows, ("table 2",))
     table = sorted(table, key=lambda row: IMDH_SETS.index(row["set"]))
     tables = []
     for index, title in (
@@ -282,7 +282,7 @@ def regrets(rows: Sequence[Row], index: str, systems: Sequence[str]) -> dict[str
     The regret is the distance to the best system of the set, divided by the worst system's; sets on
     which all are equal have none.
     """
-    found = means(suite_means(rows, ("table 2",)), index)
+    found = means(of_experiments(rows, ("table 2",)), index)
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for (name, system, _), value in found.items():
         if system in systems:

@@ -41,7 +41,7 @@ def small_suite(monkeypatch):
         ((key, point),) = suites.best_points(rows).items()
         return [Fit("oracle", *key, "oracle", point, seed, whole=True) for seed in choice.seeds(2)]
 
-    suite = Suite("Toy", ("toy",), first, then)
+    suite = Suite(("toy",), first, then)
     monkeypatch.setitem(suites.SUITES, "toy", suite)
     monkeypatch.setattr(evaluate, "KNOWN", ("toy",))
 
