@@ -264,7 +264,7 @@ def markdown(part: Part) -> str:
 
 def _markdown_cell(cell: Cell, digits: int) -> str:
     if cell.text:
-        return cell.text
+        return cell.text.replace("\n", " · ")
     ours = [
         "–" if value is None else f"**{fixed(value, digits)}**" if best else fixed(value, digits)
         for value, best in ((cell.oracle, cell.best_oracle), (cell.blind, cell.best_blind))

@@ -172,7 +172,7 @@ def growth(panels: Mapping[str, Curves], logarithmic: Sequence[str]) -> Figure:
             (line,) = axes.plot(across, up, marker, color=COLOURS[number], ms=5, lw=1.5)
             names.setdefault(name, line)
         axes.set_xscale("log")
-        _label_powers(axes.xaxis)
+        _label_powers(axes.xaxis, between=False)
         if title in logarithmic:
             axes.set_yscale("log")
             _label_powers(axes.yaxis)

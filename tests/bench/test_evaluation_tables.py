@@ -99,9 +99,10 @@ def test_growth_says_what_did_not_end_and_what_was_not_tried():
     made = growth_table(rows)
     cells = {name: [cell.text for cell in cells] for name, cells in made.rows}
     assert cells == {
-        "a, 1,000 rows": ["0.50 · 2 s · 200 MB", "not done in 300 s"],
-        "a, 10,000 rows": ["0.50 · 2 s · 200 MB", "not tried"],
+        "a, 1,000 rows": ["0.50\n2 s\n200 MB", "not done in 300 s"],
+        "a, 10,000 rows": ["0.50\n2 s\n200 MB", "not tried"],
     }
+    assert [cell.best_oracle for cell in made.rows[0][1]] == [True, False]
 
 
 def test_speed_is_a_ratio_to_each_strategy():
