@@ -26,44 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.mdh_table import load_all, n_values, scored, spread
+from benchmarks.mdh_table import ARI, NMI, SETS, load_all, n_values, scored, spread
 from benchmarks.measure import Row, pivot, publish, show, standardised
 
 MOST_SEEDS = {"mnist": 2, "kddcup": 2, "fars": 2, "sleep": 2}
 MOST_ROWS_OF_NARROW = 50_000
 NARROW = "dePDDP, h 0.53"
 WIDE = "dePDDP, h 0.9"
-PRINTED = {
-    "adult": (10.9, -4.5, 8.8, -1.2, 7.4, 3.0),
-    "agaricus_lepiota": (30.8, 0.2, 37.4, 7.6, 13.7, 12.1),
-    "ann_thyroid": (0.0, 0.0, 5.1, 3.3, 2.4, -3.0),
-    "churn": (0.0, 0.0, 0.0, 0.0, 0.9, -2.1),
-    "coil2000": (0.0, 0.0, 0.1, 0.3, 1.2, 2.2),
-    "connect_4": (0.0, 0.0, 0.4, 0.4, 0.1, 0.0),
-    "fars": (20.8, -1.5, 12.5, 6.8, 12.3, 6.1),
-    "kddcup": (81.3, 85.7, 3.2, 2.5, 74.5, 85.8),
-    "krkopt": (5.1, 0.3, 5.1, 0.7, 12.8, 3.6),
-    "letter": (0.0, 0.0, 0.7, 0.1, 37.1, 15.0),
-    "magic": (0.0, 0.0, 0.3, 0.0, 0.2, 0.6),
-    "mnist": (24.9, 2.8, 19.8, 3.0, 42.2, 30.7),
-    "mushroom": (31.1, 0.4, 39.2, 12.1, 11.8, 9.9),
-    "musk": (17.7, 4.4, 8.5, 2.3, 2.5, -0.9),
-    "nursery": (28.9, 0.5, 0.0, 0.0, 8.5, 6.6),
-    "optdigits": (0.0, 0.0, 4.8, 0.8, 63.8, 50.9),
-    "page_blocks": (24.0, 32.3, 20.9, 27.5, 16.3, 9.6),
-    "pendigits": (62.6, 37.0, 61.2, 41.9, 68.6, 55.7),
-    "phoneme": (15.0, 9.7, 14.4, 5.4, 17.4, 14.1),
-    "ring": (0.0, 0.0, 0.7, 0.0, 25.5, 26.3),
-    "satimage": (60.6, 47.2, 56.5, 44.5, 61.2, 52.8),
-    "shuttle": (39.6, 33.3, 36.0, 31.9, 42.9, 22.5),
-    "sleep": (0.0, 0.0, 4.1, 1.9, 22.6, 14.0),
-    "texture": (33.5, 7.7, 31.8, 7.6, 62.1, 46.0),
-    "twonorm": (84.2, 90.9, 83.5, 89.8, 85.0, 91.6),
-    "waveform_21": (41.1, 30.0, 35.7, 26.4, 36.5, 25.4),
-    "waveform_40": (42.8, 28.5, 37.3, 27.7, 36.5, 25.2),
-}
-"""Percent: NMI and ARI of dePDDP, of SPDC and of k-means. The paper's clean2 is musk."""
-
 ALGORITHMS = ("dePDDP", "SPDC", "k-means")
 
 
@@ -71,10 +40,10 @@ def run(options: Namespace) -> None:
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
-    names = options.sets or list(PRINTED)
+    names = options.sets or list(SETS)
     for name in names:
-        if name not in PRINTED:
-            sys.exit(f"no set {name!r}; there are {', '.join(PRINTED)}")
+        if name not in SETS:
+            sys.exit(f"no set {name!r}; there are {', '.join(SETS)}")
     found = {}
     for name in sorted(names, key=lambda name: n_values(options.data, name)):
         X, y = load_all(options.data, name)
@@ -117,7 +86,6 @@ def rows_of_set(name: str, X: np.ndarray, y: np.ndarray, seeds: int) -> list[Row
             timed(partial(make, seed), X, y)
             for seed in range(1 if algorithm == "dePDDP" else seeds)
         ]
-        place = 2 * ALGORITHMS.index(algorithm)
         rows.append(
             {
                 "set": name,
@@ -126,8 +94,8 @@ def rows_of_set(name: str, X: np.ndarray, y: np.ndarray, seeds: int) -> list[Row
                 "classes": classes,
                 "algorithm": algorithm,
                 "method": method,
-                "paper_nmi": PRINTED[name][place] / 100.0,
-                "paper_ari": PRINTED[name][place + 1] / 100.0,
+                "paper_nmi": NMI[name, algorithm],
+                "paper_ari": ARI[name, algorithm],
                 "nmi": mean(run["nmi"] for run in runs),
                 "nmi_arithmetic": mean(run["nmi_arithmetic"] for run in runs),
                 "ari": mean(run["ari"] for run in runs),

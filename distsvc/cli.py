@@ -180,7 +180,13 @@ def bench() -> None:
 
 
 @bench.command("run")
-@click.argument("suites", nargs=-1, required=True, metavar="SUITE...")
+@click.argument(
+    "suites",
+    nargs=-1,
+    required=True,
+    type=click.Choice(("bsgd", "imdh", "linear", "peers")),
+    metavar="SUITE...",
+)
 @click.option("--data", metavar="DIR", help="Folder of data sets; they are fetched otherwise.")
 @click.option("--out", default="bench-out", show_default=True, help="Folder of the results.")
 @click.option("--set", "sets", multiple=True, metavar="NAME", help="Only this set (repeatable).")

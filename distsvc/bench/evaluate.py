@@ -19,12 +19,11 @@ from distsvc.run.progress import Progress
 from distsvc.storage.arrays import write_whole
 
 KNOWN = (*SUITES, "linear", "peers")
-TEXTS = ("experiment", "set", "system", "protocol", "point", "note", "cpu", "versions", "day")
-COUNTS = ("seed", "n", "rows", "d", "classes", "n_clusters", "cores")
+BEFORE = ("suite", "experiment", "set", "system", "protocol", "point")
+COUNTS = ("seed", "n", "rows", "d", "classes")
 SCHEMA = pa.schema(
-    [("suite", pa.string())]
-    + [(name, pa.string()) for name in TEXTS[:5]]
-    + [(name, pa.int64()) for name in COUNTS[:-2]]
+    [(name, pa.string()) for name in BEFORE]
+    + [(name, pa.int64()) for name in COUNTS]
     + [(name, pa.int64() if name == "n_clusters" else pa.float64()) for name in MEASURES]
     + [("note", pa.string()), ("cpu", pa.string()), ("cores", pa.int64())]
     + [("versions", pa.string()), ("day", pa.string())]
@@ -77,11 +76,20 @@ def _run_alone(name: str, out: Path, data: Path | None, choice: Choice, progress
         if data is None:
             raise InputNotFoundError("suite linear needs --data DIR with linear/NAME_train.svm")
         return run_linear(out, data, choice, say)
-    from distsvc.bench.peers import growth_rows
+    from distsvc.bench.peers import TABLES, growth_rows
 
+    _check_sets(name, choice, TABLES)
     path = out / "peers.parquet"
     write_rows(path, [{"suite": name} | row for row in growth_rows(choice, say)])
     return path
+
+
+def _check_sets(suite: str, choice: Choice, known: Sequence[str]) -> None:
+    for wanted in choice.sets:
+        if wanted not in known:
+            raise InputNotFoundError(
+                f"suite {suite} has no set {wanted!r}; it has {', '.join(known)}"
+            )
 
 
 def run_suite(
@@ -120,11 +128,7 @@ def run_suite(
 
     """
     suite = SUITES[name]
-    for wanted in choice.sets:
-        if wanted not in suite.sets:
-            raise InputNotFoundError(
-                f"suite {name} has no set {wanted!r}; it has {', '.join(suite.sets)}"
-            )
+    _check_sets(name, choice, suite.sets)
     folder = Folder(out / ".fits")
     with connected(cluster, 0, progress, scheduler, scheduler_file) as client:
         first = suite.first(choice)

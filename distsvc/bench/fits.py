@@ -142,13 +142,15 @@ def fitted(fit: Fit, X: np.ndarray, y: np.ndarray, size: int) -> list[dict[str, 
         began = time.perf_counter()
         model.fit(X)
         seconds = time.perf_counter() - began
-        rows = [row_of(fit, model, seconds, fit.point, X, y)]
+        if not fit.sweep:
+            return [row_of(fit, model, seconds, fit.point, X, y)]
+        rows = []
         for settings in fit.sweep:
             began = time.perf_counter()
             model.relabel(X, **settings)
             seconds = time.perf_counter() - began + model.seconds_["training"]
             rows.append(row_of(fit, model, seconds, fit.point | settings, X, y))
-    return rows[1:] or rows
+    return rows
 
 
 def row_of(
@@ -210,10 +212,9 @@ def warm_up(system: str, n_columns: int) -> None:
     entry = SYSTEMS[system]
     facts = {"n": 200, "classes": 2, "budget": BUDGET}
     rows = np.random.default_rng(0).normal(size=(200, n_columns))
-    point = entry.grid[0] if entry.blind is None and entry.grid else entry.blind or entry.oracle
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
-        entry.make(facts, 0, **point or {}).fit(rows)
+        entry.make(facts, 0, **entry.alone[1]).fit(rows)
 
 
 @lru_cache(maxsize=2)

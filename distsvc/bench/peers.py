@@ -78,7 +78,7 @@ def growth_row(table: str, n: int, system: str, seed: int) -> dict[str, Any]:
 
     about = {
         "experiment": "growth", "set": table, "system": system, "point": "{}", "seed": seed,
-        "protocol": "oracle" if SYSTEMS[system].blind is None else "blind",
+        "protocol": SYSTEMS[system].alone[0],
         "n": n, "rows": n, "note": "",
     }  # fmt: skip
     return about | limited(fit_and_score, LIMIT_S, table, n, system, seed) | machine()
@@ -123,9 +123,7 @@ def fit_and_score(sender: Connection, table: str, n: int, system: str, seed: int
         return
     before = peak_memory_mb()
     sender.send("ready")
-    entry = SYSTEMS[system]
-    point = (entry.blind if entry.blind is not None else entry.oracle) or {}
-    (row,) = fitted(Fit("growth", table, system, "", point, seed), X, y, n)
+    (row,) = fitted(Fit("growth", table, system, *SYSTEMS[system].alone, seed), X, y, n)
     row.pop("point")
     about = {"d": X.shape[1], "classes": len(np.unique(y))}
     sender.send(row | about | {"peak_mb": peak_memory_mb(), "before_mb": before})

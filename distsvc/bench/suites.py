@@ -157,10 +157,9 @@ def imdh_fits(choice: Choice) -> list[Fit]:
     fits = []
     for name, system in product(reversed(names), IMDH_SYSTEMS):
         entry = SYSTEMS[system]
-        protocol = "oracle" if entry.blind is None else "blind"
-        point = entry.oracle if entry.blind is None else entry.blind
+        protocol, point = entry.alone
         fits += [
-            Fit("table 2", name, system, protocol, point or {}, seed)
+            Fit("table 2", name, system, protocol, point, seed)
             for seed in _seeds(entry, _repetitions(choice, name))
         ]
     return fits + sensitivity_fits(choice)
@@ -174,12 +173,11 @@ def sensitivity_fits(choice: Choice) -> list[Fit]:
         few = values[:: 3 if choice.quick else 1]
         for value, system in product(few, ("iMDH", "iMDH_k")):
             entry = SYSTEMS[system]
-            protocol = "oracle" if entry.blind is None else "blind"
-            point = (entry.blind or entry.oracle or {}) | {figure: value}
+            protocol, point = entry.alone
             if figure == "depth" and protocol == "oracle" and not _deep_enough(name, value):
                 continue
             fits += [
-                Fit(figure, name, system, protocol, point, seed)
+                Fit(figure, name, system, protocol, point | {figure: value}, seed)
                 for seed in _seeds(entry, _repetitions(choice, name))
             ]
     return fits

@@ -72,6 +72,11 @@ class System:
     grid_once: bool = False
     sweep: tuple[Point, ...] = ()
 
+    @property
+    def alone(self) -> tuple[str, Point]:
+        """The protocol and the point where nothing is searched: blind, if the system can be."""
+        return ("oracle", self.oracle or {}) if self.blind is None else ("blind", self.blind)
+
 
 def support_vector(facts: Point, seed: int, **point: Any) -> Any:
     """Return SGD-LMOC or one of BSGD-LMOC: C is C times n (paper 003, section 4)."""

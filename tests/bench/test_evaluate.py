@@ -3,12 +3,14 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from sklearn.datasets import make_blobs
 
 from distsvc.bench import evaluate, fits, suites
 from distsvc.bench.evaluate import SCHEMA, run_suites
 from distsvc.bench.fits import Fit, Folder, run_fit, standardised
 from distsvc.bench.suites import Choice, Suite
+from distsvc.cli import main
 from distsvc.errors import InputNotFoundError
 from distsvc.run.progress import Progress
 
@@ -128,5 +130,14 @@ def test_unknown_names(tmp_path):
         run_suites(("nosuch",), tmp_path, None, Choice(), QUIET)
     with pytest.raises(InputNotFoundError, match="suite bsgd has no set 'nosuch'"):
         run_suites(("bsgd",), tmp_path, None, Choice(("nosuch",)), QUIET, workers=0)
+    with pytest.raises(InputNotFoundError, match="suite peers has no set 'iris'; it has gaussians"):
+        run_suites(("peers",), tmp_path, None, Choice(("iris",)), QUIET)
     with pytest.raises(InputNotFoundError, match="linear needs --data"):
         run_suites(("linear",), tmp_path, None, Choice(), QUIET)
+    assert not list(tmp_path.glob("*.parquet"))
+
+
+def test_an_unknown_suite_is_wrong_usage():
+    found = CliRunner().invoke(main, ["bench", "run", "nosuch"])
+    assert found.exit_code == 2
+    assert all(name in found.stderr for name in evaluate.KNOWN)
