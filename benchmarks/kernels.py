@@ -83,15 +83,15 @@ def decision_values(repeats: int) -> list[Row]:
 
 
 def steps(repeats: int) -> list[Row]:
-    from distsvc.models.descent import STRATEGIES, Descent
+    from distsvc.models.support_vector.stochastic_gradient import STRATEGIES, StochasticGradient
 
     X = np.random.default_rng(1).normal(size=(STEPS, D)).astype(np.float32)
     cases = list(product(STRATEGIES, SETTINGS))
-    last: dict[tuple[str, str], Descent] = {}
+    last: dict[tuple[str, str], StochasticGradient] = {}
 
     def descend(case: tuple[str, str]) -> None:
         gamma, C = SETTINGS[case[1]]
-        last[case] = Descent(D, gamma, C, VECTORS, case[0])
+        last[case] = StochasticGradient(D, gamma, C, VECTORS, case[0])
         last[case].feed(X)
 
     actions = {", ".join(case): partial(descend, case) for case in cases}
@@ -105,8 +105,8 @@ def steps(repeats: int) -> list[Row]:
 
 
 def others(repeats: int) -> list[Row]:
-    from distsvc.models.labelling import Nearest
     from distsvc.models.scaling import ColumnSums
+    from distsvc.models.support_vector.labelling import Nearest
 
     random = np.random.default_rng(2)
     X = random.normal(size=(ROWS, D))

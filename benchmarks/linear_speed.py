@@ -39,7 +39,13 @@ def run(options: Namespace) -> None:
 
 
 def compare(X: Any, nu: float, repeats: int) -> Row:
-    from distsvc.models.dual_descent import Problem, SparseRows, solve, start, threshold
+    from distsvc.models.linear.coordinate_descent import (
+        Problem,
+        SparseRows,
+        solve,
+        start,
+        threshold,
+    )
 
     total, rows, peer = nu * X.shape[0], SparseRows(X), Liblinear(X, nu, 0.01)
     w, _ = peer.solution()

@@ -49,8 +49,8 @@ def run(options: Namespace) -> None:
 
 def pass_over(X: np.ndarray, depth: int) -> None:
     from distsvc import IncrementalMDH
-    from distsvc.models.hyperplane_tree import GrowingTree
-    from distsvc.models.mdh import PUBLISHED
+    from distsvc.models.hyperplanes.estimator import PUBLISHED
+    from distsvc.models.hyperplanes.tree import GrowingTree
 
     model = IncrementalMDH(**PUBLISHED)
     tree = GrowingTree.start(depth, X.shape[1])

@@ -94,7 +94,7 @@ def kernel_rows(name: str, X: np.ndarray, repeats: int) -> list[Row]:
     from threadpoolctl import threadpool_limits
 
     from distsvc import IncrementalMDH
-    from distsvc.models.hyperplane_tree import GrowingTree
+    from distsvc.models.hyperplanes.tree import GrowingTree
 
     n, d = X.shape
     model = IncrementalMDH(**settings()["published"])

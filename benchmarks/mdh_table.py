@@ -32,8 +32,8 @@ PROCESSES = 2
 BLOCK_ROWS = 8192
 MOST_PERMUTATIONS = {"mnist": 3, "kddcup": 3, "fars": 3, "sleep": 3}
 ALGORITHMS = ("iMDH", "iMDH_k")
-NMI = printed("001", "normalized_mutual_information")
-ARI = printed("001", "adjusted_rand_index")
+NMI = printed("hofmeyr-2021", "normalized_mutual_information")
+ARI = printed("hofmeyr-2021", "adjusted_rand_index")
 SETS = sorted({name for name, _ in NMI} & set(catalogue()))
 RUNNING = "published, running scale"
 ONE_TREE = "default, one tree"
@@ -83,7 +83,7 @@ def load_all(data: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def settings() -> dict[str, dict[str, Any]]:
     """Return the parameters of the estimator by the setting's name."""
-    from distsvc.models.mdh import PUBLISHED
+    from distsvc.models.hyperplanes.estimator import PUBLISHED
 
     return {"published": PUBLISHED, ONE_TREE: {"n_init": 1}, "default": {}}
 
@@ -158,7 +158,7 @@ def running_scores(X: np.ndarray, y: np.ndarray, seed: int, classes: int) -> dic
     The rows are counted and labelled with the last statistics.
     """
     from distsvc import IncrementalMDH
-    from distsvc.models.hyperplane_tree import GrowingTree, elbow
+    from distsvc.models.hyperplanes.tree import GrowingTree, elbow
 
     order = np.random.default_rng(seed).permutation(len(X))
     model = IncrementalMDH(**settings()["published"])

@@ -65,15 +65,15 @@ def exact_optimum(X: np.ndarray, gamma: float, C: float) -> float:
 
 
 def excess(X: np.ndarray, gamma: float, C: float, solver: str, optimum: float, seeds: int) -> Row:
-    from distsvc.models.descent import Descent
+    from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
 
     values, seconds = [], 0.0
     for seed in range(seeds):
         random = np.random.default_rng(seed)
         if solver.startswith("sgd"):
-            descent = Descent(X.shape[1], gamma, C, average=solver.endswith("averaged"))
+            descent = StochasticGradient(X.shape[1], gamma, C, average=solver.endswith("averaged"))
         else:
-            descent = Descent(X.shape[1], gamma, C, BUDGET, solver, seed=seed)
+            descent = StochasticGradient(X.shape[1], gamma, C, BUDGET, solver, seed=seed)
         for epoch in range(EPOCHS):
             block = X[random.permutation(len(X))]
             started = time.perf_counter()

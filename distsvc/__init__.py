@@ -9,10 +9,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "IncrementalMDH": "distsvc.models.mdh",
-    "LinearOneClassSVM": "distsvc.models.linear",
-    "LinearSVDD": "distsvc.models.linear",
-    "SupportVectorClustering": "distsvc.models.support_vector",
+    "IncrementalMDH": "distsvc.models.hyperplanes.estimator",
+    "LinearOneClassSVM": "distsvc.models.linear.estimators",
+    "LinearSVDD": "distsvc.models.linear.estimators",
+    "SupportVectorClustering": "distsvc.models.support_vector.estimator",
 }
 
 __all__ = [

@@ -220,7 +220,7 @@ def test_the_list_of_the_data_sets_as_json():
     found = CliRunner().invoke(main, ["datasets", "list", "--json"])
     sets = {one["name"]: one for one in json.loads(found.stdout)}
     assert sets["glass"]["class_counts"] == [70, 76, 17, 13, 9, 29]
-    assert sets["glass"]["printed"] == {"000": "7 classes"}
+    assert sets["glass"]["printed"] == {"pham-2017": "7 classes"}
     assert sets["glass"]["openml"]["id"] == 41
     assert sets["rings"]["source"] == "--from only"
 

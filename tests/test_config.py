@@ -23,7 +23,7 @@ from distsvc.config import (
     parse_job,
 )
 from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.models.parameters import IN_MEMORY
+from distsvc.models.support_vector.parameters import IN_MEMORY
 from distsvc.run.job import ESTIMATORS
 
 IN_MEMORY_PARAMETERS = {"ball_radius", "merge_radius", "noise"}

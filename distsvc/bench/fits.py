@@ -30,7 +30,7 @@ from distsvc.storage.arrays import read_json, write_json
 SAMPLE_SEED = 0
 BUDGETS = {"shuttle": 100}
 BUDGET = 50
-"""Of the support vectors: paper 000, Tables 2 to 8."""
+"""Of the support vectors: Pham, Le and Dang (2017), Tables 2 to 8."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def row_of(
 
 
 def geometric(y: np.ndarray, labels: np.ndarray) -> float:
-    """Return NMI with the geometric mean of the entropies, which paper 001's table agrees with."""
+    """Return NMI with the geometric mean of the entropies, with which Hofmeyr's table agrees."""
     from sklearn.metrics import normalized_mutual_info_score
 
     return float(normalized_mutual_info_score(y, labels, average_method="geometric"))

@@ -1,4 +1,4 @@
-"""The comparison of the four linear solvers, Figure 2 of paper 002: operations, and seconds."""
+"""Four linear solvers compared, as in Figure 2 of Chou, Lin and Lin (2020), and in seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from distsvc.bench.evaluate import write_rows
 from distsvc.bench.machine import machine
 from distsvc.bench.suites import Choice
 from distsvc.errors import InputNotFoundError
-from distsvc.models.dual_descent import SOLVERS, Problem, SparseRows, State, solve, start
+from distsvc.models.linear.coordinate_descent import (
+    SOLVERS,
+    Problem,
+    SparseRows,
+    State,
+    solve,
+    start,
+)
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "one-class SVM": Problem.one_class,

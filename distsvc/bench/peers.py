@@ -40,7 +40,7 @@ def gaussians(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rings(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (n, 2) and classes (n,) of a Gaussian within two rings (paper 000, figure 1)."""
+    """Return X (n, 2) and classes (n,) of a Gaussian within two rings, as in Pham et al. (2017)."""
     random = np.random.default_rng(seed)
     y = random.choice(3, n, p=[1 / 7, 2 / 7, 4 / 7])
     angle = random.uniform(0.0, 2.0 * np.pi, n)

@@ -65,7 +65,7 @@ def printed(paper: str, index: str) -> dict[Figure, float]:
     Parameters
     ----------
     paper
-        ``000``, ``001`` or ``003``.
+        ``pham-2017``, ``pham-2016`` or ``hofmeyr-2021``.
     index
         A key of `distsvc.metrics.INDICES`, or ``training_seconds``, ``clustering_seconds`` or
         ``total_seconds``.

@@ -25,7 +25,7 @@ BSGD_SETS = (
     "r15", "spiral", "d31", "abalone", "car", "musk", "shuttle",
 )  # fmt: skip
 BSGD_SPLITS = {"shuttle": 0}
-"""Paper 000 uses the 43,500 training rows of shuttle."""
+"""Pham, Le and Dang (2017) uses the 43,500 training rows of shuttle."""
 
 FEWER_ROWS = {"musk": 4}
 """What the rows of such a grid are divided by: it has 166 columns."""
@@ -41,7 +41,7 @@ IMDH_SETS = (
     "coil2000", "pendigits", "nursery", "magic", "letter", "krkopt", "adult", "shuttle",
     "connect_4", "mnist", "fars", "sleep", "kddcup",
 )  # fmt: skip
-"""Table 2 of paper 001 in its order, less Yale, isolet and smartphone, of which there are only
+"""Table 2 of Hofmeyr (2021) in its order, less Yale, isolet and smartphone, of which there are only
 other versions; its clean2 is musk."""
 
 IMDH_SYSTEMS = (
@@ -101,7 +101,7 @@ class Suite:
 
 
 def bsgd_grid(choice: Choice) -> list[Fit]:
-    """Return the fits of the grid of paper 000, section 5.2."""
+    """Return the fits of the grid of Pham, Le and Dang (2017), section 5.2."""
     powers = POWERS[1::2] if choice.quick else POWERS
     fits = []
     for name, system in product(reversed(_bsgd_sets(choice)), BSGD_SYSTEMS):
@@ -152,7 +152,7 @@ def best_points(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, A
 
 
 def imdh_fits(choice: Choice) -> list[Fit]:
-    """Return the fits of Table 2 and Figures 2 to 9 of paper 001, section 4."""
+    """Return the fits of Table 2 and Figures 2 to 9 of Hofmeyr (2021), section 4."""
     names = choice.of(IMDH_SETS, ("churn", "page_blocks", "optdigits", "pendigits", "twonorm"))
     fits = []
     for name, system in product(reversed(names), IMDH_SYSTEMS):

@@ -2,13 +2,13 @@
 
 | papers | here |
 |---|---|
-| SVC: LIBSVM and the complete graph (000, section 5.2) | `SVC`, with nu = 1 / (C n) |
-| SVC labelled by Algorithm 3 (003, section 4) | `SVC, Algorithm 3` |
+| SVC: LIBSVM and the complete graph (Pham et al. 2017, section 5.2) | `SVC`, with nu = 1 / (C n) |
+| SVC labelled by Algorithm 3 (Pham, Le, Le and Tran 2016) | `SVC, Algorithm 3` |
 | FSVC; p and epsilon | `FSVC`; ``merge_radius`` and ``ball_radius`` |
-| SGD-LMOC (SGD-LMSVC in 003) | `SGD-LMOC` |
+| SGD-LMOC (SGD-LMSVC in its paper) | `SGD-LMOC` |
 | BSGD-R, BSGD-PNN, BSGD-PRN | the same |
-| C-Means, Fuzzy C-Means (000, figures 1 to 3) | `c-means`, `fuzzy c-means` |
-| iMDH, iMDH_k, BICO, k-means, SPDC, dePDDP (001, section 4) | the same |
+| C-Means, Fuzzy C-Means (the same, figures 1 to 3) | `c-means`, `fuzzy c-means` |
+| iMDH, iMDH_k, BICO, k-means, SPDC, dePDDP (Hofmeyr 2021) | the same |
 
 A system that is given the number of classes, or whose settings are chosen by the classes, is run by
 the protocol "oracle"; one that sees the table alone by the protocol "blind".
@@ -24,7 +24,7 @@ from typing import Any
 Point = dict[str, Any]
 
 POWERS = tuple(2.0**e for e in range(-5, 6, 2))
-"""The grid of gamma and of C, paper 000, section 5.2."""
+"""The grid of gamma and of C, Pham, Le and Dang (2017), section 5.2."""
 
 TENTHS = tuple(round(0.1 * k, 1) for k in range(1, 11))
 """The grid of FSVC's two radii."""
@@ -79,7 +79,7 @@ class System:
 
 
 def support_vector(facts: Point, seed: int, **point: Any) -> Any:
-    """Return SGD-LMOC or one of BSGD-LMOC: C is C times n (paper 003, section 4)."""
+    """Return SGD-LMOC or one of BSGD-LMOC: C is C times n (Pham et al., 2016, section 4)."""
     from distsvc import SupportVectorClustering
 
     if "C" in point:
@@ -108,7 +108,7 @@ def level_tree(facts: Point, seed: int) -> Any:
 def hyperplanes(facts: Point, seed: int, *, told: bool, published: bool, **point: Any) -> Any:
     """Return iMDH, or iMDH_k where it is told the number of classes."""
     from distsvc import IncrementalMDH
-    from distsvc.models.mdh import PUBLISHED
+    from distsvc.models.hyperplanes.estimator import PUBLISHED
 
     settings = (PUBLISHED if published else {}) | point
     return IncrementalMDH(

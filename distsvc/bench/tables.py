@@ -163,13 +163,13 @@ def of_experiments(rows: Sequence[Row], experiments: tuple[str, ...]) -> list[Ro
 
 
 def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
-    """Return Tables 2 to 8 of paper 000, the adjusted Rand index, and Table 1 of paper 003."""
+    """Return the tables of Pham et al. (2017), the adjusted Rand index, and Pham et al. (2016)."""
     final = _in_order(of_experiments(rows, ("oracle", "blind")))
     tables = []
     for index in ("normalized_mutual_information", "adjusted_rand_index", "purity", "rand_index",
                   "compactness", "davies_bouldin"):  # fmt: skip
         about = INDICES[index]
-        said = [slip.reason for slip in slips("000", index) if not slip.sets]
+        said = [slip.reason for slip in slips("pham-2017", index) if not slip.sets]
         if index == "rand_index":
             said.append(_trivial_figures())
         tables.append(
@@ -177,14 +177,14 @@ def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
                 f"{about.title}, {about.direction} is better",
                 " ".join([about.definition, *said]),
                 means(final, index),
-                printed("000", index),
+                printed("pham-2017", index),
                 BSGD_SYSTEMS,
                 about.direction,
-                impossible("000", index),
+                impossible("pham-2017", index),
             )
         )
     for column, title in SECONDS.items():
-        paper = printed("000", column)
+        paper = printed("pham-2017", column)
         caption = "Mean of the repetitions, one thread, compiled code in memory."
         found = means(final, column)
         tables.append(comparison(title, caption, found, paper, BSGD_SYSTEMS, "lower", digits=3))
@@ -193,7 +193,7 @@ def bsgd_tables(rows: Sequence[Row]) -> list[Table]:
 
 def _trivial_figures() -> str:
     """Say which printed Rand indices need no clustering."""
-    found = [f"{name}, {system}: {what}" for (name, system), what in trivial("000").items()]
+    found = [f"{name}, {system}: {what}" for (name, system), what in trivial("pham-2017").items()]
     return f"Printed figures that say nothing, since others have them too: {'; '.join(found)}."
 
 
@@ -203,19 +203,19 @@ def _in_order(rows: Sequence[Row]) -> list[Row]:
 
 
 def _first_paper(rows: Sequence[Row]) -> Table:
-    """Return Table 1 of paper 003, where both systems are labelled by Algorithm 3."""
+    """Return Table 1 of Pham et al. (2016), whose systems are both labelled by Algorithm 3."""
     pairs = (("SVC", "SVC, Algorithm 3"), ("SGD-LMOC", "SGD-LMOC"))
     indices = ("total_seconds", "purity", "rand_index", "compactness", "davies_bouldin")
     titles = SECONDS | {name: about.title for name, about in INDICES.items()}
-    sets = dict.fromkeys(name for name, _ in printed("003", "purity"))
+    sets = dict.fromkeys(name for name, _ in printed("pham-2016", "purity"))
     found = {index: means(rows, index) for index in indices}
     here = [name for name in sets if any(key[0] == name for key in found["purity"])]
     lines = []
     for name in here:
         cells = []
         for index, (theirs, ours) in [(i, p) for i in indices for p in pairs]:
-            figure = printed("003", index).get((name, theirs))
-            why = impossible("003", index).get((name, theirs), "")
+            figure = printed("pham-2016", index).get((name, theirs))
+            why = impossible("pham-2016", index).get((name, theirs), "")
             oracle = found[index].get((name, ours, "oracle"))
             cells.append(Cell(oracle, None, figure, why=why))
         lines.append((name, cells))
@@ -247,7 +247,7 @@ def speed_table(rows: Sequence[Row]) -> Table | None:
 
 
 def imdh_tables(rows: Sequence[Row]) -> list[Table]:
-    """Return Table 2 of paper 001, in percent, and the seconds of a fit."""
+    """Return Table 2 of Hofmeyr (2021), in percent, and the seconds of a fit."""
     table = of_experiments(rows, ("table 2",))
     table = sorted(table, key=lambda row: IMDH_SETS.index(row["set"]))
     tables = []
@@ -257,7 +257,7 @@ def imdh_tables(rows: Sequence[Row]) -> list[Table]:
     ):
         found = {key: 100.0 * value for key, value in means(table, index).items()}
         printed_as = "adjusted_rand_index" if index.startswith("adj") else CHOSEN_BY
-        paper = {key: 100.0 * value for key, value in printed("001", printed_as).items()}
+        paper = {key: 100.0 * value for key, value in printed("hofmeyr-2021", printed_as).items()}
         tables.append(
             comparison(
                 title, CAPTIONS[index], found, paper, IMDH_SYSTEMS, "higher", digits=1,
@@ -277,7 +277,7 @@ CAPTIONS = {
 
 
 def regrets(rows: Sequence[Row], index: str, systems: Sequence[str]) -> dict[str, list[float]]:
-    """Return the normalised regrets of every system over the sets (paper 001, figure 2).
+    """Return the normalised regrets of every system over the sets (Hofmeyr, 2021, figure 2).
 
     The regret is the distance to the best system of the set, divided by the worst system's; sets on
     which all are equal have none.

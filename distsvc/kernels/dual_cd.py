@@ -1,10 +1,11 @@
 """Dual coordinate descent for min 1/2 scale a'Qa + p'a, 0 <= a <= 1, sum a constant, Q = XX'.
 
 The vector u = X'a is kept, so a component of the gradient, G_i = scale u.x_i + p_i, costs one dot
-product (paper 002, eq. (2.3)). A pair moves along a_i + t, a_j - t, which keeps the sum: it
-violates optimality by G_j - G_i where a_i < 1 and a_j > 0, and has the curvature scale |x_i -
-x_j|^2. Rows are dense, or CSR, where one row of a pair is spread out over a zeroed vector instead
-of merging sorted indices. Indices are uint32, so that none is checked for being negative.
+product (Chou, Lin and Lin 2020, eq. (2.3)). A pair moves along a_i + t, a_j - t, which keeps the
+sum: it violates optimality by G_j - G_i where a_i < 1 and a_j > 0, and has the curvature
+scale |x_i - x_j|^2. Rows are dense, or CSR, where one row of a pair is spread out over a zeroed
+vector instead of merging sorted indices. Indices are uint32, so that none is checked for being
+negative.
 
 `tally`, float64, counts what a call did: change of the objective, pairs moved, and the cost in
 operations of the length of a row, as the paper counts: 1 for a component of the gradient, 1 for

@@ -65,7 +65,7 @@ def _normalise(x, mean, v):
 
 @kernel
 def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_visits, clip):
-    """Update the nodes on each row's path from the root, row by row (paper 001, Algorithm 1).
+    """Update the nodes on each row's path from the root, row by row (Hofmeyr, 2021, Algorithm 1).
 
     X (n, d) float32; means, V (nodes, d) float32; b, variances (nodes,) float64, variances of the
     projections; visits (nodes,) int64. The arrays of the nodes are changed in place. A path ends in

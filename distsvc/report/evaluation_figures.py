@@ -194,7 +194,7 @@ def _legend(figure: Figure, names: Mapping[str, Any], columns: int) -> None:
 
 @drawn
 def convergence(traces: Sequence[Mapping[str, Any]], x: str, title: str) -> Figure:
-    """Draw relative distances to the optimum against `x`, as in Figure 2 of paper 002.
+    """Draw relative distances to the optimum against `x`, as Figure 2 of Chou, Lin and Lin (2020).
 
     Parameters
     ----------

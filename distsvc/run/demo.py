@@ -26,7 +26,7 @@ JOBS: dict[str, dict[str, Any]] = {
 
 
 def two_rings(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (2100, 2) and classes of a Gaussian within two rings (paper 000, figure 1)."""
+    """Return X (2100, 2) and classes of a Gaussian in two rings (Pham et al. 2017, figure 1)."""
     random = np.random.default_rng(seed)
     sizes, radii = (300, 600, 1200), (0.0, 2.0, 3.5)
     parts = [random.normal(0.0, 0.3, (sizes[0], 2))]

@@ -28,13 +28,18 @@ from distsvc.models.baselines.depddp import DePDDP
 from distsvc.models.baselines.fuzzy import FuzzyCMeans
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.spdc import SPDC
-from distsvc.models.hyperplane_tree import GrowingTree
-from distsvc.models.labelling import Boundary, pair_blocks
-from distsvc.models.linear import MEMORY_BYTES, LinearModel, LinearOneClassSVM, LinearSVDD
-from distsvc.models.mdh import IncrementalMDH
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.hyperplanes.tree import GrowingTree
+from distsvc.models.linear.estimators import (
+    MEMORY_BYTES,
+    LinearModel,
+    LinearOneClassSVM,
+    LinearSVDD,
+)
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
-from distsvc.models.support_vector import SupportVectorClustering
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.labelling import Boundary, pair_blocks
 from distsvc.report.page import write_page
 from distsvc.run import outer, summary, tasks
 from distsvc.run.cluster import connected

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.consensus import REFERENCE_ROWS
-from distsvc.models.labelling import Nearest
-from distsvc.models.level_sets import LevelSets
-from distsvc.models.level_tree import LevelTree
+from distsvc.models.support_vector.consensus import REFERENCE_ROWS
+from distsvc.models.support_vector.labelling import Nearest
+from distsvc.models.support_vector.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree import LevelTree
 
 LISTED = 40
 """Branches listed, at least those that are kept."""

@@ -1,7 +1,7 @@
 """Outer steps of linear one-class models over a whole table: one pass each, alpha on disk.
 
-The driver holds the vector u and the working set (`distsvc.models.outer_descent`); a partition's
-alpha is a file of the run's directory, which only that partition's task reads and writes.
+The driver holds the vector u and the working set (`distsvc.models.linear.working_set`); a
+partition's alpha is a file of the run's directory, which only its own task reads and writes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.linear import LinearModel
-from distsvc.models.outer_descent import (
+from distsvc.models.linear.estimators import LinearModel
+from distsvc.models.linear.working_set import (
     Candidates,
-    OuterDescent,
+    WorkingSet,
     extremes,
     gradients,
     working_rows,
@@ -54,7 +54,7 @@ def descend_table(steps: Any, model: LinearModel, n_rows: int) -> bool:
         outer.take(grow, fall)
 
 
-def begin(steps: Any, model: LinearModel, n_rows: int) -> tuple[OuterDescent, int]:
+def begin(steps: Any, model: LinearModel, n_rows: int) -> tuple[WorkingSet, int]:
     """Give alpha = 1 to the rows outside the sample's answer, so many that its sum is right.
 
     The sample's threshold leaves a few too many or too few outside, which are among the rows next
@@ -78,7 +78,7 @@ def begin(steps: Any, model: LinearModel, n_rows: int) -> tuple[OuterDescent, in
             outside = outside.merge(_candidates(arrays, "outside"), working_rows(d))
         linear = -_as_float(sum(sums.second)) if model.is_ball else 0.0
         first = np.array([_as_float(value) for value in sums.first])
-        outer = OuterDescent(model.is_ball, total, first, linear)
+        outer = WorkingSet(model.is_ball, total, first, linear)
         if outer.settle(n_outside, inside, outside):
             return outer, number
         rho = float(inside.keys[-1] if n_outside < total else -outside.keys[-1])
@@ -115,7 +115,7 @@ def find_violators(run_dir: str, number: int) -> int:
     facts, arrays = run.read("descent")
     d, limit = arrays["u"].size, facts["limit"]
     first_row, last_row = run.plan.partitions[number]
-    alpha = read_arrays(run.path / f"{task_file('alpha', number)}.npz")["alpha"]
+    alpha = read_arrays(run.path / f"{task_file('alpha', number)}.npz")["alpha"].copy()
     changed = slice(*np.searchsorted(arrays["rows"], [first_row, last_row]))
     alpha[arrays["rows"][changed] - first_row] = arrays["alpha"][changed]
     run.write(task_file("alpha", number), {}, alpha=alpha)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from distsvc.models.baselines.rules import RULES
-from distsvc.models.hyperplane_tree import valley
-from distsvc.models.mdh import IncrementalMDH
-from distsvc.models.support_vector import SupportVectorClustering
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.hyperplanes.tree import valley
+from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.run import tasks
 from distsvc.run.directory import RunDirectory
 from distsvc.run.stream import prepared

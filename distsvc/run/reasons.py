@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.linear import LinearRule
+from distsvc.models.linear.estimators import LinearRule
 
 FARTHEST = 10
 """Rows that the report shows."""

@@ -34,8 +34,8 @@ def sample_blocks(
     block is a range of keys, so it takes its rows from all partitions at once and is a uniform
     sample of the table, however that is sorted. While a block is in use the next one is read.
     """
-    names = [run.path / f"{task_file('sample', n)}.npz" for n in range(n_partitions)]
-    parts = [(map_array(name, "keys"), map_array(name, "X")) for name in names]
+    names = [run.path / task_file("sample", n) for n in range(n_partitions)]
+    parts = [(map_array(name / "keys.npy"), map_array(name / "X.npy")) for name in names]
 
     def load(number: int) -> np.ndarray:
         places = [sampling.slice_by_key(keys, *ranges[number]) for keys, _ in parts]
@@ -63,14 +63,14 @@ def whole_sample(run: RunDirectory, n_partitions: int) -> np.ndarray:
 
     They are prepared part by part and put in their places, so that the rows are held once.
     """
-    names = [run.path / f"{task_file('sample', n)}.npz" for n in range(n_partitions)]
-    order = np.argsort(np.concatenate([map_array(name, "keys") for name in names]))
+    names = [run.path / task_file("sample", n) for n in range(n_partitions)]
+    order = np.argsort(np.concatenate([map_array(name / "keys.npy") for name in names]))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     X = np.empty((len(order), run.plan.shift.size))
     first = 0
     for name in names:
-        part = map_array(name, "X")
+        part = map_array(name / "X.npy")
         X[place[first : first + len(part)]] = prepared(run, part)
         first += len(part)
     return X

@@ -21,10 +21,10 @@ from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.baselines.rules import RULES
 from distsvc.models.baselines.sampled import Baseline
-from distsvc.models.hyperplane_tree import ClusterTree
-from distsvc.models.linear import LinearModel, LinearOneClassSVM, LinearSVDD
-from distsvc.models.mdh import IncrementalMDH
-from distsvc.models.support_vector import SupportVectorClustering
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.hyperplanes.tree import ClusterTree
+from distsvc.models.linear.estimators import LinearModel, LinearOneClassSVM, LinearSVDD
+from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.report.page import write_page
 from distsvc.run import level_pictures, pictures, reasons
 from distsvc.run.directory import Plan, RunDirectory

@@ -16,18 +16,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distsvc.models import labelling, sampling
+from distsvc.models import sampling
 from distsvc.models.baselines.rules import RULES
-from distsvc.models.ensemble import Plan
-from distsvc.models.hyperplane_tree import ClusterTree
-from distsvc.models.labelling import Boundary, Clusters, DecisionFunction
-from distsvc.models.level_tree import LevelTree, Voter
-from distsvc.models.linear import LinearRule
-from distsvc.models.mdh import IncrementalMDH
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.hyperplanes.tree import ClusterTree
+from distsvc.models.linear.estimators import LinearRule
 from distsvc.models.scaling import ColumnSums
+from distsvc.models.support_vector import labelling
+from distsvc.models.support_vector.ensemble import Ensemble
+from distsvc.models.support_vector.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.support_vector.level_tree import LevelTree, Voter
 from distsvc.run.directory import RunDirectory, task_file
 from distsvc.run.reasons import Reasons
 from distsvc.run.stream import prepared, sample_blocks
+from distsvc.storage.arrays import write_array
 from distsvc.storage.parts import PartBuilder, write_zarr_chunk
 from distsvc.storage.tables import Table
 
@@ -99,7 +101,10 @@ class Sample:
             rows = self.rows.pop(0)
             X[place[first : first + len(rows)]] = rows
             first += len(rows)
-        self.run.write(task_file("sample", number), {}, X=X, keys=keys[order])
+        folder = self.run.path / task_file("sample", number)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_array(folder / "X.npy", X)
+        write_array(folder / "keys.npy", keys[order])
 
 
 def learn_tree(run_dir: str, restart: int) -> int:
@@ -156,10 +161,10 @@ def level_trees(run: RunDirectory, n: int) -> list[LevelTree]:
     return [LevelTree(gamma=facts["gamma"], **arrays) for facts, arrays in results]
 
 
-def ensemble(run: RunDirectory) -> tuple[Plan, dict[str, Any], np.ndarray]:
+def ensemble(run: RunDirectory) -> tuple[Ensemble, dict[str, Any], np.ndarray]:
     """Return the plan of the models, facts of the sample, and the pilot's viewed rows."""
     facts, arrays = run.read("ensemble")
-    return Plan.restored(facts["plan"], arrays["components"]), facts, arrays["view"]
+    return Ensemble.restored(facts["plan"], arrays["components"]), facts, arrays["view"]
 
 
 def find_boundary(run_dir: str, number: int) -> int:

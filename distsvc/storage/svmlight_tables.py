@@ -24,7 +24,7 @@ from scipy import sparse
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage import files
-from distsvc.storage.arrays import map_array, write_arrays
+from distsvc.storage.arrays import map_array, write_array
 from distsvc.storage.columns import Scan
 
 LABEL = "label"
@@ -34,7 +34,7 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def convert_svmlight(found: files.Files, config: InputConfig, staging: Path) -> Path:
-    """Parse files, in the order of their names, into one file of sparse arrays; return its path.
+    """Parse files, in the order of their names, into a folder of sparse arrays; return its path.
 
     The whole table is in memory meanwhile, at 12 bytes for each value that is there.
 
@@ -55,8 +55,8 @@ def convert_svmlight(found: files.Files, config: InputConfig, staging: Path) -> 
             f"input.label: the label of svmlight text is named {LABEL!r}, found {config.label!r}"
         )
     key = hashlib.sha256(json.dumps([found.root, found.versions()]).encode()).hexdigest()[:16]
-    target = Path(os.path.abspath(staging)) / f"svmlight-{key}.npz"
-    if not target.exists():
+    target = Path(os.path.abspath(staging)) / f"svmlight-{key}"
+    if not (target / "first_and_width.npy").exists():
         parts, labels = zip(*[_parse(found, name) for name in found.names], strict=True)
         width = max(part.shape[1] for part in parts)
         for part in parts:
@@ -64,10 +64,12 @@ def convert_svmlight(found: files.Files, config: InputConfig, staging: Path) -> 
         X = sparse.vstack(parts, format="csr")
         first = 1 - int((X.indices == 0).any())
         X = X[:, first:]
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
         arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}
-        write_arrays(target, arrays | {"first_and_width": np.array([first, X.shape[1]])})
+        arrays |= {"first_and_width": np.array([first, X.shape[1]])}
+        for name, array in arrays.items():
+            write_array(target / f"{name}.npy", array)
     return target
 
 
@@ -77,7 +79,7 @@ def scan(path: Path, wanted: tuple[str, ...] = ()) -> Scan:
     Columns that are `wanted` by an index which no row of the file has are there too, and zero: text
     says nothing of the table's width, and a model may come from a wider one.
     """
-    n_rows = map_array(path, "labels").size
+    n_rows = map_array(path / "labels.npy").size
     features = feature_names(path)
     names = [*features, *(name for name in wanted if _COLUMN.fullmatch(name)), LABEL]
     extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
@@ -92,7 +94,7 @@ def scan(path: Path, wanted: tuple[str, ...] = ()) -> Scan:
 
 def feature_names(path: Path) -> tuple[str, ...]:
     """Return the columns of a converted file."""
-    first, width = map_array(path, "first_and_width").tolist()
+    first, width = map_array(path / "first_and_width.npy").tolist()
     return tuple(f"f{k}" for k in range(first, first + width))
 
 
@@ -100,7 +102,7 @@ def blocks(
     path: Path, columns: tuple[str, ...], start: int, stop: int, block_rows: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield row numbers (n,), dense rows (n, d) float64 and labels (n,) of rows [start, stop)."""
-    labels = map_array(path, "labels")
+    labels = map_array(path / "labels.npy")
     X = matrix(path)
     places = {name: k for k, name in enumerate(feature_names(path))}
     held = [k for k, name in enumerate(columns) if name in places]
@@ -114,9 +116,9 @@ def blocks(
 
 def matrix(path: Path) -> Any:
     """Return all rows of a converted file as CSR; values are read when they are used."""
-    width = int(map_array(path, "first_and_width")[1])
-    indptr = np.array(map_array(path, "indptr"))
-    arrays = map_array(path, "data"), map_array(path, "indices"), indptr
+    width = int(map_array(path / "first_and_width.npy")[1])
+    indptr = np.array(map_array(path / "indptr.npy"))
+    arrays = map_array(path / "data.npy"), map_array(path / "indices.npy"), indptr
     return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
 
 

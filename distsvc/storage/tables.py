@@ -148,7 +148,8 @@ def open_table(config: InputConfig, staging: Path) -> Table:
     others = [name for name in (config.id, config.label, *apart) if name is not None]
     fs, inner = files.locate(config.path)
     source = path = inner if files.is_local(fs) else config.path
-    if zarr_tables.is_zarr(fs, inner):
+    is_zarr = zarr_tables.is_zarr(fs, inner)
+    if is_zarr:
         scan = zarr_tables.scan(path, others)
         root = ""
     else:
@@ -169,7 +170,7 @@ def open_table(config: InputConfig, staging: Path) -> Table:
     columns = choose_features(config, scan, apart)
     return Table(
         path=path,
-        format="svmlight" if path.endswith(".npz") else "parquet" if scan.files else "zarr",
+        format="parquet" if scan.files else "zarr" if not root and is_zarr else "svmlight",
         columns=columns,
         id=config.id,
         label=config.label,

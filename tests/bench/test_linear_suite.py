@@ -9,7 +9,7 @@ from distsvc.bench.linear import run_linear, summary
 from distsvc.bench.suites import Choice
 from distsvc.cli import main
 from distsvc.errors import InputNotFoundError
-from distsvc.models.dual_descent import SOLVERS
+from distsvc.models.linear.coordinate_descent import SOLVERS
 
 
 @pytest.fixture

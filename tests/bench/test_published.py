@@ -24,7 +24,7 @@ from distsvc.metrics import INDICES
 
 TABLES = [(paper, index) for paper in published.papers() for index in indices(paper)]
 SECONDS = {"training_seconds", "clustering_seconds", "total_seconds"}
-N_SETS = {"000": 15, "001": 30, "003": 11}
+N_SETS = {"pham-2017": 15, "hofmeyr-2021": 30, "pham-2016": 11}
 
 
 @pytest.mark.parametrize(("paper", "index"), TABLES)
@@ -39,16 +39,19 @@ def test_a_table_has_every_set_and_system(paper, index):
 
 
 def test_single_figures():
-    assert printed("000", "purity")["shuttle", "BSGD-PNN"] == 0.90
-    assert printed("000", "normalized_mutual_information")["spiral", "BSGD-R"] == 0.85
-    assert printed("000", "clustering_seconds")["shuttle", "SVC"] == 1972.61
-    assert printed("000", "davies_bouldin")["musk", "FSVC"] == 0.01
-    assert printed("003", "total_seconds")["aggregation", "SGD-LMOC"] == 8.98
-    assert printed("001", "normalized_mutual_information")["twonorm", "iMDH_k"] == 84.4 / 100.0
-    assert printed("001", "adjusted_rand_index")["churn", "iMDH_k"] == -2.2 / 100.0
-    assert printed("001", "purity") == {}
-    assert indices("000")["davies_bouldin"] == 6
-    assert published.papers()["001"].startswith("Hofmeyr: Clustering Large Data Sets")
+    assert printed("pham-2017", "purity")["shuttle", "BSGD-PNN"] == 0.90
+    assert printed("pham-2017", "normalized_mutual_information")["spiral", "BSGD-R"] == 0.85
+    assert printed("pham-2017", "clustering_seconds")["shuttle", "SVC"] == 1972.61
+    assert printed("pham-2017", "davies_bouldin")["musk", "FSVC"] == 0.01
+    assert printed("pham-2016", "total_seconds")["aggregation", "SGD-LMOC"] == 8.98
+    assert (
+        printed("hofmeyr-2021", "normalized_mutual_information")["twonorm", "iMDH_k"]
+        == 84.4 / 100.0
+    )
+    assert printed("hofmeyr-2021", "adjusted_rand_index")["churn", "iMDH_k"] == -2.2 / 100.0
+    assert printed("hofmeyr-2021", "purity") == {}
+    assert indices("pham-2017")["davies_bouldin"] == 6
+    assert published.papers()["hofmeyr-2021"].startswith("Hofmeyr: Clustering Large Data Sets")
 
 
 def test_an_unknown_paper():
@@ -57,14 +60,14 @@ def test_an_unknown_paper():
 
 
 def test_both_papers_print_the_same_indices_of_the_same_systems():
-    shared = [index for index in indices("003") if index in indices("000")]
+    shared = [index for index in indices("pham-2016") if index in indices("pham-2017")]
     assert shared == ["purity", "rand_index", "compactness", "davies_bouldin"]
     for index in shared:
-        earlier, later = printed("003", index), printed("000", index)
+        earlier, later = printed("pham-2016", index), printed("pham-2017", index)
         assert earlier == {figure: later[figure] for figure in earlier}
 
 
-@pytest.mark.parametrize("paper", ["000", "001"])
+@pytest.mark.parametrize("paper", ["pham-2017", "hofmeyr-2021"])
 def test_printed_sizes_are_the_catalogues_but_where_it_says_so(paper):
     differing = {
         name: size
@@ -94,21 +97,21 @@ IMPOSSIBLE_PURITY = {
 
 
 def test_purities_below_the_share_of_the_largest_class():
-    found = impossible("000", "purity")
+    found = impossible("pham-2017", "purity")
     expected = {(name, s): v for name, row in IMPOSSIBLE_PURITY.items() for s, v in row.items()}
-    assert {figure: printed("000", "purity")[figure] for figure in found} == expected
+    assert {figure: printed("pham-2017", "purity")[figure] for figure in found} == expected
     assert found["jain", "SVC"] == "the largest class has a share of 0.740"
-    both = {figure for figure in expected if figure[1] in systems("003")}
+    both = {figure for figure in expected if figure[1] in systems("pham-2016")}
     both = {(name, system) for name, system in both if name not in ("musk", "shuttle")}
-    assert set(impossible("003", "purity")) == both
+    assert set(impossible("pham-2016", "purity")) == both
 
 
 def test_rand_indices_that_no_clustering_has():
-    assert impossible("000", "rand_index") == {
+    assert impossible("pham-2017", "rand_index") == {
         ("flame", "FSVC"): "no clustering of these classes is below 0.461",
         ("spiral", "SVC"): "no clustering of these classes is below 0.331",
     }
-    assert set(impossible("003", "rand_index")) == {("spiral", "SVC")}
+    assert set(impossible("pham-2016", "rand_index")) == {("spiral", "SVC")}
 
 
 @pytest.mark.parametrize(
@@ -138,37 +141,40 @@ def test_figures_out_of_range(monkeypatch, index, value, reason):
 
 
 def test_the_times_of_svc_in_the_earlier_paper_are_those_of_other_sets():
-    (slip,) = slips("003", "total_seconds")
-    times = printed("003", "total_seconds")
-    train, cluster = printed("000", "training_seconds"), printed("000", "clustering_seconds")
+    (slip,) = slips("pham-2016", "total_seconds")
+    times = printed("pham-2016", "total_seconds")
+    train, cluster = (
+        printed("pham-2017", "training_seconds"),
+        printed("pham-2017", "clustering_seconds"),
+    )
     for name, other in slip.sets.items():
         assert times[name, "SVC"] == pytest.approx(
-            train[other, "SVC"] + cluster[other, "SVC"], abs=2.1 * rounding("003")
+            train[other, "SVC"] + cluster[other, "SVC"], abs=2.1 * rounding("pham-2016")
         )
         own = train[name, "SVC"] + cluster[name, "SVC"]
         assert abs(times[name, "SVC"] - own) > 0.01 * own
-    found = impossible("003", "total_seconds")
+    found = impossible("pham-2016", "total_seconds")
     assert set(found) == {(name, "SVC") for name in slip.sets}
     assert found["spiral", "SVC"].startswith("it is the time of d31, ")
 
 
 def test_the_direction_of_the_davies_bouldin_index():
-    for paper in ("000", "003"):
+    for paper in ("pham-2017", "pham-2016"):
         (slip,) = slips(paper, "davies_bouldin")
         assert slip.sets == {}
         assert INDICES["davies_bouldin"].direction == "lower"
-    figures = printed("000", "davies_bouldin")
+    figures = printed("pham-2017", "davies_bouldin")
     names = {name for name, _ in figures}
-    last = [max(systems("000"), key=lambda s, n=name: figures[n, s]) for name in names]
+    last = [max(systems("pham-2017"), key=lambda s, n=name: figures[n, s]) for name in names]
     assert sum(system.startswith("BSGD") for system in last) == 15
 
 
 def test_rand_indices_that_need_no_clustering():
-    found = trivial("000")
+    found = trivial("pham-2017")
     assert found["musk", "SVC"] == found["musk", "FSVC"] == "rows alone: 0.2608"
     assert found["aggregation", "FSVC"] == "one cluster of all rows: 0.2165"
     assert ("musk", "SGD-LMOC") not in found
-    assert trivial("001") == {}
+    assert trivial("hofmeyr-2021") == {}
 
 
 def all_clusterings(n):
@@ -220,9 +226,9 @@ def test_two_classes_have_a_simpler_bound(counts):
 
 
 def test_classes_without_a_majority_are_worst_as_one_cluster():
-    counts = class_counts("000", "compound")
+    counts = class_counts("pham-2017", "compound")
     together = sum(comb(size, 2) for size in counts) / comb(sum(counts), 2)
     assert least_rand_index(counts) == pytest.approx(together, rel=1e-12)
-    assert class_counts("000", "shuttle") == catalogue()["shuttle"].splits[0]
-    assert class_counts("001", "shuttle") == catalogue()["shuttle"].class_counts
-    assert class_counts("001", "Yale") is None
+    assert class_counts("pham-2017", "shuttle") == catalogue()["shuttle"].splits[0]
+    assert class_counts("hofmeyr-2021", "shuttle") == catalogue()["shuttle"].class_counts
+    assert class_counts("hofmeyr-2021", "Yale") is None

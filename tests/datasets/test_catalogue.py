@@ -12,9 +12,10 @@ from distsvc.errors import DataError, InputNotFoundError
 
 SETS = catalogue()
 PAPERS = {
-    "000": "aggregation breast_cancer compound d31 flame glass iris jain pathbased r15 spiral"
+    "pham-2017": "aggregation breast_cancer compound d31 flame glass iris jain pathbased r15 spiral"
     " abalone car musk shuttle",
-    "003": "aggregation breast_cancer compound d31 flame glass iris jain pathbased r15 spiral",
+    "pham-2016": "aggregation breast_cancer compound d31 flame glass iris jain pathbased r15"
+    " spiral",
 }
 
 
@@ -56,16 +57,19 @@ def test_the_sets_of_a_paper(paper):
 
 
 def test_the_sets_of_the_imdh_paper_but_three_are_there():
-    used = [one for one in SETS.values() if "001" in one.used_by]
+    used = [one for one in SETS.values() if "hofmeyr-2021" in one.used_by]
     assert len(used) == 30 - len(("Yale", "isolet", "smartphone"))
     assert [one.name for one in SETS.values() if one.stands_for] == ["isolet_1560", "yaleb_32x32"]
 
 
 def test_what_the_papers_say_otherwise():
-    assert (SETS["musk"].features, SETS["musk"].printed["000"]) == (166, "198 features")
-    assert (len(SETS["glass"].class_counts), SETS["glass"].printed["000"]) == (6, "7 classes")
-    assert (len(SETS["shuttle"].class_counts), SETS["shuttle"].printed["000"]) == (7, "5 classes")
-    split = SETS["shuttle"].paper_split["000"]
+    assert (SETS["musk"].features, SETS["musk"].printed["pham-2017"]) == (166, "198 features")
+    assert (len(SETS["glass"].class_counts), SETS["glass"].printed["pham-2017"]) == (6, "7 classes")
+    assert (len(SETS["shuttle"].class_counts), SETS["shuttle"].printed["pham-2017"]) == (
+        7,
+        "5 classes",
+    )
+    split = SETS["shuttle"].paper_split["pham-2017"]
     assert sum(SETS["shuttle"].counts(split)) == 43_500
 
 

@@ -18,9 +18,10 @@ from distsvc import SupportVectorClustering
 from distsvc.cli import main
 from distsvc.config import parse_job
 from distsvc.errors import JobFileError
-from distsvc.models import ensemble, sampling
-from distsvc.models.consensus import REFERENCE_ROWS
-from distsvc.models.labelling import DecisionFunction
+from distsvc.models import sampling
+from distsvc.models.support_vector import ensemble
+from distsvc.models.support_vector.consensus import REFERENCE_ROWS
+from distsvc.models.support_vector.labelling import DecisionFunction
 from distsvc.report.page import render_page
 from distsvc.run import job as job_module
 from distsvc.run import level_pictures, tasks

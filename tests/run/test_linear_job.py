@@ -12,7 +12,7 @@ import pytest
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.config import load_job, parse_job
 from distsvc.errors import JobFileError
-from distsvc.models import outer_descent
+from distsvc.models.linear import working_set
 from distsvc.run.job import predict_table, run_job
 from tests.clusters import loopback_cluster
 
@@ -41,7 +41,7 @@ def table(rows, tmp_path_factory):
 @pytest.fixture
 def few_candidates(monkeypatch):
     """Make working sets small, so that several passes are needed."""
-    for module in (outer_descent, "distsvc.run.outer"):
+    for module in (working_set, "distsvc.run.outer"):
         name = module if isinstance(module, str) else module.__name__
         monkeypatch.setattr(f"{name}.working_rows", lambda d: 200)
 
@@ -115,7 +115,7 @@ def test_scores_do_not_depend_on_the_cut_or_on_workers(table, tmp_path, model, m
 
 
 def test_a_bad_threshold_from_the_sample_is_mended(rows, table, tmp_path, monkeypatch):
-    from distsvc.models.linear import LinearModel
+    from distsvc.models.linear.estimators import LinearModel
 
     begin = LinearModel.begin_outer
 
@@ -124,7 +124,7 @@ def test_a_bad_threshold_from_the_sample_is_mended(rows, table, tmp_path, monkey
         return u, 0.9 * rho, scale
 
     monkeypatch.setattr(LinearModel, "begin_outer", far_off)
-    for module in ("distsvc.models.outer_descent", "distsvc.run.outer"):
+    for module in ("distsvc.models.linear.working_set", "distsvc.run.outer"):
         monkeypatch.setattr(f"{module}.working_rows", lambda d: 60)
     report = run(table, tmp_path / "out", PLANE | {"memory_rows": 1000, "nu": 0.3})
     peer = LinearOneClassSVM(0.3, tol=1e-8).fit(rows)

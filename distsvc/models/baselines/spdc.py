@@ -25,7 +25,7 @@ from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.checks import check_count, check_number, seed_of
-from distsvc.models.hyperplane_tree import valley
+from distsvc.models.hyperplanes.tree import valley
 
 BLOCK_ROWS = 8192
 GRID = 512
@@ -85,8 +85,8 @@ class SPDC(Baseline):
         Projections of a leaf that its density is estimated from, at least 50. Its first ones are
         not looked at, because its direction is not settled then.
     valley : float
-        A minimum is clear where its z (`distsvc.models.hyperplane_tree.valley`) is at least this. A
-        leaf is tested again and again, so that a minimum alone would come by chance.
+        A minimum is clear where its z (`distsvc.models.hyperplanes.tree.valley`) is at least this.
+        A leaf is tested again and again, so that a minimum alone would come by chance.
     bandwidth : float
         As of `DePDDP`, with ``window`` for N.
     amnesia : float

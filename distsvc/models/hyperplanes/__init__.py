@@ -1,0 +1,1 @@
+"""Divisive trees of hyperplanes through regions of low density."""

@@ -1,0 +1,1 @@
+"""Linear one-class SVM and SVDD."""

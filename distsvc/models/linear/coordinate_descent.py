@@ -1,0 +1,271 @@
+"""Two-level dual coordinate descent for linear one-class problems: Algorithms 2 to 5 of the paper.
+
+| Chou, Lin and Lin (2020) | here |
+|---|---|
+| (3.17) with Q scaled, p, C_i = 1, y_i = 1, Delta | `Problem`: ``scale``, ``p``, ``total`` |
+| greedy-R-cyclic, R = 0.1 (Algorithm 5) | ``greedy-cyclic`` |
+| cyclic-|B|cd-greedy, |B| = 4, r = 1 (Algorithm 4) | ``cyclic-4cd-greedy`` |
+| cyclic-2cd (Algorithm 2), greedy-2cd | the same names |
+| u of (2.4); the number of O(n) operations | `State.u`, `State.cost` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from distsvc.kernels import dual_cd as kernels
+
+SOLVERS = ("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
+SHARE = 0.1
+"""R: pairs of an outer step of greedy-cyclic, as a share of the rows in play."""
+
+DOUBT = 0.01
+GROUP = {"cyclic-4cd-greedy": 4, "cyclic-2cd": 2}
+ROUNDING = 1e-13
+
+
+class DenseRows:
+    """Rows of a matrix (n, d), float64 in C order."""
+
+    def __init__(self, X: np.ndarray):
+        self.X = np.ascontiguousarray(X, np.float64)
+        self.shape = self.X.shape
+
+    def gradient(self, u: np.ndarray, p: np.ndarray, scale: float, rows: Any, G: Any) -> None:
+        """Write the gradients of `rows` into G."""
+        kernels.gradient_dense(self.X, u, p, scale, rows, G)
+
+    def weighted_sum(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return sum_i weights_i x_i (d,) and |x_i|^2 (n,)."""
+        u, squares = np.zeros(self.shape[1]), np.empty(self.shape[0])
+        kernels.weighted_sum_dense(self.X, weights, u, squares)
+        return u, squares
+
+    def descend(self, state: State, order: np.ndarray, size: int, least: float) -> None:
+        """Do the inner steps on groups of rows."""
+        of = state.problem
+        arrays = state.alpha, state.G, state.tally
+        kernels.descend_dense(self.X, state.u, of.p, of.scale, order, size, least, *arrays)
+
+
+class SparseRows:
+    """Rows of a CSR matrix (n, d); its indices may be int32 or int64."""
+
+    def __init__(self, X: Any):
+        self.shape = X.shape
+        self.data = np.ascontiguousarray(X.data, np.float64)
+        self.indices = X.indices.astype(np.uint32)
+        self.indptr = X.indptr.astype(np.int64)
+        self._arrays = self.data, self.indices, self.indptr
+        self._spread = np.zeros(self.shape[1])
+
+    def gradient(self, u: np.ndarray, p: np.ndarray, scale: float, rows: Any, G: Any) -> None:
+        """Write the gradients of `rows` into G."""
+        kernels.gradient_sparse(*self._arrays, u, p, scale, rows, G)
+
+    def weighted_sum(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return sum_i weights_i x_i (d,) and |x_i|^2 (n,)."""
+        u, squares = np.zeros(self.shape[1]), np.empty(self.shape[0])
+        kernels.weighted_sum_sparse(*self._arrays, weights, u, squares)
+        return u, squares
+
+    def descend(self, state: State, order: np.ndarray, size: int, least: float) -> None:
+        """Do the inner steps on groups of rows."""
+        of = state.problem
+        arrays = state.alpha, state.G, self._spread, state.tally
+        kernels.descend_sparse(
+            *self._arrays, of.squares, state.u, of.p, of.scale, order, size, least, *arrays
+        )
+
+
+Rows = DenseRows | SparseRows
+
+
+@dataclass(frozen=True)
+class Problem:
+    """min 1/2 scale a'XX'a + p'a over 0 <= a <= 1 with the sum `total`.
+
+    The paper's alpha is a / total and its C, or 1/(nu l), is 1 / total; its objective is `unit`
+    times ours. squares (n,) are |x_i|^2.
+    """
+
+    rows: Rows
+    scale: float
+    p: np.ndarray
+    total: float
+    squares: np.ndarray
+    unit: float
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest |x_i|^2."""
+        return float(self.squares.max())
+
+    @property
+    def rounding(self) -> float:
+        """A violation that rounding alone makes."""
+        return ROUNDING * self.scale * self.total * self.largest
+
+    @classmethod
+    def one_class(cls, rows: Rows, squares: np.ndarray, total: float) -> Problem:
+        """Return the problem of a one-class SVM with nu l = `total`, eq. (3.14)."""
+        return cls(rows, 1.0, np.zeros(rows.shape[0]), total, squares, 1.0 / total**2)
+
+    @classmethod
+    def data_description(cls, rows: Rows, squares: np.ndarray, total: float) -> Problem:
+        """Return the problem of SVDD with 1 / C = `total`, eq. (3.16)."""
+        return cls(rows, 2.0 / total, -squares, total, squares, 1.0 / total)
+
+
+@dataclass
+class State:
+    """A feasible alpha (n,), u = X'alpha (d,), gradients (n,) as last seen, and what was done."""
+
+    problem: Problem
+    alpha: np.ndarray
+    u: np.ndarray
+    G: np.ndarray
+    begun_at: float
+    tally: np.ndarray
+    n_iter: int = 0
+    least: float = -np.inf
+    most: float = np.inf
+
+    @classmethod
+    def at(cls, problem: Problem, alpha: np.ndarray, cost: float = 0.0) -> State:
+        """Return the state that begins at a feasible alpha (n,)."""
+        u, _ = problem.rows.weighted_sum(alpha)
+        value = 0.5 * problem.scale * (u * u).sum() + (problem.p * alpha).sum()
+        tally = np.array([0.0, 0.0, cost + np.count_nonzero(alpha)])
+        return cls(problem, alpha, u, np.full(alpha.size, np.nan), float(value), tally)
+
+    @property
+    def objective(self) -> float:
+        """The objective of `Problem`."""
+        return float(self.begun_at + self.tally[kernels.CHANGE])
+
+    @property
+    def violation(self) -> float:
+        """The largest violation of optimality by a pair, with the gradients last seen."""
+        return max(self.most - self.least, 0.0)
+
+    def tolerated(self, tol: float) -> float:
+        """Return the violation that is as good as none."""
+        of = self.problem
+        return tol * abs(self.objective) / of.total + of.rounding
+
+    @property
+    def cost(self) -> float:
+        """Operations of the length of a row so far."""
+        return float(self.tally[kernels.COST])
+
+    def refresh(self, active: np.ndarray) -> None:
+        """Take the gradients of the `active` rows and their extremes."""
+        of = self.problem
+        of.rows.gradient(self.u, of.p, of.scale, active, self.G)
+        self.tally[kernels.COST] += len(active)
+        self.least, self.most = kernels.extremes(self.G, self.alpha, active)
+
+
+def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
+    """Return the alpha (n,) with the sum `total` that minimises G'alpha, whatever the rows' order.
+
+    Rows with equal G at the border share what is left.
+    """
+    n = G.size
+    if total >= n:
+        return np.ones(n)
+    border = np.partition(G, int(total))[int(total)]
+    alpha = (border > G).astype(np.float64)
+    ties = border == G
+    alpha[ties] = (total - alpha.sum()) / ties.sum()
+    return alpha
+
+
+def start(rows: Rows, make: Callable[..., Problem], total: float) -> State:
+    """Return the state to descend from: all mass on the rows that the mean of all suits least."""
+    n = rows.shape[0]
+    mean, squares = rows.weighted_sum(np.full(n, total / n))
+    problem = make(rows, squares, total)
+    G = np.empty(n)
+    rows.gradient(mean, problem.p, problem.scale, np.arange(n), G)
+    return State.at(problem, first_alpha(G, total), cost=2.0 * n)
+
+
+def solve(
+    state: State,
+    solver: str,
+    tol: float,
+    max_iter: int,
+    seed: int = 0,
+    watch: Callable[[State], Any] | None = None,
+) -> bool:
+    """Descend to a violation of `tol` |f| / total, and say whether it was reached.
+
+    No feasible change moves more than `total`, so the objective is then within `tol` of the
+    optimum, relatively. Rows that their gradients hold at a bound are left out until the others
+    have converged. The cyclic solvers judge by the gradients that they saw on their way, which are
+    old, so they take all of them again whenever the violation is a hundredth of the last true one.
+    ``watch`` is called after every outer step; when it returns true, the descent ends.
+    """
+    everyone = active = np.arange(state.alpha.size)
+    random = np.random.default_rng(seed)
+    greedy, size = solver not in GROUP, GROUP.get(solver, 2)
+    limit = max(int(SHARE * everyone.size), 1) if solver == "greedy-cyclic" else 1
+    state.least, state.most = -np.inf, np.inf
+    doubtful = 0.0
+    while True:
+        if greedy:
+            state.refresh(active)
+        elif state.n_iter:
+            state.least, state.most = kernels.extremes(state.G, state.alpha, active)
+            doubtful = doubtful or DOUBT * state.violation
+        if state.violation <= max(state.tolerated(tol), doubtful) or state.n_iter >= max_iter:
+            if not greedy or len(active) < everyone.size:
+                active = everyone
+                state.refresh(active)
+                doubtful = 0.0 if greedy else DOUBT * state.violation
+            converged = state.violation <= state.tolerated(tol)
+            if converged or state.n_iter >= max_iter:
+                return converged
+        state.n_iter += 1
+        active = kernels.shrink(state.G, state.alpha, active, state.least, state.most)
+        if greedy:
+            extremes = state.least, state.most
+            order = kernels.violating_pairs(state.G, state.alpha, active, *extremes, limit)
+        else:
+            order = random.permutation(active)
+        state.problem.rows.descend(state, order, size, 0.0)
+        if watch is not None and watch(state):
+            return False
+
+
+def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:
+    """Return rho, the multiplier of the sum: G where alpha is free, else midway between bounds.
+
+    Of the free rows, whose G are equal at the optimum, the least is taken, less `rounding`, and not
+    the mean: so they are inside, as they should be, and not half of them by chance. With all of
+    alpha at 1, every rho from the largest G on is optimal, and the least of them is returned.
+    """
+    free = (alpha > 0.0) & (alpha < 1.0)
+    if free.any():
+        return float(G[free].min()) - rounding
+    below = G[alpha == 1.0].max(initial=-np.inf)
+    above = G[alpha == 0.0].min(initial=np.inf)
+    return float(below) if np.isinf(above) else float(0.5 * (below + above))
+
+
+def duality_gap(state: State) -> float:
+    """Return the primal minus the dual objective, in the units of `Problem`, at the best rho.
+
+    At least as much as the objective is above its optimum. The gradients have to be those of all
+    rows at the end.
+    """
+    G, total = state.G, state.problem.total
+    rho = np.partition(G, int(total))[int(total)] if total < G.size else G.max()
+    return float((state.alpha * G).sum() - rho * total + np.maximum(rho - G, 0.0).sum())

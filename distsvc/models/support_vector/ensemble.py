@@ -1,0 +1,221 @@
+"""The models that a choice without labels is made from: which, how they are trained and weighed.
+
+They differ in the kernel's width and in the number of leading principal components. Each is an
+independent task: a sequential pass over its own stream of rows, and the growing of its tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distsvc.kernels.projection import project
+from distsvc.models import sampling
+from distsvc.models.support_vector.kernel_width import density_gamma
+from distsvc.models.support_vector.labelling import DecisionFunction
+from distsvc.models.support_vector.level_tree import LevelTree
+from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
+
+Blocks = Callable[[int, list[tuple[int, int]]], Iterable[np.ndarray]]
+
+STEPS = 20_000
+"""Steps of stochastic gradient descent of a member."""
+
+PASSES = 500
+"""Most passes over a table that has few rows."""
+
+PENALTY = 2.0
+"""C of the members: small, so that f is a density estimate and not yet flat where rows abound."""
+
+BUDGET = 200
+
+FLAT = 3
+"""Up to so many features there are no subspaces: all features are looked at as they are."""
+
+SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
+MOST_COMPONENTS = 20
+
+SIGNIFICANCE_ROWS = 100_000
+"""Rows that each member's splits are tested on, at least, where the table has them."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many models: octaves about the middle gamma, how often each, and in which subspaces."""
+
+    octaves: Sequence[float]
+    repeats: int
+    octaves_in_subspaces: Sequence[float]
+    repeats_in_subspaces: int
+    subspaces: Sequence[int]
+
+
+EFFORTS = {
+    "fast": Effort((-1.0, 0.0, 1.0), 1, (-1.0, 1.0), 1, (2, 4, 8)),
+    "default": Effort((-1.0, -0.5, 0.0, 0.5, 1.0), 2, (-1.0, 0.0, 1.0), 1, SUBSPACES),
+    "thorough": Effort((-1.0, -0.5, 0.0, 0.5, 1.0), 4, (-1.0, -0.5, 0.0, 0.5, 1.0), 2, SUBSPACES),
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model to train: its leading components, its kernel and its trade-off."""
+
+    n_components: int
+    gamma: float
+    C: float
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What is trained, and how; the same on the driver and on every worker.
+
+    Attributes
+    ----------
+    components : ndarray of shape (q, d), float32
+        Directions that rows are projected on, the leading ones first.
+    members : list of Member
+    budget : int or None
+        Support vectors of each.
+    maintenance, projection_size
+        As in `StochasticGradient`.
+    steps : int
+        Most steps of each.
+    seed : int
+
+    """
+
+    components: np.ndarray
+    members: list[Member]
+    budget: int | None
+    maintenance: str
+    projection_size: int
+    steps: int
+    seed: int
+
+    def facts(self) -> dict[str, Any]:
+        """Return all but the components as plain values; `restored` takes them back."""
+        return vars(self) | {"components": None, "members": [vars(m) for m in self.members]}
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], components: np.ndarray) -> Ensemble:
+        """Return the plan that `facts` and its components stand for."""
+        members = [Member(**member) for member in facts["members"]]
+        return cls(**facts | {"components": components, "members": members})
+
+    def view(self, Z: np.ndarray) -> np.ndarray:
+        """Return the coordinates (n, q) float32 of prepared rows Z (n, d) float32."""
+        return project(Z, self.components)
+
+    def grow(
+        self, number: int, pilot: np.ndarray, ranges: list[tuple[int, int]], blocks: Blocks
+    ) -> LevelTree:
+        """Train a member on a stream of rows of its own, and grow its tree.
+
+        ``blocks(stream, ranges)`` are viewed rows (n, q) float32 of ranges of keys, in the order
+        that the number of the stream gives; every pass takes the ranges in another order. Branches
+        are weighed by the pilot's viewed rows (m, q) float32.
+        """
+        member = self.members[number]
+        q = member.n_components
+        descent = StochasticGradient(
+            q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
+            seed=self.seed + number,
+        )  # fmt: skip
+        first = number * self.steps
+        for stream in range(first, first + min(self.steps, PASSES)):
+            order = sampling.epoch_order(self.seed, stream, len(ranges), len(ranges))
+            for block in blocks(stream, [ranges[i] for i in order]):
+                descent.feed(np.ascontiguousarray(block[: self.steps - descent.n_steps, :q]))
+                if descent.n_steps >= self.steps:
+                    break
+            if descent.n_steps >= self.steps:
+                break
+        a = descent.coefficients.astype(np.float32)
+        S = np.ascontiguousarray(descent.vectors[:, a > 0])
+        rows = np.ascontiguousarray(pilot[:, :q])
+        f = DecisionFunction(S, a[a > 0], member.gamma)
+        return LevelTree.grow(f, rows, least_mass(len(pilot), q))
+
+    def share(self, n_rows: int) -> float:
+        """Return the share of a table's rows that the splits of a member are tested on.
+
+        All of them up to 100,000; of larger tables less, so that the pass over the table costs
+        little more than one model does, but never fewer than 100,000 rows.
+        """
+        return min(1.0, max(1.0 / len(self.members), SIGNIFICANCE_ROWS / n_rows))
+
+    def rows_for(self, number: int, keys: np.ndarray, n_rows: int) -> np.ndarray | slice:
+        """Return which rows, by their keys, test the splits of a member.
+
+        Each member has other rows where they suffice.
+        """
+        share = self.share(n_rows)
+        if share >= 1.0:
+            return slice(None)
+        start = np.uint64(2**64 * number // len(self.members))
+        return keys - start < np.uint64(int(2**64 * share))
+
+
+def make_ensemble(
+    pilot: np.ndarray,
+    *,
+    gammas: Sequence[float] | None,
+    C: float,
+    effort: str,
+    budget: int | None,
+    maintenance: str,
+    projection_size: int,
+    max_iter: int,
+    seed: int,
+) -> Ensemble:
+    """Decide which models to train from pilot rows (m, d) float32.
+
+    With `gammas` there is one model for each, of all features. Without,
+    models lie around the middle gamma of `density_gamma` in up to 8 subspaces: of more than 3
+    features the leading 2, 3, 4, 6, 8, 12 and 16 principal components, not whitened, and all of
+    them up to 20. A density estimate needs more rows with every dimension, and a table's clusters
+    often lie in few.
+    """
+    d = pilot.shape[1]
+    wide = pilot.astype(np.float64)
+    if gammas is not None or d <= FLAT:
+        components = np.eye(d, dtype=np.float32)
+    else:
+        _, vectors = np.linalg.eigh(np.cov(wide.T))
+        leading = vectors[:, ::-1][:, :MOST_COMPONENTS].T
+        heaviest = np.take_along_axis(leading, np.abs(leading).argmax(axis=1)[:, None], axis=1)
+        components = (leading * np.sign(heaviest)).astype(np.float32)
+    if gammas is not None:
+        members = [Member(d, float(gamma), C) for gamma in gammas]
+    else:
+        members = list(_members(project(pilot, components), d, EFFORTS[effort], C))
+    steps = min(max_iter, STEPS)
+    return Ensemble(components, members, budget, maintenance, projection_size, steps, seed)
+
+
+def _members(view: np.ndarray, d: int, effort: Effort, C: float) -> Iterator[Member]:
+    if d <= FLAT:
+        sizes, octaves, repeats = [d], effort.octaves, effort.repeats
+    else:
+        most = view.shape[1]
+        sizes = sorted({q for q in effort.subspaces if q < most} | {most})
+        octaves, repeats = effort.octaves_in_subspaces, effort.repeats_in_subspaces
+    for q in sizes:
+        middle = density_gamma(view[:, :q].astype(np.float64))
+        for octave in list(octaves) * repeats:
+            yield Member(q, middle * 2.0**octave, C)
+
+
+def least_mass(n_rows: int, n_components: int) -> float:
+    """Return the rows that a component needs to count as born, of `n_rows`.
+
+    max(5, 0.3 sqrt(n)) tells a cluster from an accident in the plane. In many dimensions every
+    support vector is a mode, if only of its own kernel, and a share is asked for as well: 0.2 % in
+    4 to 8, 1 % in more.
+    """
+    share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
+    return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)

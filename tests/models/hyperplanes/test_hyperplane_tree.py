@@ -1,0 +1,523 @@
+from collections import Counter
+from math import atan, ceil
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.models.hyperplanes.tree import (
+    ClusterTree,
+    GrowingTree,
+    elbow,
+    split_order,
+    valley,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def rows(n, d=2, seed=0, spread=3.0):
+    return np.random.default_rng(seed).normal(scale=spread, size=(n, d)).astype(np.float32)
+
+
+def grown(n=600, d=3, depth=5, seed=0):
+    """A tree that learned from rows, and counted others."""
+    tree = GrowingTree.start(depth, d)
+    tree.learn(rows(n, d, seed), 0.5, 10.0, 1.0, 2**62, 5.0)
+    tree.count(rows(n, d, seed + 1))
+    return tree
+
+
+# --- the order of splits
+
+
+def random_children(n_leaves, seed):
+    """Children of a tree where random leaves were split until there were enough."""
+    rng = np.random.default_rng(seed)
+    children, leaves = [[-1, -1]], [0]
+    while len(leaves) < n_leaves:
+        j = leaves.pop(rng.integers(len(leaves)))
+        children[j] = [len(children), len(children) + 1]
+        leaves += children[j]
+        children += [[-1, -1], [-1, -1]]
+    return np.array(children, np.int32)
+
+
+def fall(ss, children, j):
+    below, above = children[j]
+    return ss[j] - ss[below] - ss[above]
+
+
+def pruned(children, ss):
+    """Section 3 as printed: the splits in the reverse of the order in which they are removed."""
+    left = {j for j in range(len(children)) if children[j][0] >= 0}
+    removed = []
+    while left:
+        candidates = [j for j in left if not left & set(children[j])]
+        removed.append(min(candidates, key=lambda j: (fall(ss, children, j), j)))
+        left.remove(removed[-1])
+    return removed[::-1]
+
+
+def forward(children, ss):
+    leaves, order = {0}, []
+    while candidates := [j for j in leaves if children[j][0] >= 0]:
+        order.append(min(candidates, key=lambda j: (-fall(ss, children, j), j)))
+        leaves.remove(order[-1])
+        leaves |= set(children[order[-1]])
+    return order
+
+
+def leaves_of(children, splits):
+    return ({0} | {k for j in splits for k in children[j]}) - set(splits)
+
+
+TWINS = {"prune": pruned, "forward": forward}
+
+
+@pytest.mark.parametrize("growth", TWINS)
+@settings(deadline=None)
+@given(st.integers(1, 40), SEEDS, st.integers(0, 30))
+def test_the_order_is_that_of_the_greedy_procedure(growth, n_leaves, seed, most):
+    children = random_children(n_leaves, seed)
+    # few whole numbers: exact sums, many equals, and children that have more than their parent
+    ss = np.random.default_rng(seed).integers(0, most + 1, len(children)).astype(float)
+    splits, curve = split_order(children, ss, growth)
+    expected = TWINS[growth](children.tolist(), ss.tolist())
+    assert splits.dtype == np.int32
+    assert splits.tolist() == expected
+    sums = [sum(ss[j] for j in leaves_of(children.tolist(), expected[:k])) for k in range(n_leaves)]
+    assert curve.tolist() == sums
+
+
+@pytest.mark.parametrize("growth", TWINS)
+@pytest.mark.parametrize("seed", range(10))
+def test_the_order_for_sums_of_squares_of_rows(growth, seed):
+    tree = grown(seed=seed).with_rows(growth)
+    children, ss = tree.children.tolist(), tree.sums_of_squares
+    assert tree.splits.tolist() == TWINS[growth](children, ss.tolist())
+    for k in range(tree.n_leaves):
+        leaves = sorted(leaves_of(children, tree.splits[:k].tolist()))
+        np.testing.assert_allclose(tree.curve[k], ss[leaves].sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("growth", TWINS)
+def test_a_sum_of_squares_may_grow(growth):
+    children = np.array([[1, 2], [3, 4], [5, 6], [-1, -1], [-1, -1], [-1, -1], [-1, -1]], np.int32)
+    ss = np.array([100.0, 99.0, 39.0, 0.0, 0.0, 10.0, 9.0])
+    splits, curve = split_order(children, ss, growth)
+    assert splits.tolist() == [0, 1, 2]
+    assert curve.tolist() == [100.0, 138.0, 39.0, 19.0]
+
+
+def test_a_good_split_below_a_poor_one_keeps_both_only_when_pruning():
+    # 0 -> (1, 2); 1 -> (3, 4) takes little but 3 -> (5, 6) takes a lot; 2 -> (7, 8) takes 20
+    children = np.full((9, 2), -1, np.int32)
+    children[[0, 1, 3, 2]] = [1, 2], [3, 4], [5, 6], [7, 8]
+    ss = np.array([200.0, 60.0, 50.0, 58.0, 1.0, 4.0, 4.0, 15.0, 15.0])
+    assert split_order(children, ss, "prune")[0].tolist() == [0, 1, 3, 2]
+    assert split_order(children, ss, "forward")[0].tolist() == [0, 2, 1, 3]
+
+
+@pytest.mark.parametrize("growth", TWINS)
+def test_a_tree_of_one_leaf_has_no_splits(growth):
+    splits, curve = split_order(np.array([[-1, -1]], np.int32), np.array([7.5]), growth)
+    assert splits.shape == (0,)
+    assert splits.dtype == np.int32
+    assert curve.tolist() == [7.5]
+
+
+# --- the nodes with rows
+
+
+def test_a_new_tree():
+    tree = GrowingTree.start(4, 3)
+    assert tree.V.shape == tree.means.shape == tree.sums.shape == (15, 3)
+    assert tree.V.argmax(axis=1).tolist() == [k % 3 for k in range(15)]
+    assert (np.abs(tree.V).sum(axis=1) == 1.0).all()
+    assert not tree.visits.any()
+    children = tree.children()
+    assert children[:7].tolist() == [[2 * j + 1, 2 * j + 2] for j in range(7)]
+    assert (children[7:] == -1).all()
+    assert (tree.hyperplanes()[2] == 1.0).all()
+
+
+def nodes_by_hand(tree, X):
+    """Every splitting node and leaf by the paper's number: its rows, sum of squares, children."""
+    V, thresholds, _ = tree.hyperplanes()
+    X, bottom, found = X.astype(np.float64), len(V) // 2, {}
+
+    def visit(j, inside):
+        below = X @ V[j] < thresholds[j]
+        sides = (inside & below, inside & ~below)
+        if j < bottom and not all(side.any() for side in sides):
+            return visit(2 * j + 1 if sides[0].any() else 2 * j + 2, inside)
+        ss = ((X[inside] - tree.means[j]) ** 2).sum()
+        found[j + 1] = inside.sum(), ss, None
+        if j < bottom:
+            below, above = visit(2 * j + 1, sides[0]), visit(2 * j + 2, sides[1])
+            found[j + 1] = *found[j + 1][:2], (below, above)
+        return j + 1
+
+    visit(0, np.ones(len(X), bool))
+    return found
+
+
+@pytest.mark.parametrize("n", [2, 7, 40, 600])
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_with_rows(n, seed):
+    tree = grown(n, seed=seed)
+    found = tree.with_rows("prune")
+    expected = nodes_by_hand(tree, rows(n, 3, seed + 1))
+    assert found.ids.tolist() == sorted(expected)
+    numbers, squares, below = zip(*(expected[i] for i in found.ids), strict=True)
+    assert found.counts.tolist() == list(numbers)
+    np.testing.assert_allclose(found.sums_of_squares, squares, rtol=1e-5, atol=1e-3)
+    children = [tuple(found.ids[c].tolist()) if c[0] >= 0 else None for c in found.children]
+    assert children == list(below)
+    assert found.n_leaves == len(found.splits) + 1 == children.count(None)
+
+
+def test_rows_may_be_counted_in_blocks():
+    X, tree, other = rows(500, 3), grown(), grown()
+    tree.count(X)
+    for block in np.split(X, [1, 100, 100, 350]):
+        other.count(np.ascontiguousarray(block))
+    assert tree.counts.tolist() == other.counts.tolist()
+    assert tree.counts.sum() == 1100
+    np.testing.assert_allclose(tree.sums, other.sums)
+    np.testing.assert_allclose(tree.squares, other.squares)
+
+
+def test_forgetting_keeps_a_share():
+    tree, other = grown(), grown()
+    tree.forget(0.25)
+    a, b = tree.with_rows("prune"), other.with_rows("prune")
+    assert (a.ids == b.ids).all()
+    assert (a.splits == b.splits).all()
+    np.testing.assert_allclose(a.counts, b.counts / 4)
+    np.testing.assert_allclose(a.curve, b.curve / 4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_numbers_are_those_of_the_path(seed):
+    tree = grown(100, depth=7, seed=seed).with_rows("prune")
+    assert tree.n_leaves > 10
+    skipped = 0
+    for j in tree.splits:
+        for side in (0, 1):
+            path = [int(tree.ids[tree.children[j, side]])]
+            while path[-1] > 2 * tree.ids[j] + 1:
+                path.append(path[-1] // 2)
+            assert path[-1] == 2 * tree.ids[j] + side
+            skipped += len(path) > 1
+    assert skipped > 0
+
+
+def one_way(ahead, depth=4):
+    """A tree where nodes in `ahead` send all rows to their first child; the others split at 0."""
+    tree = GrowingTree.start(depth, 2)
+    tree.b[ahead] = 1e6
+    return tree
+
+
+def test_all_rows_one_way():
+    X, tree = rows(50), one_way(range(15))
+    tree.means[:] = 1.0
+    tree.count(X)
+    found = tree.with_rows("prune")
+    assert found.ids.tolist() == [8]
+    assert found.children.tolist() == [[-1, -1]]
+    assert found.counts.tolist() == [50.0]
+    np.testing.assert_allclose(found.curve, [((X - 1.0) ** 2).sum()], rtol=1e-6)
+    labels, margins = found.cut(5).label(X)
+    assert not labels.any()
+    assert (margins == np.inf).all()
+
+
+def test_a_root_that_does_not_split_is_passed_over():
+    X, tree = rows(50), one_way([0, 3, 4], depth=4)  # node 1 splits along feature 1
+    tree.count(X)
+    found = tree.with_rows("prune")
+    assert found.ids.tolist()[0] == 2
+    assert set(found.ids) <= {2, 8, 10, 16, 17, 20, 21}
+    labels = found.cut(2).label(X)[0]
+    below = X[:, 1] < 0.0
+    assert len({*labels[below]}) == len({*labels[~below]}) == 1
+    assert labels[below][0] != labels[~below][0]
+
+
+def test_a_tree_without_rows_is_one_leaf():
+    found = GrowingTree.start(3, 2).with_rows("prune")
+    assert found.n_leaves == 1
+    assert not found.cut(1).label(rows(5))[0].any()
+
+
+def test_a_tree_of_depth_one():
+    X, tree = rows(30), GrowingTree.start(1, 2)
+    tree.learn(X, 0.5, 10.0, 1.0, 2**62, 5.0)
+    tree.count(X)
+    found = tree.with_rows("forward")
+    assert found.ids.tolist() == [1]
+    assert found.counts.tolist() == [30.0]
+    np.testing.assert_allclose(found.curve, [((X - tree.means[0]) ** 2).sum()], rtol=1e-5)
+
+
+# --- cuts
+
+
+@pytest.mark.parametrize("growth", TWINS)
+def test_cuts_are_nested_and_numbered_by_size(growth):
+    tree, X = grown().with_rows(growth), rows(600, 3, seed=1)
+    whole = tree.cut(tree.n_leaves).label(X)[0]
+    assert tree.n_leaves > 12
+    for k in range(1, tree.n_leaves + 1):
+        cut = tree.cut(k)
+        labels = cut.label(X)[0]
+        sizes = np.bincount(labels)
+        assert cut.n_clusters == len(sizes) == k
+        assert (np.diff(sizes) <= 0).all()
+        assert sizes[-1] > 0
+        assert len(set(zip(labels, whole, strict=True))) == tree.n_leaves
+        assert labels.dtype == np.int32
+    assert (tree.cut(tree.n_leaves + 9).label(X)[0] == whole).all()
+
+
+def test_clusters_of_equal_size_come_in_the_order_of_nodes():
+    tree = one_way([], depth=3)
+    X = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]], np.float32)
+    tree.V[2] = 0.0, 1.0
+    tree.count(X)
+    found = tree.with_rows("prune")
+    assert found.ids.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert found.cut(4).label(X)[0].tolist() == [0, 1, 2, 3]
+
+
+def test_margins_by_hand():
+    tree, X = grown().with_rows("prune"), rows(200, 3, seed=9)
+    cut = tree.cut(6)
+    labels, margins = cut.label(X)
+    for x, label, margin in zip(X, labels, margins, strict=True):
+        node, least = 0, np.inf
+        while cut.children[node, 0] >= 0:
+            gap = x @ tree.V[node] - tree.thresholds[node]
+            least = min(least, abs(gap) / tree.spreads[node])
+            node = cut.children[node, int(gap >= 0.0)]
+        assert label == cut.labels[node]
+        assert margin == pytest.approx(least, abs=1e-5)
+
+
+def test_projections_are_those_of_the_rows_of_every_split():
+    tree, X = grown().with_rows("prune"), rows(300, 3, seed=9)
+    cut = tree.cut(7)
+    labels = cut.label(X)[0]
+    expected = {0: np.arange(300)}
+    nodes = []
+    for node, places, positions in cut.projections(X):
+        nodes.append(node)
+        assert places.tolist() == expected[node].tolist()
+        gap = X[places].astype(np.float64) @ tree.V[node] - tree.thresholds[node]
+        np.testing.assert_allclose(positions, gap, atol=1e-5)
+        below, above = cut.children[node]
+        expected[below], expected[above] = places[gap < 0.0], places[gap >= 0.0]
+    assert nodes == tree.splits[:6].tolist()
+    for leaf in np.flatnonzero(cut.labels >= 0):
+        assert (labels[expected[leaf]] == cut.labels[leaf]).all()
+
+
+def test_one_cluster_has_no_projections():
+    assert list(grown().with_rows("prune").cut(1).projections(rows(10, 3))) == []
+
+
+def test_thresholds_put_the_hyperplane_at_b_from_the_mean():
+    tree = grown()
+    found = tree.with_rows("prune")
+    assert isinstance(found, ClusterTree)
+    places = found.ids - 1
+    middle = np.einsum("kd,kd->k", found.V.astype(np.float64), tree.means[places])
+    np.testing.assert_allclose(found.thresholds - middle, found.b, atol=1e-5)
+    assert (found.b == tree.b[places]).all()
+    np.testing.assert_allclose(np.linalg.norm(found.V, axis=1), 1.0, rtol=1e-5)
+    assert (found.spreads > 0.0).all()
+
+
+# --- the elbow
+
+
+def falling(n, seed, power=3.0):
+    """A convex curve: falls in descending order."""
+    falls = np.random.default_rng(seed).exponential(size=n - 1) ** power + 0.01
+    return falls.sum() - np.concatenate([[0.0], np.cumsum(np.sort(falls)[::-1])]) + 1.0
+
+
+def equation_22(ss):
+    """K = 2 .. K_max - 1 with the least sum of the two angles, SS(K) being ss[K - 1]."""
+    top = len(ss)
+
+    def angles(K):
+        first = (K - 1) / (top - 1) * (ss[0] - ss[-1]) / (ss[0] - ss[K - 1])
+        second = (top - 1) / (top - K) * (ss[K - 1] - ss[-1]) / (ss[0] - ss[-1])
+        return atan(first) + atan(second)
+
+    return min(range(2, top), key=angles)
+
+
+def triangle(ss):
+    """The angle at P times the squared sides of the triangle A, P, B, of a convex curve."""
+    x, y = np.linspace(0.0, 1.0, len(ss)), (ss - ss[-1]) / (ss[0] - ss[-1])
+    P = np.column_stack([x, y])[1:-1]
+    to_a, to_b = np.array([0.0, 1.0]) - P, np.array([1.0, 0.0]) - P
+    a2, b2 = (to_a**2).sum(axis=1), (to_b**2).sum(axis=1)
+    angle = np.arccos(np.clip((to_a * to_b).sum(axis=1) / np.sqrt(a2 * b2), -1.0, 1.0))
+    ends = 3.0 * np.pi  # where the triangle is flat: 3/4 pi and 2 + 2
+    return int(np.argmin([ends, *(angle * (2.0 + a2 + b2)), ends])) + 1
+
+
+def most_frequent(curve, one):
+    n = len(curve)
+    tops = [n] if n <= 10 else [ceil(top) for top in np.linspace(10, n, 30)]
+    votes = Counter(one(curve[:top]) for top in tops)
+    return min(votes, key=lambda k: (-votes[k], k))
+
+
+RULES = {"angle": equation_22, "weighted": triangle}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("n", [3, 4, 9, 10, 11, 12, 40, 128])
+def test_the_elbow_is_the_most_frequent_of_thirty(rule, n):
+    found = [elbow(falling(n, seed), rule) for seed in range(15)]
+    expected = [most_frequent(falling(n, seed), RULES[rule]) for seed in range(15)]
+    assert found == expected
+    assert len(set(found)) > 1 or n == 3
+
+
+@pytest.mark.parametrize("n", [3, 10, 11, 60])
+def test_equation_22_on_falling_curves_that_are_not_convex(n):
+    for seed in range(15):
+        falls = np.random.default_rng(seed).exponential(size=n)
+        curve = np.cumsum(falls)[::-1]
+        assert elbow(curve, "angle") == most_frequent(curve, equation_22)
+
+
+@settings(deadline=None)
+@given(st.integers(11, 60), SEEDS)
+def test_longest_curves_that_disagree(n, seed):
+    curve = falling(n, seed, power=1.0)  # flat curves, whose elbow moves with their length
+    assert elbow(curve, "angle") == most_frequent(curve, equation_22)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("k", range(2, 9))
+def test_a_clear_elbow(rule, k):
+    curve = np.concatenate([np.linspace(1000.0, 20.0, k), np.linspace(19.0, 1.0, 50)])
+    assert elbow(curve, rule) == k
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_short_curves(rule):
+    assert elbow(np.array([3.0]), rule) == 1
+    assert elbow(np.array([3.0, 1.0]), rule) == 2
+    assert elbow(np.array([9.0, 1.0, 0.5]), rule) == 2
+    assert elbow(np.array([9.0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]), rule) == 2
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 11, 64])
+@pytest.mark.parametrize("height", [0.0, 7.0])
+def test_a_flat_curve_has_one_cluster(rule, n, height):
+    assert elbow(np.full(n, height), rule) == 1
+
+
+@pytest.mark.parametrize("n", [3, 10, 11, 64])
+def test_rising_curves(n):
+    curve = np.arange(n, dtype=float)
+    assert elbow(curve, "weighted") == 1
+    assert 2 <= elbow(curve, "angle") < max(n, 3)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 60), SEEDS, st.sampled_from(sorted(RULES)))
+def test_any_curve_has_an_elbow(n, seed, rule):
+    curve = np.random.default_rng(seed).integers(0, 5, n).astype(float)
+    assert 1 <= elbow(curve, rule) <= n
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_unit_of_the_curve_does_not_matter(rule):
+    for seed in range(10):
+        curve = falling(30, seed)
+        assert elbow(1024.0 * curve, rule) == elbow(curve, rule)
+
+
+# --- valleys
+
+
+def normal(n, seed, centre=0.0):
+    return np.random.default_rng(seed).normal(centre, size=n)
+
+
+def valley_by_hand(x):
+    """Windows about the split and about places up to 4 s away on either side."""
+    s = x.std()
+    h = 1.06 * s * len(x) ** -0.2
+    at = (np.abs(x) <= h).sum()
+    places = np.linspace(0.0, 4.0 * s, 161)
+    left = max((np.abs(x + place) <= h).sum() for place in places)
+    right = max((np.abs(x - place) <= h).sum() for place in places)
+    peak = min(left, right)
+    return (peak - at) / np.sqrt(peak + at + 1.0), at / max(peak, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n", [10, 57, 1000])
+def test_valleys_by_hand(n, seed):
+    for x in (normal(n, seed), np.concatenate([normal(n, seed, -2.0), normal(n // 2, seed, 2.0)])):
+        np.testing.assert_allclose(valley(x), valley_by_hand(x), rtol=1e-12)
+
+
+def test_a_gap():
+    x = np.random.default_rng(0).uniform(0.5, 1.5, 500) * np.repeat([-1.0, 1.0], 250)
+    z, height = valley(x)
+    assert z > 8.0
+    assert height == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_modes(seed):
+    z, height = valley(np.concatenate([normal(300, seed, -3.0), normal(300, seed + 9, 3.0)]))
+    assert z > 8.0
+    assert height < 0.2
+
+
+def test_a_gaussian_has_no_valley():
+    for centre in (0.0, 0.3, 1.0, 2.0):
+        found = np.array([valley(normal(1000, seed, centre)) for seed in range(100)])
+        assert found[:, 0].min() >= 0.0
+        assert found[:, 0].max() < 2.5
+        assert found[:, 1].min() > 0.75
+
+
+def test_a_valley_beside_the_split_does_not_count():
+    x = np.concatenate([normal(300, 0, -3.0), normal(300, 1, 3.0)])
+    at_mode, beside = valley(x + 3.0)[0], valley(x + 9.0)[0]
+    assert at_mode < 2.5
+    assert beside < 1.0
+
+
+def test_side_and_unit_do_not_matter():
+    x = np.concatenate([normal(300, 0, -2.0), normal(200, 1, 3.0)])
+    np.testing.assert_allclose(valley(-x), valley(x), rtol=1e-12)
+    np.testing.assert_allclose(valley(1024.0 * x), valley(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 1, 9])
+def test_few_rows_have_no_valley(n):
+    assert valley(np.linspace(-1.0, 1.0, n)) == (0.0, 1.0)
+    assert valley(np.repeat([-1.0, 1.0], 5)) > (0.0, 0.0)
+
+
+@pytest.mark.parametrize("place", [0.0, -2.5, 4.0])
+def test_equal_rows_have_no_valley(place):
+    assert valley(np.full(100, place)) == (0.0, 1.0)

@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+import reference
+from scipy import sparse
+
+from distsvc.models.linear.coordinate_descent import (
+    SOLVERS,
+    DenseRows,
+    Problem,
+    SparseRows,
+    State,
+    duality_gap,
+    first_alpha,
+    solve,
+    start,
+    threshold,
+)
+
+KINDS = {"one-class": Problem.one_class, "data description": Problem.data_description}
+
+
+def table(n=30, d=4, seed=0, offset=1.0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.8) + offset
+
+
+@pytest.mark.parametrize("total", [1.0, 3.7, 15.0])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_finds_the_optimum_of_a_general_solver(solver, kind, total):
+    X = table()
+    for rows in (DenseRows(X), SparseRows(sparse.csr_matrix(X))):
+        state = start(rows, KINDS[kind], total)
+        assert solve(state, solver, 1e-10, 50_000)
+        of = state.problem
+        best = reference.one_class_optimum(X, of.scale, of.p, total)
+        assert state.objective == pytest.approx(best, rel=1e-6)
+        assert state.alpha.sum() == pytest.approx(total, rel=1e-12)
+        assert state.alpha.min() >= 0.0
+        assert state.alpha.max() <= 1.0
+        G = of.scale * X @ (X.T @ state.alpha) + of.p
+        np.testing.assert_allclose(state.G, G, rtol=1e-9)
+        violation = G[state.alpha > 0].max() - G[state.alpha < 1].min()
+        assert violation <= 1e-9 * abs(best) / total + 1e-9
+        assert -1e-12 <= duality_gap(state) <= 1e-8 * abs(best)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gap_bounds_the_distance_to_the_optimum(kind):
+    state = start(DenseRows(table(200)), KINDS[kind], 20.0)
+    gaps = []
+    solve(state, "greedy-2cd", 1e-12, 3)
+    for _ in range(4):
+        state.refresh(np.arange(200))
+        gaps.append((duality_gap(state), state.objective))
+        solve(state, "greedy-2cd", 1e-12, state.n_iter + 10)
+    best = reference_optimum(state)
+    assert gaps[-1][0] > 0.0
+    assert all(gap >= value - best - 1e-9 * abs(best) for gap, value in gaps)
+
+
+def reference_optimum(state):
+    finer = State.at(state.problem, state.alpha.copy())
+    assert solve(finer, "greedy-cyclic", 1e-11, 50_000)
+    return finer.objective
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tolerance_bounds_the_relative_error(kind):
+    exact = start(DenseRows(table(300)), KINDS[kind], 30.0)
+    assert solve(exact, "greedy-cyclic", 1e-11, 50_000)
+    for tol in (1e-1, 1e-3, 1e-5):
+        state = start(DenseRows(table(300)), KINDS[kind], 30.0)
+        assert solve(state, "greedy-cyclic", tol, 50_000)
+        error = (state.objective - exact.objective) / abs(exact.objective)
+        assert -1e-10 <= error <= tol
+
+
+def test_too_few_steps_are_reported():
+    state = start(DenseRows(table(300)), Problem.one_class, 30.0)
+    assert not solve(state, "greedy-2cd", 1e-10, 2)
+    assert state.n_iter == 2
+
+
+def test_what_is_watched_descends_and_costs_more():
+    state = start(DenseRows(table(300)), Problem.one_class, 30.0)
+    seen = [(state.cost, state.objective)]
+    solve(state, "greedy-cyclic", 1e-8, 1000, watch=lambda s: seen.append((s.cost, s.objective)))
+    costs, values = zip(*seen, strict=True)
+    assert all(np.diff(costs) > 0)
+    assert all(np.diff(values) <= 0)
+    assert values[1] < values[0]
+    u = state.u
+    assert state.objective == pytest.approx(0.5 * u @ u, rel=1e-10)
+
+
+def test_the_start_does_not_depend_on_the_order_of_rows():
+    X = np.round(table(100), 1)
+    order = np.random.default_rng(1).permutation(100)
+    one = start(DenseRows(X), Problem.data_description, 12.5)
+    other = start(DenseRows(X[order]), Problem.data_description, 12.5)
+    np.testing.assert_allclose(other.alpha, one.alpha[order], atol=1e-12)
+    assert one.alpha.sum() == pytest.approx(12.5)
+
+
+def test_the_first_alpha_shares_ties():
+    G = np.array([2.0, 1.0, 1.0, 1.0, 0.0])
+    np.testing.assert_allclose(first_alpha(G, 2.5), [0.0, 0.5, 0.5, 0.5, 1.0])
+    np.testing.assert_array_equal(first_alpha(G, 5.0), np.ones(5))
+    np.testing.assert_allclose(first_alpha(G, 0.5), [0, 0, 0, 0, 0.5])
+
+
+def test_the_threshold_is_the_least_of_free_rows_else_midway_else_the_largest():
+    G = np.array([0.0, 1.0, 2.0, 4.0])
+    assert threshold(G, np.array([1.0, 0.5, 0.25, 0.0])) == 1.0
+    assert threshold(G, np.array([1.0, 0.5, 0.25, 0.0]), 0.125) == 0.875
+    assert threshold(G, np.array([1.0, 1.0, 0.0, 0.0])) == 1.5
+    assert threshold(G, np.ones(4)) == 4.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_rows_that_are_all_equal(kind, solver):
+    state = start(DenseRows(np.full((20, 3), 2.0)), KINDS[kind], 4.0)
+    assert solve(state, solver, 1e-9, 10)
+    assert state.violation == 0.0
+    expected = {"one-class": 0.5 * 16.0 * 12.0, "data description": 0.0}
+    assert state.objective == pytest.approx(expected[kind], abs=1e-9)
+
+
+def test_64_bit_indices_are_as_good():
+    X = sparse.csr_matrix(table())
+    wide = X.copy()
+    wide.indices, wide.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    alphas = []
+    for matrix in (X, wide):
+        state = start(SparseRows(matrix), Problem.one_class, 3.0)
+        solve(state, "greedy-cyclic", 1e-9, 1000)
+        alphas.append(state.alpha)
+    np.testing.assert_array_equal(*alphas)

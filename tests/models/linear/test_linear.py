@@ -1,0 +1,257 @@
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, normalize
+from sklearn.svm import OneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distsvc import LinearOneClassSVM, LinearSVDD
+from distsvc.models.linear.coordinate_descent import SOLVERS
+
+BOTH = [LinearOneClassSVM, LinearSVDD]
+
+
+def table(n=300, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + 1.5
+    X[rng.random((n, d)) < 0.3] = 0.0
+    return X
+
+
+@parametrize_with_checks([LinearOneClassSVM(max_iter=50_000), LinearSVDD()])
+def test_scikit_learn_conventions(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        check(estimator)
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.1, 0.5])
+def test_one_class_svm_agrees_with_libsvm(nu):
+    X = table()
+    ours = LinearOneClassSVM(nu, tol=1e-10).fit(X)
+    peer = OneClassSVM(kernel="linear", nu=nu, tol=1e-10).fit(X)
+    scale = nu * len(X)
+    np.testing.assert_allclose(ours.coef_, peer.coef_ / scale, atol=1e-7)
+    assert ours.offset_ == pytest.approx(peer.offset_[0] / scale, abs=1e-7)
+    assert ours.objective_ == pytest.approx(0.5 * (peer.coef_**2).sum() / scale**2, rel=1e-9)
+    theirs = peer.decision_function(X) / scale
+    np.testing.assert_allclose(ours.decision_function(X), theirs, atol=1e-6)
+    assert ours.dual_coef_.sum() == pytest.approx(1.0)
+    assert ours.dual_coef_.max() <= 1.0 / scale * (1 + 1e-12)
+    np.testing.assert_allclose(ours.dual_coef_ @ X[ours.support_], ours.coef_, atol=1e-12)
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.3])
+def test_the_two_problems_coincide_on_rows_of_one_length(nu):
+    X = normalize(table())
+    ball = LinearSVDD(nu, tol=1e-10).fit(X)
+    peer = OneClassSVM(kernel="linear", nu=nu, tol=1e-10).fit(X)
+    clear = np.abs(peer.decision_function(X)) > 1e-6
+    assert clear.mean() > 0.9
+    np.testing.assert_array_equal(ball.predict(X)[clear], peer.predict(X)[clear])
+    np.testing.assert_allclose(ball.center_, peer.coef_[0] / (nu * len(X)), atol=1e-7)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_ball_satisfies_its_optimality_conditions(solver):
+    X = table()
+    nu = 0.1
+    ball = LinearSVDD(nu, solver=solver, tol=1e-9, max_iter=50_000, random_state=0).fit(X)
+    alpha = np.zeros(len(X))
+    alpha[ball.support_] = ball.dual_coef_[0] * nu * len(X)
+    distance = ((X - ball.center_) ** 2).sum(axis=1)
+    slack = 1e-7
+    assert (distance[alpha == 0.0] <= ball.radius_**2 + slack).all()
+    assert (distance[alpha == 1.0] >= ball.radius_**2 - slack).all()
+    free = (alpha > 0.0) & (alpha < 1.0)
+    np.testing.assert_allclose(distance[free], ball.radius_**2, atol=slack)
+    np.testing.assert_allclose(alpha @ X / alpha.sum(), ball.center_, atol=1e-10)
+    assert ball.violation_ <= 1e-6
+
+
+def test_the_ball_moves_with_the_rows():
+    X = table()
+    here, there = LinearSVDD(0.1, tol=1e-10).fit(X), LinearSVDD(0.1, tol=1e-10).fit(X + 1000.0)
+    np.testing.assert_allclose(there.center_, here.center_ + 1000.0, atol=1e-6)
+    assert there.radius_ == pytest.approx(here.radius_, rel=1e-8)
+
+
+def test_c_and_nu_are_the_same_trade_off():
+    X = table()
+    by_nu, by_c = LinearSVDD(0.1).fit(X), LinearSVDD(C=1.0 / (0.1 * len(X))).fit(X)
+    np.testing.assert_allclose(by_nu.center_, by_c.center_)
+    hard, harder = LinearSVDD(C=1.0, tol=1e-9).fit(X), LinearSVDD(C=50.0, tol=1e-9).fit(X)
+    assert hard.radius_ == harder.radius_
+    assert ((X - hard.center_) ** 2).sum(axis=1).max() <= hard.radius_**2 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_dense_and_sparse_rows_give_the_same_answer(make):
+    X = table()
+    C = sparse.csr_matrix(X)
+    dense, thin = make(0.1, tol=1e-10).fit(X), make(0.1, tol=1e-10).fit(C)
+    assert thin.objective_ == pytest.approx(dense.objective_, rel=1e-9)
+    scores = dense.decision_function(X)
+    for other in (dense.decision_function(C), thin.decision_function(X), thin.decision_function(C)):
+        np.testing.assert_allclose(other, scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_the_layout_of_rows_does_not_matter(make):
+    X = table().astype(np.float32)
+    model = make(0.1).fit(X.astype(np.float64))
+    C = sparse.csr_matrix(X)
+    unsorted, double = C.copy(), sparse.coo_matrix(X)
+    for row in range(C.shape[0]):
+        part = slice(C.indptr[row], C.indptr[row + 1])
+        unsorted.indices[part], unsorted.data[part] = C.indices[part][::-1], C.data[part][::-1]
+    unsorted.has_sorted_indices = False
+    halves = [np.concatenate([a, a]) for a in (double.row, double.col)]
+    double = sparse.coo_matrix((np.tile(double.data / 2, 2), halves), double.shape)
+    double = sparse.csr_matrix((double.data, (double.row, double.col)), double.shape)
+    for other in (X, np.asfortranarray(X), C, C.tocsc(), unsorted, double):
+        again = make(0.1).fit(other)
+        assert again.objective_ == pytest.approx(model.objective_, rel=1e-5)
+    wide = C.copy()
+    wide.indices, wide.indptr = C.indices.astype(np.int64), C.indptr.astype(np.int64)
+    assert make(0.1).fit(wide).objective_ == make(0.1).fit(C).objective_
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_it_is_an_estimator_in_a_pipeline(make):
+    X, _ = load_breast_cancer(return_X_y=True)
+    pipeline = make_pipeline(MaxAbsScaler(), make(0.1))
+    labels = pipeline.fit(X).predict(X)
+    assert set(labels) == {-1, 1}
+    assert 0.05 < (labels < 0).mean() <= 0.11
+    again = clone(pipeline).fit(X)
+    np.testing.assert_array_equal(pipeline.decision_function(X), again.decision_function(X))
+    np.testing.assert_array_equal(make(0.1).fit_predict(X), make(0.1).fit(X).predict(X))
+    model = make(0.1).fit(X)
+    np.testing.assert_array_equal(
+        model.score_samples(X) - model.offset_, model.decision_function(X)
+    )
+    part = model.decision_function(X[100:103])
+    np.testing.assert_array_equal(part, model.decision_function(X)[100:103])
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_nu_of_one_is_defined(make):
+    X = table(50)
+    model = make(1.0).fit(X)
+    assert len(model.support_) == 50
+    assert np.isfinite(model.offset_)
+    middle = model.coef_[0] if make is LinearOneClassSVM else model.center_
+    np.testing.assert_allclose(middle, X.mean(axis=0), atol=1e-12)
+    assert model.decision_function(X).max() == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("tol", [1e-5, 1e-9])
+def test_no_more_than_nu_of_the_rows_are_outside(make, tol):
+    X = np.random.default_rng(0).random((200, 400))
+    for rows in (X, sparse.csr_matrix(X)):
+        model = make(0.1, tol=tol, max_iter=50_000).fit(rows)
+        assert len(model.support_) > 22
+        assert (model.predict(rows) < 0).sum() <= 20
+
+
+def test_with_less_than_a_row_outside_the_ball_and_the_margin_are_hard():
+    X = table(50)
+    ball, plane = LinearSVDD(0.001, tol=1e-9).fit(X), LinearOneClassSVM(0.001, tol=1e-9).fit(X + 3)
+    assert ball.decision_function(X).min() >= -1e-6
+    assert plane.decision_function(X + 3).min() >= -1e-6
+    assert plane.dual_coef_.sum() == pytest.approx(1.0)
+
+
+def test_no_alpha_is_free():
+    ball = LinearSVDD(0.5).fit(np.array([[-10.0], [-1.0], [1.0], [10.0]]))
+    assert ball.radius_**2 == pytest.approx((1.0 + 100.0) / 2)
+    assert ball.predict([[5.0], [8.0]]).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_rows_that_are_all_equal_are_inside(make):
+    X = np.full((20, 3), 2.0)
+    model = make(0.3).fit(X)
+    assert (model.decision_function(X) >= -1e-12).all()
+    assert model.decision_function([[0.0, 0.0, 0.0]])[0] < 0.0
+
+
+def test_the_gap_is_found_on_request():
+    model = LinearOneClassSVM(0.1, compute_gap=True, tol=1e-6).fit(table())
+    assert 0.0 <= model.duality_gap_ <= 1e-6 * model.objective_
+    assert not hasattr(LinearOneClassSVM(0.1).fit(table()), "duality_gap_")
+
+
+def test_empty_rows_and_columns_are_rows_and_columns():
+    X = table()
+    X[7] = 0.0
+    X[:, 2] = 0.0
+    C = sparse.csr_matrix(X)
+    model = LinearOneClassSVM(0.1).fit(C)
+    assert model.coef_[0, 2] == 0.0
+    assert model.decision_function(C)[7] == pytest.approx(-model.offset_)
+
+
+def test_an_origin_among_the_rows_is_said():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    with pytest.warns(UserWarning, match="w is 0: the origin lies among the rows.*LinearSVDD"):
+        LinearOneClassSVM(0.5, max_iter=100_000).fit(X - X.mean(axis=0))
+
+
+def test_too_few_steps_are_a_warning():
+    with pytest.warns(ConvergenceWarning, match="max_iter = 1 reached with a violation of"):
+        LinearOneClassSVM(0.1, max_iter=1).fit(table())
+
+
+@pytest.mark.parametrize(
+    ("make", "parameters", "message"),
+    [
+        (LinearOneClassSVM, {"nu": 0.0}, r"nu must lie in \(0, 1\], found 0.0"),
+        (LinearOneClassSVM, {"nu": 1.5}, r"nu must lie in \(0, 1\], found 1.5"),
+        (LinearOneClassSVM, {"nu": "auto"}, r"nu must lie in \(0, 1\], found 'auto'"),
+        (LinearSVDD, {"nu": -0.1}, r"nu must lie in \(0, 1\], found -0.1"),
+        (LinearSVDD, {"nu": 0.1, "C": 0.5}, r"give nu or C, not both \(found nu = 0.1 and C = 0.5"),
+        (LinearSVDD, {"C": 0.0}, "C must be a positive number, found 0.0"),
+        (LinearSVDD, {"C": 0.001}, "C must be at least 1 / n = 0.00333333 for 300 rows"),
+        (LinearSVDD, {"solver": "smo"}, "solver must be one of .*greedy-cyclic.*found 'smo'"),
+        (LinearSVDD, {"tol": 0}, "tol must be a positive number, found 0"),
+        (LinearSVDD, {"max_iter": 0}, "max_iter must be a whole number of at least 1, found 0"),
+    ],
+)
+def test_parameters_out_of_range(make, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        make(**parameters).fit(table())
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_rows_that_are_no_numbers(make):
+    X = table()
+    X[3, 2] = np.nan
+    for bad in (X, sparse.csr_matrix(X)):
+        with pytest.raises(ValueError, match="NaN"):
+            make().fit(bad)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        make().fit(table(1))
+    with pytest.raises(ValueError, match="is expecting 6 features as input"):
+        make().fit(table()).predict(sparse.csr_matrix(table(5, 7)))
+
+
+@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("index", [-1, 6])
+def test_indices_that_are_no_columns(make, index):
+    X = sparse.csr_matrix(table())
+    model = make().fit(X)
+    X.indices[4] = index
+    message = rf"indices of the sparse matrix must lie in \[0, 6\), found column {index}"
+    with pytest.raises(ValueError, match=message):
+        make().fit(X)
+    with pytest.raises(ValueError, match=message):
+        model.predict(X)

@@ -1,0 +1,196 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc.models.support_vector.consensus import (
+    LOW_SUPPORT,
+    PROPOSALS,
+    REFERENCE_ROWS,
+    VOTE_ROWS,
+    elect,
+    rand_indices,
+)
+from distsvc.models.support_vector.labelling import DecisionFunction
+from distsvc.models.support_vector.level_tree import LevelTree
+
+# --- the adjusted Rand index
+
+
+@st.composite
+def labellings(draw):
+    n = draw(st.integers(2, 40))
+    one = st.lists(st.integers(0, 6), min_size=n, max_size=n).map(np.array)
+    return draw(st.lists(one, min_size=1, max_size=6))
+
+
+@settings(deadline=None, max_examples=50)
+@given(labellings())
+def test_rand_indices_are_scikit_learns_and_the_twins(labels):
+    found = rand_indices(labels)
+    assert found.shape == (len(labels), len(labels))
+    assert (found == found.T).all()
+    for i, p in enumerate(labels):
+        for j, q in enumerate(labels):
+            assert found[i, j] == pytest.approx(reference.rand_index(p, q), abs=1e-12)
+        assert found[0, i] == pytest.approx(adjusted_rand_score(labels[0], p), abs=1e-12)
+
+
+def test_rand_indices_of_trivial_labellings():
+    one, own = np.zeros(10, int), np.arange(10)
+    assert rand_indices([one, own]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_rand_indices_of_many_rows():
+    rng = np.random.default_rng(0)
+    p = rng.integers(0, 3, 5000)
+    q = np.where(rng.random(5000) < 0.1, 2 - p, p)
+    assert rand_indices([p, q])[0, 1] == pytest.approx(adjusted_rand_score(p, q), abs=1e-12)
+
+
+# --- the vote, on trees whose splits are made up
+
+CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]], np.float32)
+
+
+def pilot(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, n)
+    return (CENTRES[y] + rng.normal(scale=0.5, size=(n, 2))).astype(np.float32), y
+
+
+def tree_of(z, order=(0, 1, 2, 3)):
+    """A tree of four clusters, whose splits have the z given, in the order of the centres."""
+    S = np.ascontiguousarray(CENTRES[list(order)].T)
+    weights = np.array([1.0, 0.9, 0.8, 0.7], np.float32)
+    tree = LevelTree.grow(DecisionFunction(S, weights, 0.5), pilot()[0], 5.0)
+    assert tree.n_branches == 4
+    assert tree.peaks.tolist() == [0, 1, 2, 3]
+    return replace(tree, z=np.array([np.inf, *z]))
+
+
+def elected(trees, n_rows=400, rows=400):
+    return elect(trees, pilot()[0], n_rows, rows)
+
+
+def labels_of(answer, trees):
+    return trees[answer.member].voter(answer.kept)(pilot()[0])[0]
+
+
+def test_all_agree():
+    trees = [tree_of([9.0, 8.0, 7.0]) for _ in range(4)]
+    answer = elected(trees)
+    assert answer.n_clusters == 4
+    assert answer.support == 1.0
+    assert answer.supporters == [True] * 4
+    assert answer.z == 7.0
+    assert adjusted_rand_score(pilot()[1], labels_of(answer, trees)) == 1.0
+    # above 3 all splits are equally good: no other number of clusters is a candidate
+    assert [row["n_clusters"] for row in answer.candidates] == [4]
+    assert answer.candidates[0] == {
+        "n_clusters": 4, "votes": 1.0, "support": 1.0, "z": 7.0, "winner": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("z", "k"),
+    [
+        ([9.0, 0.2, 0.1], 2),
+        ([9.0, 8.0, 0.1], 3),
+        ([9.0, 8.0, 0.99], 3),
+        ([2.0, 1.9, 1.8], 4),
+        ([1.0, -5.0, -9.0], 2),
+    ],
+)
+def test_the_cut_is_where_splits_become_clearly_less_significant(z, k):
+    answer = elected([tree_of(z)] * 3)
+    assert answer.n_clusters == k
+    assert answer.z == sorted(z)[::-1][k - 2]
+    assert (answer.support, answer.member) == (1.0, 0)
+
+
+@pytest.mark.parametrize("z", [[0.9, 0.5, 0.1], [-1.0, -2.0, -3.0], [0.0, 0.0, 0.0]])
+def test_nothing_significant_is_one_cluster(z):
+    answer = elected([tree_of(z)] * 3)
+    assert answer.n_clusters == 1
+    assert answer.kept.tolist() == [True, False, False, False]
+    assert answer.support == 1.0
+    assert np.isnan(answer.z)
+    assert answer.candidates == []
+    assert answer.supporters == [True] * 3
+
+
+def test_the_majority_wins():
+    # three trees find four clusters, two only the first split
+    trees = [tree_of([9.0, 0.1, 0.0])] * 2 + [tree_of([9.0, 8.0, 7.0])] * 3
+    answer = elected(trees)
+    assert answer.n_clusters == 4
+    assert answer.member == 2
+    assert answer.support == pytest.approx(0.6)
+    assert answer.supporters == [False, False, True, True, True]
+    assert [row["n_clusters"] for row in answer.candidates] == [2, 4]
+    assert [row["winner"] for row in answer.candidates] == [False, True]
+    assert answer.candidates[0]["votes"] < 1.0
+    assert answer.candidates[0]["support"] == pytest.approx(0.4)
+
+
+def test_what_few_support_and_is_hardly_significant_is_one_cluster():
+    # each tree keeps another centre apart, so no two agree
+    weak = [
+        tree_of([z, 0.0, 0.0], order) for z, order in [(1.5, (0, 1, 2, 3)), (1.4, (0, 2, 1, 3))]
+    ]
+    weak.append(tree_of([1.3, 0.0, 0.0], (0, 3, 1, 2)))
+    answer = elected(weak)
+    assert answer.n_clusters == 1
+    assert answer.support <= LOW_SUPPORT
+    assert not any(row["winner"] for row in answer.candidates)
+    assert not any(answer.supporters)
+    strong = [replace(tree, z=np.array([np.inf, 2.5, 0.0, 0.0])) for tree in weak]
+    answer = elected(strong)
+    assert answer.n_clusters == 2
+    assert answer.support <= LOW_SUPPORT
+
+
+def test_z_is_scaled_to_the_rows_asked_for():
+    trees = [tree_of([30.0, 10.0, 2.0])] * 3
+    found = [elected(trees, 90_000, rows) for rows in (900, 9000, 90_000)]
+    assert [answer.n_clusters for answer in found] == [2, 3, 4]
+    assert found[0].z == pytest.approx(3.0)
+    assert found[1].z == pytest.approx(10.0 * 0.1**0.5)
+    assert found[2].z == 2.0
+    # never up
+    assert elected(trees, 400, 10**9).z == 2.0
+
+
+def test_a_tree_makes_few_proposals():
+    rng = np.random.default_rng(0)
+    V = (10.0 * np.array([(i, j) for i in range(4) for j in range(4)])).astype(np.float32)
+    X = (np.repeat(V, 30, axis=0) + rng.normal(size=(480, 2))).astype(np.float32)
+    f = DecisionFunction(V.T.copy(), np.linspace(1, 2, 16, dtype=np.float32), 0.5)
+    tree = LevelTree.grow(f, X, 5.0)
+    z = np.where(tree.parents < 0, np.inf, np.linspace(3.0, 1.0, 16))
+    answer = elect([replace(tree, z=z)], rng.permutation(X), 480, 480)
+    assert len(answer.candidates) == PROPOSALS
+
+
+def test_only_the_first_rows_vote():
+    X = pilot(3 * VOTE_ROWS)[0]
+    trees = [tree_of([9.0, 0.1, 0.0]), tree_of([9.0, 8.0, 7.0])]
+    whole, part = elect(trees, X, 400, 400), elect(trees, X[:VOTE_ROWS], 400, 400)
+    assert whole.candidates == part.candidates
+
+
+def test_the_order_of_the_models_only_decides_between_equals():
+    trees = [tree_of([9.0, 0.1, 0.0])] * 2 + [tree_of([9.0, 8.0, 7.0])] * 3
+    forth, back = elected(trees), elected(trees[::-1])
+    assert (forth.n_clusters, forth.support) == (back.n_clusters, back.support)
+    assert forth.supporters == back.supporters[::-1]
+
+
+def test_granularities_are_ordered():
+    assert list(REFERENCE_ROWS) == ["coarse", "default", "fine"]
+    assert sorted(REFERENCE_ROWS.values()) == list(REFERENCE_ROWS.values())

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from distsvc.models.support_vector.kernel_width import automatic_gamma, density_gamma
+
+
+def rows(n=400, d=2, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+@pytest.mark.parametrize("c", [1e-3, 0.5, 1.1, 3.0, 1e4])
+def test_it_follows_the_scale(c):
+    gamma = automatic_gamma(rows())
+    ratio = automatic_gamma(c * rows()) * c**2 / gamma
+    assert ratio == pytest.approx(1.0, rel=1e-6) or abs(abs(np.log2(ratio)) - 0.5) < 1e-6
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 20])
+def test_the_kernel_is_wider_than_gaps_and_narrower_than_the_data(d):
+    X = rows(d=d)
+    sigma = 1.0 / np.sqrt(2.0 * automatic_gamma(X))
+    distance = np.sort(np.linalg.norm(X[:, None] - X, axis=2), axis=1)
+    assert np.median(distance[:, 1]) < sigma < np.median(distance[:, -1])
+
+
+def test_narrower_clusters_have_narrower_kernels():
+    centres = np.arange(10)[:, None, None] * [10.0, 0.0]
+    wide = (centres + rows(40)).reshape(-1, 2)
+    narrow = (centres + 0.1 * rows(40)).reshape(-1, 2)
+    assert automatic_gamma(narrow) > 20 * automatic_gamma(wide)
+
+
+def test_an_offset_does_not_matter():
+    assert automatic_gamma(rows() + 1e5) == pytest.approx(automatic_gamma(rows()), rel=1e-6)
+
+
+def test_repeated_rows_count_once():
+    X = rows(100)
+    assert automatic_gamma(np.repeat(X, 5, axis=0)) == automatic_gamma(X)
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_few_rows(n):
+    assert 0.0 < automatic_gamma(rows(n)) < np.inf
+
+
+def test_equal_rows_have_no_width():
+    assert automatic_gamma(np.ones((10, 3))) == 1.0
+    assert automatic_gamma(np.ones((1, 3))) == 1.0
+
+
+# --- the width of a density estimate
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 20])
+def test_a_density_estimates_kernel_is_bounded_by_the_fifth_neighbours(d):
+    X = rows(d=d)
+    squared = ((X[:, None] - X) ** 2).sum(axis=2)
+    fifth = np.median(np.sqrt(np.sort(squared, axis=1)[:, 5]))
+    most = 1.0 / (2.0 * (0.6 * fifth) ** 2)
+    assert most * 2.0**-12 < density_gamma(X) <= most * (1.0 + 1e-6)
+
+
+def test_a_density_estimates_kernel_follows_the_likelihood():
+    X = rows(300)
+    squared = ((X[:, None] - X) ** 2).sum(axis=2)
+    squared = np.sort(squared, axis=1)[:, 1:65]
+    gammas = density_gamma(X) * 2.0 ** np.array([-0.5, 0.0, 0.5])
+    likelihood = [np.log(np.exp(-g * squared).sum(axis=1) * g).mean() for g in gammas]
+    assert max(likelihood) == likelihood[1]
+    assert density_gamma(X) == density_gamma(np.repeat(X, 3, axis=0))
+    assert density_gamma(np.ones((10, 3))) == density_gamma(np.ones((1, 3))) == 1.0

@@ -1,0 +1,381 @@
+"""SupportVectorClustering where it chooses a cut of the level tree, which is the default."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
+
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+
+GRANULARITIES = ("coarse", "default", "fine")
+
+
+def estimator(**kwargs):
+    return SupportVectorClustering(**{"effort": "fast", "random_state": 0, **kwargs})
+
+
+def blobs(n=300, seed=0):
+    centres = [[0.0, 0.0], [8.0, 0.0], [0.0, 8.0], [8.0, 8.0]]
+    return make_blobs(
+        [n // 10, n // 5, 3 * n // 10, 4 * n // 10], centers=centres, random_state=seed
+    )
+
+
+def quietly(model, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(X)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = blobs()
+    return estimator().fit(X), X, y
+
+
+def same(a, b):
+    return (
+        a.dual_coef_.tobytes() == b.dual_coef_.tobytes()
+        and a.support_vectors_.tobytes() == b.support_vectors_.tobytes()
+        and a.labels_.tobytes() == b.labels_.tobytes()
+        and a.tree_.z.tobytes() == b.tree_.z.tobytes()
+    )
+
+
+# --- real data
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("data", "least"),
+    [
+        (blobs, 0.99),
+        (lambda seed: make_moons(400, noise=0.05, random_state=seed), 0.99),
+        (lambda seed: (load_iris().data, load_iris().target), 0.55),  # two of its three touch
+    ],
+    ids=["blobs", "moons", "iris"],
+)
+def test_clusters_are_found_without_being_told(data, least, seed):
+    X, y = data(seed=seed)
+    model = SupportVectorClustering(random_state=seed).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > least
+    assert model.agreement_ > 0.8
+    assert model.notes_ == []
+
+
+def test_digits_in_many_dimensions():
+    X, y = (part[:1000] for part in load_digits(return_X_y=True))
+    model = quietly(estimator(), X)
+    assert model.n_clusters_ >= 4
+    assert adjusted_rand_score(y, model.labels_) > 0.3
+    assert model.support_vectors_.shape[1] == 64
+    assert model.equilibria_.shape == (model.n_clusters_, 64)
+    assert len(model.tree_.S) <= 20
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("d", [2, 10])
+def test_a_gaussian_is_one_cluster_or_there_is_a_warning(d, seed):
+    X = np.random.default_rng(seed).normal(size=(400, d))
+    with pytest.warns(UserWarning, match="no split is significant|low support") as caught:
+        model = estimator(random_state=seed).fit(X)
+    assert {str(w.message) for w in caught} == set(model.notes_)
+    assert (model.n_clusters_ == 1) == any("no split" in note for note in model.notes_)
+
+
+# --- what is fitted
+
+
+def test_attributes(fitted):
+    model, _, y = fitted
+    tree, b = model.tree_, len(model.dual_coef_)
+    assert model.n_clusters_ == 4
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    assert np.bincount(model.labels_).tolist() == [120, 90, 60, 30]
+    assert model.labels_.dtype == np.int32
+    assert model.support_vectors_.shape == (b, 2)
+    assert model.equilibria_.shape == (4, 2)
+    assert model.equilibrium_labels_.tolist() == [0, 1, 2, 3]
+    assert (model.predict(model.equilibria_) == [0, 1, 2, 3]).all()
+    assert model.gamma_ in {member.gamma for member in model.plan_.members}
+    assert model.C_ == 2.0
+    assert model.agreement_ == 1.0
+    assert [row["n_clusters"] for row in model.candidates_ if row["winner"]] == [4]
+    assert tree.z.shape == tree.births.shape == (tree.n_branches,)
+    facts = model.fitted_facts()
+    assert (facts["n_clusters"], facts["n_models"]) == (4, 3)
+    assert (facts["n_components"], facts["n_support_vectors"]) == (2, b)
+
+
+def test_f_is_the_weighted_kernel_sum(fitted):
+    model, X, _ = fitted
+    squared = ((X[:, None] - model.support_vectors_) ** 2).sum(axis=2)
+    f = np.exp(-model.gamma_ * squared) @ model.dual_coef_ - 1.0
+    np.testing.assert_allclose(model.decision_function(X), f, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(model.score_samples(X), f + 1.0, rtol=1e-3, atol=1e-3)
+    far = np.array([[1e3, -1e3], [1e15, 1e15], [4.0, 30.0]])
+    assert (model.decision_function(far) < -0.99).all()
+    assert model.predict(far[2:]).max() < 4
+
+
+def test_labels_are_what_predict_says(fitted):
+    model, X, _ = fitted
+    assert (model.predict(X) == model.labels_).all()
+    parts = [model.predict(part) for part in np.split(X, [1, 50, 211])]
+    assert np.concatenate(parts).tobytes() == model.labels_.tobytes()
+    assert (estimator().fit_predict(X) == model.labels_).all()
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_fits_repeat_on_any_number_of_threads(d):
+    X = make_blobs(300, n_features=d, centers=3, random_state=1)[0]
+    fits = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            fits.append(quietly(estimator(), X))
+    model = quietly(clone(fits[0]), X)
+    assert same(fits[0], fits[1])
+    assert same(fits[0], model)
+    assert same(fits[0], quietly(model, X))
+    other = quietly(estimator(random_state=1), X)
+    assert other.dual_coef_.tobytes() != model.dual_coef_.tobytes()
+    assert adjusted_rand_score(other.labels_, model.labels_) > 0.99
+
+
+def test_the_kind_of_array_does_not_matter(fitted):
+    X = fitted[1].astype(np.float32)
+    expected = estimator().fit(X)
+    for kind in (X.astype(np.float64), np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
+        assert same(estimator().fit(kind), expected)
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.3])
+@pytest.mark.parametrize("d", [2, 6])
+def test_nu_is_the_share_outside(nu, d):
+    X = make_blobs(600, n_features=d, centers=3, random_state=0)[0]
+    model = quietly(estimator(nu=nu), X)
+    assert (model.decision_function(X) < 0).mean() == pytest.approx(nu, abs=0.01)
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.14])
+def test_nu_where_more_rows_are_far_from_every_cluster(nu):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    X[:300] = rng.uniform(-1e4, 1e4, (300, 2))
+    model = quietly(estimator(nu=nu), X)
+    assert np.isfinite(model.decision_function(X)).all()
+    assert np.isfinite(model.dual_coef_).all()
+    assert (model.decision_function(X) < 0).mean() <= 0.16
+
+
+def test_a_given_c_is_the_members_c_and_f_is_the_papers():
+    X = blobs()[0]
+    model = quietly(estimator(C=30.0), X)
+    assert model.C_ == 30.0
+    assert model.levels_.boundary == 1.0
+    assert (model.dual_coef_ == model.tree_.a).all()
+
+
+# --- which labelling
+
+
+@pytest.mark.parametrize(
+    ("parameters", "by_levels"),
+    [
+        ({}, True),
+        ({"gamma": [0.5, 1.0]}, True),
+        ({"gamma": (0.5,), "solver": "sgd", "max_iter": 300}, True),
+        ({"gamma": np.array([0.5, 1.0])}, True),
+        ({"gamma": np.array(0.5)}, True),
+        ({"gamma": 0.5, "labelling": "level-tree"}, True),
+        ({"solver": "sgd", "labelling": "level-tree", "max_iter": 300}, True),
+        ({"gamma": 0.5}, False),
+        ({"gamma": np.float32(0.5)}, False),
+        ({"labelling": "equilibria"}, False),
+        ({"solver": "sgd"}, False),
+        ({"solver": "exact"}, False),
+    ],
+)
+def test_the_default_is_the_level_tree(parameters, by_levels):
+    model = quietly(estimator(**parameters), blobs(100)[0])
+    assert model.by_levels_ == by_levels
+    assert hasattr(model, "tree_") == hasattr(model, "agreement_") == by_levels
+
+
+def test_a_list_of_gammas_is_a_model_each():
+    X, y = blobs()
+    model = estimator(gamma=[0.2, 0.5, 1.0]).fit(X)
+    assert [member.gamma for member in model.plan_.members] == [0.2, 0.5, 1.0]
+    assert model.gamma_ in {0.2, 0.5, 1.0}
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    one = estimator(gamma=0.5, labelling="level-tree").fit(X)
+    assert (one.gamma_, one.agreement_) == (0.5, 1.0)
+    assert one.n_clusters_ == 4
+    assert same(one, estimator(gamma=[0.5]).fit(X))
+
+
+@pytest.mark.parametrize("effort", ["fast", "default", "thorough"])
+def test_effort_is_the_number_of_models(effort):
+    n_models = {"fast": 3, "default": 10, "thorough": 20}[effort]
+    model = quietly(estimator(effort=effort, max_iter=500), blobs()[0])
+    assert model.fitted_facts()["n_models"] == n_models
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_granularity_is_which_answer(granularity):
+    model = estimator(granularity=granularity).fit(blobs()[0])
+    assert list(model.levels_.answers) == list(GRANULARITIES)
+    assert model.levels_.answer is model.levels_.answers[granularity]
+    assert model.n_clusters_ == 4
+
+
+# --- other cuts
+
+
+def test_cuts(fitted):
+    model, X, _ = fitted
+    assert (model.cut(4) == model.labels_).all()
+    for k in (1, 2, 3):
+        labels = model.cut(k)
+        assert labels.dtype == np.int32
+        assert set(labels) == set(range(k))
+        assert (np.diff(np.bincount(labels)) <= 0).all()
+        # coarser cuts join clusters of finer ones
+        assert len(set(zip(labels, model.labels_, strict=True))) == 4
+    n_branches = model.tree_.n_branches
+    assert (model.cut(10**6) == model.cut(n_branches)).all()
+    z = np.sort(model.tree_.z)[::-1]
+    assert (model.cut(significance=z[3]) == model.labels_).all()
+    assert set(model.cut(significance=z[2])) == {0, 1, 2}
+    assert set(model.cut(significance=np.inf)) == {0}
+    assert len(set(model.cut(level=0.0))) >= 4
+    assert set(model.cut(level=-1.0)) == {0}
+    assert set(model.cut(level=1e9)) == {0}
+    assert (model.predict(X) == model.labels_).all()  # a cut changes nothing
+
+
+def test_cuts_of_other_rows(fitted):
+    model, X, _ = fitted
+    new = X[::7] + 0.01
+    expected = model.predict(new)
+    assert (model.cut(4, X=new) == expected).all()
+    assert (model.cut(2, X=X) == model.cut(2)).all()
+    with pytest.raises(ValueError, match="has 3 features, but SupportVectorClustering is expect"):
+        model.cut(2, X=np.zeros((5, 3)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "give one of n_clusters, level and significance"),
+        ({"n_clusters": 2, "level": 0.0}, "give one of n_clusters, level and significance"),
+        ({"level": 0.0, "significance": 1.0}, "give one of n_clusters, level and significance"),
+        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, found 0"),
+        ({"n_clusters": 2.0}, "n_clusters must be a whole number of at least 1, found 2.0"),
+        ({"n_clusters": True}, "n_clusters must be a whole number of at least 1, found True"),
+        ({"level": np.nan}, "level must be a number, found nan"),
+        ({"level": "high"}, "level must be a number, found 'high'"),
+        ({"significance": np.nan}, "significance must be a number, found nan"),
+        ({"significance": [1.0]}, r"significance must be a number, found \[1.0\]"),
+    ],
+)
+def test_cuts_refuse(fitted, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fitted[0].cut(**arguments)
+
+
+def test_only_a_fitted_level_tree_can_be_cut():
+    with pytest.raises(NotFittedError):
+        estimator().cut(2)
+    model = SupportVectorClustering(0.25, nu=0.2, random_state=0).fit(blobs()[0])
+    with pytest.raises(NotFittedError):
+        model.cut(2)
+
+
+# --- one fit after another
+
+
+def test_a_fit_forgets_the_one_before():
+    X = blobs()[0]
+    model = estimator().fit(X)
+    model.set_params(gamma=0.25, nu=0.2).fit(X)
+    for name in ("levels_", "tree_", "agreement_", "candidates_"):
+        assert not hasattr(model, name)
+    assert (model.predict(X) == model.labels_).all()
+    model.set_params(gamma="auto", nu=None).fit(X)
+    assert same(model, estimator().fit(X))
+    assert (model.predict(X) == model.labels_).all()
+    other = make_blobs(300, n_features=5, centers=2, random_state=0)[0]
+    assert model.fit(other).n_features_in_ == 5
+    assert same(model, estimator().fit(other))
+
+
+@pytest.mark.parametrize("parameters", [{"labelling": "level-tree"}, {"gamma": [0.5, 1.0]}])
+def test_a_level_tree_is_not_fitted_in_blocks(parameters):
+    with pytest.raises(ValueError, match="a level tree needs all rows at once; use fit"):
+        estimator(**parameters).partial_fit(blobs()[0])
+
+
+def test_blocks_are_labelled_by_equilibria():
+    X, y = blobs(2000)
+    model = estimator().fit(X[:500])
+    for block in np.array_split(np.random.default_rng(0).permutation(X), 3):
+        model.partial_fit(block)
+    assert not hasattr(model, "levels_")
+    with pytest.raises(NotFittedError):
+        model.cut(2)
+    assert adjusted_rand_score(y, model.predict(X)) > 0.9
+
+
+# --- notes
+
+
+def test_notes_are_warnings():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    note = "no split is significant: the answer is one cluster"
+    with pytest.warns(UserWarning, match=note) as caught:
+        model = estimator().fit(X)
+    assert [str(w.message) for w in caught] == model.notes_ == [note]
+    assert model.n_clusters_ == 1
+    assert not model.labels_.any()
+    assert len(model.equilibria_) == 1
+
+
+def test_a_trade_off_that_leaves_f_below_0_everywhere_is_noted():
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    model = SupportVectorClustering(1.0, C=0.5, labelling="level-tree", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X)
+    assert any("C = 0.5 leaves f < 0 everywhere" in note for note in model.notes_)
+    assert (model.decision_function(X) >= 0).mean() > 0.5
+
+
+def test_a_share_outside_does_not_put_the_boundary_at_nothing():
+    """A fifth of the rows are far from every support vector, a tenth may lie outside."""
+    random = np.random.default_rng(0)
+    X = np.concatenate([random.normal(size=(160, 2)), random.uniform(-1e6, 1e6, (40, 2))])
+    model = SupportVectorClustering(
+        1.0, nu=0.1, labelling="level-tree", budget=20, maintenance="removal", random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X)
+    assert np.abs(model.decision_function(X)).max() <= 1e4
+
+
+def test_rows_can_take_the_cluster_of_the_nearest_support_vector():
+    X, _ = blobs()
+    vote, nearest = (estimator(assignment=name).fit(X) for name in ("vote", "nearest"))
+    assert (nearest.predict(X) == nearest.labels_).all()
+    tree = nearest.tree_
+    view = nearest.levels_.rows(nearest.fitted_view_)
+    distances = ((view[:, None, :] - tree.S.T[None]) ** 2).sum(axis=2)
+    assert (nearest.labels_ == nearest.levels_.part[distances.argmin(axis=1)]).all()
+    np.testing.assert_array_equal(vote.decision_function(X), nearest.decision_function(X))
+    assert adjusted_rand_score(vote.labels_, nearest.labels_) > 0.95
