@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+Ranges = list[tuple[int, int]]
+"""Ranges of keys [low, high)."""
+
 BLOCK_ROWS = 8192
 """Rows that are fed to a learner at a time, on average."""
 

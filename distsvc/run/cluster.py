@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,21 @@ def connected(
     workers = config.workers
     if workers is None:
         workers = 0 if n_bytes < SMALL_BYTES else os.cpu_count() or 1
-    if not address and workers == 0:
-        progress.event("cluster", kind="this process")
-        yield None
-        return
+    with ExitStack() as stack:
+        with progress.phase("cluster"):
+            if address or workers:
+                client = stack.enter_context(_client(address, workers, config.threads))
+                kind = "scheduler" if address else f"{workers} workers here"
+                at = {"address": client.scheduler.address, "dashboard": client.dashboard_link}
+            else:
+                client, kind, at = None, "this process", {}
+            progress.event("cluster", kind=kind, **at)
+        yield client
+
+
+@contextmanager
+def _client(address: str | None, workers: int, threads: int) -> Iterator[Any]:
+    """Yield the client of a scheduler, or of workers on this machine, once it has a worker."""
     import dask
     from distributed import Client
 
@@ -64,7 +75,7 @@ def connected(
             else:
                 client = Client(
                     n_workers=workers,
-                    threads_per_worker=config.threads,
+                    threads_per_worker=threads,
                     host="127.0.0.1",
                     dashboard_address="127.0.0.1:0",
                     set_as_default=False,
@@ -76,9 +87,6 @@ def connected(
             raise JobFileError(f"{address} is not a scheduler's address: {error}") from None
         with client:
             _wait_for_a_worker(client)
-            kind = "scheduler" if address else f"{workers} workers here"
-            where = client.scheduler.address
-            progress.event("cluster", kind=kind, address=where, dashboard=client.dashboard_link)
             yield client
 
 

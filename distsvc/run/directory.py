@@ -1,119 +1,114 @@
-"""A run is a directory of small, named, complete files; driver and workers share nothing else."""
+"""A run is a directory of small, named, complete files; driver and workers share nothing else.
+
+A file is written once. So it may be kept in memory by its path, and to ask whether a step is done
+is to ask whether its file is there.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from distsvc.errors import DataError
-from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
-from distsvc.storage.tables import Block, Table, read_blocks
+from distsvc.run.plan import Plan
+from distsvc.storage.arrays import (
+    map_array,
+    read_arrays,
+    read_json,
+    write_array,
+    write_arrays,
+    write_json,
+)
+
+KEPT = 32
+"""Results that a process keeps in memory."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What every task needs to know of the input: ``plan.json``."""
+class Result:
+    """What a task, or a step of the driver, leaves behind.
 
-    table: Table
-    partitions: list[tuple[int, int]]
-    block_rows: int
-    missing: str
-    seed: int
-    pilot_rows: int
-    shift: np.ndarray
+    Attributes
+    ----------
+    facts : dict
+        What JSON can hold.
+    arrays : dict of str to ndarray
+        Read-only once they are read back.
+    large : dict of str to ndarray
+        Arrays of which readers want parts: they become files of their own, which are mapped.
+    rows : int
+        Rows that were handled, for the display; not kept.
 
-    def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
-        """Yield the blocks of a partition, less rows with missing values where the job drops them.
+    """
 
-        Raises `DataError` for infinity, and for NaN where missing values are errors.
-        """
-        start, stop = self.partitions[number]
-        for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
-            usable = np.isfinite(block.X) if self.missing == "error" else ~np.isinf(block.X)
-            if not usable.all():
-                row, column = np.unravel_index(np.argmin(usable), usable.shape)
-                raise self.unusable(block, int(row), int(column))
-            yield without_missing(block) if self.missing == "drop" else block
-
-    def unusable(self, block: Block, row: int, column: int) -> DataError:
-        """Return the error for a value of a block that can't be used."""
-        value, name = block.X[row, column], self.table.columns[column]
-        hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
-        return DataError(
-            f"{self.table.source}: column {name!r}, row {block.rows[row]}: expected a finite "
-            f"number whose square is one too, found {value}{hint}"
-        )
-
-
-def without_missing(block: Block) -> Block:
-    """Return the rows of a block that have all their values."""
-    kept = ~np.isnan(block.X).any(axis=1)
-    if kept.all():
-        return block
-    places = np.flatnonzero(kept)
-    ids = None if block.ids is None else block.ids.take(places)
-    labels = None if block.labels is None else block.labels.take(places)
-    return Block(block.rows[kept], block.X[kept], ids, labels)
+    facts: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    large: dict[str, np.ndarray] = field(default_factory=dict)
+    rows: int = 0
 
 
 class RunDirectory:
-    """Reads and writes the files of a run."""
+    """Reads and writes the files of a run: ``plan.json``, and results by name."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
 
     def write_plan(self, plan: Plan) -> None:
         """Write ``plan.json``."""
-        content = vars(plan) | {"table": plan.table.to_dict(), "shift": plan.shift.tolist()}
-        write_json(self.path / "plan.json", content)
+        write_json(self.path / "plan.json", plan.to_dict())
 
     @property
     def plan(self) -> Plan:
         """The plan, read once per process."""
-        return _plan(*_version(self.path / "plan.json"))
+        return _plan(self.path)
 
-    def write(self, name: str, facts: dict[str, Any], **arrays: np.ndarray) -> None:
-        """Write ``<name>.npz``: arrays, and `facts` as JSON; `name` may be in a folder."""
-        path = self.path / f"{name}.npz"
-        path.parent.mkdir(exist_ok=True)
-        write_arrays(path, {"facts": np.array(json.dumps(facts)), **arrays})
+    def has(self, name: str) -> bool:
+        """Return whether a result is there; it is whole then."""
+        return self._file(name).exists()
 
-    def read(self, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Read facts and arrays, from memory while the file does not change."""
-        return _content(*_version(self.path / f"{name}.npz"))
+    def write(self, name: str, result: Result) -> None:
+        """Write a result; one that is there already stays as it is.
 
-    def results(self, phase: str, n: int) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-        """Yield the results of a phase's tasks in the order of their numbers."""
-        for number in range(n):
-            arrays = read_arrays(self.path / f"{task_file(phase, number)}.npz")
-            yield json.loads(str(arrays.pop("facts"))), arrays
+        `name` may be in a folder. ``<name>.npz`` comes last, so what is there is whole.
+        """
+        if self.has(name):
+            return
+        self._file(name).parent.mkdir(exist_ok=True)
+        for key, array in result.large.items():
+            write_array(self._large_file(name, key), array)
+        write_arrays(
+            self._file(name), {"facts": np.array(json.dumps(result.facts)), **result.arrays}
+        )
 
+    def load(self, name: str) -> Result:
+        """Read a result without what is `large`; `DataError` when it is missing or damaged."""
+        arrays = read_arrays(self._file(name))
+        return Result(json.loads(str(arrays.pop("facts"))), arrays)
 
-def task_file(phase: str, number: int) -> str:
-    """Return the name of a task's result."""
-    return f"{phase}/{number:05d}"
+    def read(self, name: str) -> Result:
+        """Read a result once per process, where several tasks need it."""
+        return _result(self.path, name)
 
+    def map_large(self, name: str, key: str) -> np.ndarray:
+        """Return a large array of a result; its pages are read when they are used."""
+        return map_array(self._large_file(name, key))
 
-def _version(path: Path) -> tuple[Path, int]:
-    return path, path.stat().st_mtime_ns
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.npz"
+
+    def _large_file(self, name: str, key: str) -> Path:
+        return self.path / f"{name}.{key}.npy"
 
 
 @lru_cache(maxsize=4)
-def _plan(path: Path, changed: int) -> Plan:
-    content = read_json(path)
-    content["table"] = Table.from_dict(content["table"])
-    content["partitions"] = [(start, stop) for start, stop in content["partitions"]]
-    content["shift"] = np.array(content["shift"], np.float64)
-    return Plan(**content)
+def _plan(path: Path) -> Plan:
+    return Plan.from_dict(read_json(path / "plan.json"))
 
 
-@lru_cache(maxsize=16)
-def _content(path: Path, changed: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    arrays = read_arrays(path)
-    return json.loads(str(arrays.pop("facts"))), arrays
+@lru_cache(maxsize=KEPT)
+def _result(path: Path, name: str) -> Result:
+    return RunDirectory(path).load(name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
-from distsvc.run.progress import Phase, peak_memory_mb
+from distsvc.run.progress import Meter, peak_memory_mb
 
 IN_FLIGHT = 4
 """Tasks under way for each thread of the cluster, so that none waits for the driver."""
@@ -15,7 +15,7 @@ IN_FLIGHT = 4
 Task = Callable[[str, int], int]
 
 
-def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], phase: Phase) -> None:
+def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], meter: Meter) -> None:
     """Call ``task(run_dir, number)`` for every number; results are the files that tasks write.
 
     A task returns the number of rows it handled. Numbers ascend and are begun in order, and none
@@ -34,27 +34,27 @@ def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], phase
 
     """
     numbers = list(numbers)
-    phase.begin(len(numbers))
+    meter.begin(len(numbers))
     attempts = _locally if client is None else _on_cluster
     failed: dict[int, BaseException] = {}
-    for number, outcome in attempts(client, task, run_dir, numbers):
+    for number, outcome in attempts(client, task, run_dir, numbers, meter.name):
         if isinstance(outcome, BaseException):
             failed[number] = outcome
         else:
-            phase.finished(*outcome)
+            meter.finished(*outcome)
     for number in sorted(failed):
         error = failed[number]
         if isinstance(error, DistsvcError):
             raise error
-        [(_, outcome)] = attempts(client, task, run_dir, [number])
+        [(_, outcome)] = attempts(client, task, run_dir, [number], meter.name)
         if isinstance(outcome, DistsvcError):
             raise outcome
         if isinstance(outcome, BaseException):
             raise PartitionFailedError(
-                f"{phase.name}: partition {number} failed twice: "
+                f"{meter.name}: partition {number} failed twice: "
                 f"{type(outcome).__name__}: {outcome}"
             ) from outcome
-        phase.finished(*outcome)
+        meter.finished(*outcome)
 
 
 def _measured(task: Task, run_dir: str, number: int) -> tuple[int, float]:
@@ -62,7 +62,7 @@ def _measured(task: Task, run_dir: str, number: int) -> tuple[int, float]:
 
 
 def _locally(
-    client: Any, task: Task, run_dir: str, numbers: list[int]
+    client: Any, task: Task, run_dir: str, numbers: list[int], name: str
 ) -> Iterator[tuple[int, Any]]:
     for number in numbers:
         try:
@@ -76,7 +76,7 @@ def _locally(
 
 
 def _on_cluster(
-    client: Any, task: Task, run_dir: str, numbers: list[int]
+    client: Any, task: Task, run_dir: str, numbers: list[int], name: str
 ) -> Iterator[tuple[int, Any]]:
     from distributed import CancelledError, as_completed
     from distributed.comm import CommClosedError
@@ -85,7 +85,7 @@ def _on_cluster(
     lost = (CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError)
     waiting = iter(numbers)
     room = IN_FLIGHT * max(sum(client.nthreads().values()), 1)
-    token = f"{task.__name__}-{time.time_ns()}"
+    token = f"{name}-{time.time_ns()}"
 
     def submit(number: int) -> Any:
         key = f"{token}-{number}"

@@ -17,7 +17,7 @@ LISTED = 40
 PROFILE_POINTS = 40
 
 
-def levels(found: LevelSets) -> dict[str, Any]:
+def levels_part(found: LevelSets) -> dict[str, Any]:
     """Return what ``report["levels"]`` holds."""
     answer = found.answer
     members = zip(found.plan.members, found.trees, answer.supporters, strict=True)

@@ -1,0 +1,42 @@
+"""What learns: the part of every algorithm that its estimator and a job have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from distsvc.models.rules import Rule
+from distsvc.models.sampling import Ranges
+
+
+class Engine(Protocol):
+    """Learns from rows that others read, scale and put in random order.
+
+    Each algorithm has more steps of its own between `set_pilot` and `rule`; the estimator calls
+    them on arrays, a job in phases.
+
+    Attributes
+    ----------
+    notes : list of str
+        What is remarkable so far.
+    centre : ndarray of shape (d,), float64
+        Subtracted from scaled rows to prepare them; known after `set_pilot`.
+
+    """
+
+    notes: list[str]
+    centre: np.ndarray
+
+    def key_ranges(self, n_rows: int) -> Ranges:
+        """Return the ranges of keys of the sample that a table of so many rows has."""
+
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle what depends on the scaled pilot rows (m, d) float64 of a table of `n_rows`."""
+
+    def fitted_facts(self) -> dict[str, Any]:
+        """Return the numbers that the fit arrived at."""
+
+    @property
+    def rule(self) -> Rule:
+        """What labels rows, once the fit is done."""

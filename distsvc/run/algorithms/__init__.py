@@ -1,0 +1,34 @@
+"""The algorithms of a job, each in a room of its own."""
+
+from __future__ import annotations
+
+from distsvc.config import Job
+from distsvc.models.rules import Rule
+from distsvc.run.algorithms.boundary import Boundary
+from distsvc.run.algorithms.hyperplanes import Hyperplanes
+from distsvc.run.algorithms.level_tree import LevelTree
+from distsvc.run.algorithms.linear import Linear
+from distsvc.run.algorithms.sampled import Sampled
+from distsvc.run.room import Room
+from distsvc.storage.tables import Table
+
+ROOMS: tuple[type[Room], ...] = (LevelTree, Boundary, Hyperplanes, Linear, Sampled)
+
+
+def begin(job: Job, table: Table) -> Room:
+    """Return the room of a job, its parameters checked; `ParameterError` for those at fault."""
+    for room in ROOMS:
+        found = room.begin(job, table)
+        if found is not None:
+            return found
+    raise AssertionError(f"no room has algorithm = {job.model.algorithm!r}")
+
+
+def rule_named(form: str) -> type[Rule]:
+    """Return the rule of that form; KeyError where there is none."""
+    return {rule.form: rule for room in ROOMS for rule in room.rules}[form]
+
+
+def room_of(rule: Rule) -> type[Room]:
+    """Return the room that ends in such a rule."""
+    return next(room for room in ROOMS if type(rule) in room.rules)

@@ -1,0 +1,132 @@
+"""Support vector clustering as the papers have it: one model, whose boundary decides.
+
+The model is trained on a stream of the sample. One reading of the table finds the rows near its
+boundary; these climb to equilibria, which are joined where segments stay inside.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distsvc.config import Job
+from distsvc.models import sampling
+from distsvc.models.rules import Rule
+from distsvc.models.support_vector import labelling
+from distsvc.models.support_vector.engines import BoundaryEngine, engine_for
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.labelling import Boundary, DecisionFunction, pair_blocks
+from distsvc.models.support_vector.rules import BoundaryRule
+from distsvc.run.algorithms.domain import domain_part
+from distsvc.run.directory import Result, RunDirectory
+from distsvc.run.phases import Phase, Steps
+from distsvc.run.preparation import prepared
+from distsvc.run.room import Room, Rows, Tally
+from distsvc.run.stream import sample_blocks
+from distsvc.run.survey import Survey
+from distsvc.storage.tables import Table
+
+CLIMB_ROWS = 512
+TRAINED, STARTS, VERTICES = "train", "starts", "vertices"
+
+
+class BoundaryModel(Room):
+    """Phase one and phase two of Pham, Le and Dang (2017)."""
+
+    rules = (BoundaryRule,)
+    engine: BoundaryEngine
+
+    def __init__(self, parameters: dict[str, Any], engine: BoundaryEngine):
+        self.parameters, self.engine = parameters, engine
+
+    @classmethod
+    def begin(cls, job: Job, table: Table) -> BoundaryModel | None:
+        """Return the room of a job for support vector clustering with a given gamma."""
+        if job.model.algorithm != "support-vector":
+            return None
+        parameters = SupportVectorClustering(**job.model.parameters()).get_params()
+        engine = engine_for(parameters, job.model.seed)
+        return cls(parameters, engine) if isinstance(engine, BoundaryEngine) else None
+
+    def fit(self, steps: Steps, survey: Survey) -> Rule:
+        """Train the decision function, then find its clusters."""
+        engine, run = self.engine, steps.run
+        trained = steps.work_out(TRAINED, partial(self._train, run, survey.n_rows))
+        engine.restore(trained.facts, trained.arrays)
+        parts = steps.map(BOUNDARY)
+        with steps.progress.phase("merge"):
+            found = Boundary.empty(engine.decision)
+            for part in parts:
+                found = found.merge(Boundary(**part.arrays), engine.boundary_size)
+            engine.boundary = found
+            run.write(STARTS, Result(arrays={"X": found.X}))
+        n_climbs = math.ceil(len(found.X) / CLIMB_ROWS)
+        ends = [result.arrays["ends"] for result in steps.map(CLIMB, n_climbs)]
+        with steps.progress.phase("equilibria"):
+            engine.set_equilibria(found.X, np.concatenate(ends))
+            run.write(VERTICES, Result(arrays={"vertices": engine.vertices}))
+        segments = steps.map(SEGMENTS, pair_blocks(len(engine.vertices)))
+        with steps.progress.phase("clusters"):
+            engine.set_clusters(np.concatenate([result.arrays["pairs"] for result in segments]))
+        return engine.rule
+
+    def _train(self, run: RunDirectory, n_rows: int) -> Result:
+        engine = self.engine
+        budget, ranges = engine.budget, engine.key_ranges(n_rows)
+        if budget is not None and n_rows < budget:
+            engine.notes.append(f"{n_rows} rows are fewer than the budget of {budget}")
+        engine.train(lambda epoch: sample_blocks(run, ranges, engine.seed, epoch))
+        return Result(*engine.trained(), rows=engine.n_iter)
+
+    def more_arrays(self) -> dict[str, np.ndarray]:
+        """Return the equilibria and their clusters."""
+        return {
+            "equilibria": self.engine.equilibria,
+            "equilibrium_labels": self.engine.equilibrium_labels,
+        }
+
+    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
+        """Return the domain of novelty of a table with two columns."""
+        return domain_part(run, self.engine, rows.sample)
+
+
+def find_boundary(run: RunDirectory, number: int) -> Result:
+    """Collect a partition's rows of the extended boundary."""
+    f, facts = _decision(run)
+    limit = facts["boundary_size"]
+    boundary, n_rows = Boundary.empty(f), 0
+    for block in run.plan.blocks(number):
+        n_rows += len(block.rows)
+        keys = sampling.row_keys(run.plan.seed, block.rows)
+        found = Boundary.collect(f, prepared(run, block.X), keys, facts["epsilon"], limit)
+        boundary = boundary.merge(found, limit)
+    return Result(arrays=vars(boundary), rows=n_rows)
+
+
+def climb(run: RunDirectory, number: int) -> Result:
+    """Climb from the merged boundary's rows number [512 n, 512 (n + 1))."""
+    X = run.read(STARTS).arrays["X"][number * CLIMB_ROWS : (number + 1) * CLIMB_ROWS]
+    return Result(arrays={"ends": labelling.climb(_decision(run)[0], X)}, rows=len(X))
+
+
+def join_vertices(run: RunDirectory, number: int) -> Result:
+    """Find the connected pairs in one block of the pairs of equilibria and support vectors."""
+    f, facts = _decision(run)
+    vertices = run.read(VERTICES).arrays["vertices"]
+    pairs = labelling.connected_pairs(f, vertices, number, facts["segment_samples"])
+    return Result(arrays={"pairs": pairs})
+
+
+BOUNDARY = Phase("boundary", find_boundary)
+CLIMB = Phase("climb", climb)
+SEGMENTS = Phase("segments", join_vertices)
+
+
+def _decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, Any]]:
+    """Return the trained decision function and the numbers of phase two."""
+    found = run.read(TRAINED)
+    facts, arrays = found.facts, found.arrays
+    return DecisionFunction(arrays["S"], arrays["a"], facts["gamma"]), facts

@@ -1,0 +1,120 @@
+"""Support vector clustering by the tree of level sets, whose models vote.
+
+Every model is a task that streams the sample; the splits of all trees are tested in one reading of
+the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from distsvc.config import Job
+from distsvc.models import sampling
+from distsvc.models.rules import Rule
+from distsvc.models.sampling import Ranges
+from distsvc.models.support_vector.engines import LevelTreeEngine, engine_for
+from distsvc.models.support_vector.ensemble import Ensemble
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.level_tree import LevelTree
+from distsvc.models.support_vector.rules import LevelRule
+from distsvc.run.algorithms.domain import domain_part
+from distsvc.run.algorithms.level_pictures import levels_part
+from distsvc.run.directory import Result, RunDirectory
+from distsvc.run.phases import Phase, Steps
+from distsvc.run.preparation import prepared
+from distsvc.run.room import Room, Rows, Tally
+from distsvc.run.stream import sample_blocks
+from distsvc.run.survey import Survey
+from distsvc.storage.tables import Table
+
+ENSEMBLE = "ensemble"
+
+
+class LevelTrees(Room):
+    """Models that differ in width and subspace, and a vote among the cuts of their trees."""
+
+    rules = (LevelRule,)
+    engine: LevelTreeEngine
+
+    def __init__(self, parameters: dict[str, Any], engine: LevelTreeEngine):
+        self.parameters, self.engine = parameters, engine
+
+    @classmethod
+    def begin(cls, job: Job, table: Table) -> LevelTrees | None:
+        """Return the room of a job for support vector clustering without a given gamma."""
+        if job.model.algorithm != "support-vector":
+            return None
+        parameters = SupportVectorClustering(**job.model.parameters()).get_params()
+        engine = engine_for(parameters, job.model.seed)
+        return cls(parameters, engine) if isinstance(engine, LevelTreeEngine) else None
+
+    def fit(self, steps: Steps, survey: Survey) -> Rule:
+        """Train the models, test the splits of their trees, and let them vote."""
+        engine, ensemble = self.engine, self.engine.ensemble
+        ranges = engine.key_ranges(survey.n_rows)
+        facts = {"ensemble": ensemble.facts(), "n_rows": survey.n_rows, "ranges": ranges}
+        arrays = {"components": ensemble.components, "view": engine.view}
+        steps.run.write(ENSEMBLE, Result(facts, arrays))
+        trees = [_tree(result) for result in steps.map(LEARN, len(ensemble.members))]
+        sums = sum(result.arrays["sums"] for result in steps.map(SPLITS))
+        with steps.progress.phase("vote"):
+            ends = np.cumsum([tree.n_branches for tree in trees])[:-1]
+            engine.choose(trees, np.split(sums, ends, axis=1), survey.n_rows)
+        return engine.rule
+
+    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
+        """Return the hills of density and why they are so many; the doubts are among them."""
+        levels = levels_part(self.engine.levels)
+        doubts = levels["doubts"]
+        warnings = [note for note in self.engine.notes if note not in doubts]
+        domain = domain_part(run, self.engine, rows.sample)
+        return domain | {"levels": levels, "warnings": warnings}
+
+
+def learn(run: RunDirectory, number: int) -> Result:
+    """Train one model on the sample, in an order of its own, and grow its tree of level sets."""
+    ensemble, facts, view = _ensemble(run)
+    ranges = [(low, high) for low, high in facts["ranges"]]
+
+    def blocks(stream: int, some: Ranges) -> Iterator[np.ndarray]:
+        for block in sample_blocks(run, some, ensemble.seed, stream):
+            yield ensemble.view(block)
+
+    fields = vars(ensemble.grow(number, view, ranges, blocks))
+    arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+    return Result({"gamma": fields["gamma"]}, arrays, rows=ensemble.steps)
+
+
+def sum_splits(run: RunDirectory, number: int) -> Result:
+    """Sum up what a partition's rows say of the splits of all trees, each on its share of rows."""
+    ensemble, facts, _ = _ensemble(run)
+    members = range(len(ensemble.members))
+    trees = [_tree(run.read(LEARN.result(member))) for member in members]
+    sums = [tree.no_differences() for tree in trees]
+    n_rows = 0
+    for block in run.plan.blocks(number):
+        n_rows += len(block.rows)
+        keys = sampling.row_keys(ensemble.seed, block.rows)
+        view = ensemble.view(prepared(run, block.X))
+        for i, tree in enumerate(trees):
+            tree.add_differences(view[ensemble.rows_for(i, keys, facts["n_rows"])], sums[i])
+    return Result(arrays={"sums": np.concatenate(sums, axis=1)}, rows=n_rows)
+
+
+LEARN = Phase("learn", learn)
+SPLITS = Phase("splits", sum_splits)
+
+
+def _ensemble(run: RunDirectory) -> tuple[Ensemble, dict[str, Any], np.ndarray]:
+    """Return the models to train, facts of the sample, and the pilot's viewed rows."""
+    found = run.read(ENSEMBLE)
+    ensemble = Ensemble.restored(found.facts["ensemble"], found.arrays["components"])
+    return ensemble, found.facts, found.arrays["view"]
+
+
+def _tree(result: Result) -> LevelTree:
+    """Return the tree of one model, not tested yet."""
+    return LevelTree(gamma=result.facts["gamma"], **result.arrays)

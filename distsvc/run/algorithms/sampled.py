@@ -1,0 +1,54 @@
+"""The baselines of the papers: fitted in memory on a sample, the whole of a smaller table."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from distsvc.config import Job
+from distsvc.models.baselines.bico import BICO
+from distsvc.models.baselines.depddp import DePDDP
+from distsvc.models.baselines.fuzzy import FuzzyCMeans
+from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.baselines.sampled import Baseline, SampledEngine
+from distsvc.models.baselines.spdc import SPDC
+from distsvc.models.rules import Rule
+from distsvc.run.directory import Result, RunDirectory
+from distsvc.run.phases import Steps
+from distsvc.run.room import Room
+from distsvc.run.stream import whole_sample
+from distsvc.run.survey import Survey
+from distsvc.storage.tables import Table
+
+ESTIMATORS: dict[str, type[Baseline]] = {
+    "bico": BICO,
+    "spdc": SPDC,
+    "depddp": DePDDP,
+    "fuzzy-c-means": FuzzyCMeans,
+}
+TRAINED = "train"
+
+
+class Sampled(Room):
+    """An estimator that knows nothing of jobs."""
+
+    rules = (Centres, Splits)
+
+    def __init__(self, estimator: Baseline):
+        self.parameters, self.engine = estimator.get_params(), SampledEngine(estimator)
+
+    @classmethod
+    def begin(cls, job: Job, table: Table) -> Sampled | None:
+        """Return the room of a job for one of the baselines."""
+        estimator = ESTIMATORS.get(job.model.algorithm)
+        return cls(estimator(**job.model.parameters())) if estimator is not None else None
+
+    def fit(self, steps: Steps, survey: Survey) -> Rule:
+        """Fit the sample; what labels rows is a rule of a few arrays."""
+        trained = steps.work_out(TRAINED, partial(self._train, steps.run))
+        self.engine.restore(trained.facts, trained.arrays)
+        return self.engine.rule
+
+    def _train(self, run: RunDirectory) -> Result:
+        X = whole_sample(run)
+        self.engine.fit_sample(X)
+        return Result(*self.engine.solved(), rows=len(X))

@@ -1,0 +1,125 @@
+"""What every task needs to know of the input: the table, its cut, and the values it may have.
+
+Cutting a table is arithmetic on row numbers (`distsvc.run.partitions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distsvc.config import Job
+from distsvc.errors import DataError
+from distsvc.models.sampling import PILOT_ROWS
+from distsvc.run.partitions import choose_block_rows, plan_partitions
+from distsvc.storage.tables import Block, Table, read_blocks
+
+PILOT_BYTES = 16 * 2**20
+PARTITION_BYTES = 2**30
+"""Of a partition's rows, which a worker may have to hold when all belong to the sample."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a table is read: the same on the driver and on every worker.
+
+    Attributes
+    ----------
+    table : Table
+    partitions : list of (int, int)
+        Row ranges [start, stop) in table order.
+    block_rows : int
+        Rows that are in memory at a time.
+    missing : str
+        ``error``, ``drop`` or ``median``, as in the job.
+    seed : int
+        Decides the keys of the rows.
+    pilot_rows : int
+    shift : ndarray of shape (d,), float64
+        A point near the data, about which sums of squares are taken.
+    output_format : str
+    reasons : int
+        Columns named for each outlier.
+
+    """
+
+    table: Table
+    partitions: list[tuple[int, int]]
+    block_rows: int
+    missing: str
+    seed: int
+    pilot_rows: int
+    shift: np.ndarray
+    output_format: str
+    reasons: int
+
+    @classmethod
+    def of(cls, job: Job, table: Table) -> Plan:
+        """Cut the table, and find a point near its data for sums of squares to be taken about."""
+        d = len(table.columns)
+        first = next(read_blocks(table, 0, table.n_rows, 1024), None)
+        if first is None:
+            raise DataError(f"input.where = {job.input.where!r} leaves no row of {job.input.path}")
+        known = np.where(np.isfinite(first.X), first.X, 0.0)
+        partition_rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
+        return cls(
+            table=table,
+            partitions=plan_partitions(table.extents, partition_rows),
+            block_rows=job.cluster.block_rows or choose_block_rows(d),
+            missing=job.preprocess.missing,
+            seed=job.model.seed,
+            pilot_rows=max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * d))),
+            shift=np.median(known, axis=0),
+            output_format=job.output.format,
+            reasons=job.output.reasons,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as what JSON can hold."""
+        return vars(self) | {"table": self.table.to_dict(), "shift": self.shift.tolist()}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Plan:
+        """Return the plan that `to_dict` described."""
+        fields = {
+            "table": Table.from_dict(content["table"]),
+            "partitions": [(start, stop) for start, stop in content["partitions"]],
+            "shift": np.array(content["shift"], np.float64),
+        }
+        return cls(**content | fields)
+
+    def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
+        """Yield the blocks of a partition, less rows with missing values where the job drops them.
+
+        Raises `DataError` for infinity, and for NaN where missing values are errors.
+        """
+        start, stop = self.partitions[number]
+        for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
+            usable = np.isfinite(block.X) if self.missing == "error" else ~np.isinf(block.X)
+            if not usable.all():
+                row, column = np.unravel_index(np.argmin(usable), usable.shape)
+                raise self.unusable(block, int(row), int(column))
+            yield without_missing(block) if self.missing == "drop" else block
+
+    def unusable(self, block: Block, row: int, column: int) -> DataError:
+        """Return the error for a value of a block that can't be used."""
+        value, name = block.X[row, column], self.table.columns[column]
+        hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
+        return DataError(
+            f"{self.table.source}: column {name!r}, row {block.rows[row]}: expected a finite "
+            f"number whose square is one too, found {value}{hint}"
+        )
+
+
+def without_missing(block: Block) -> Block:
+    """Return the rows of a block that have all their values."""
+    kept = ~np.isnan(block.X).any(axis=1)
+    if kept.all():
+        return block
+    places = np.flatnonzero(kept)
+    ids = None if block.ids is None else block.ids.take(places)
+    labels = None if block.labels is None else block.labels.take(places)
+    return Block(block.rows[kept], block.X[kept], ids, labels)

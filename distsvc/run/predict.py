@@ -1,0 +1,50 @@
+"""Labelling another table with a published model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from distsvc.run.directory import RunDirectory
+from distsvc.run.labelling import label_table
+from distsvc.run.manifest import make_manifest
+from distsvc.run.model import check_columns, prediction_digest, prediction_job, restore_model
+from distsvc.run.phases import Steps
+from distsvc.run.plan import Plan
+from distsvc.run.progress import Progress
+from distsvc.storage.publication import Output
+from distsvc.storage.tables import fingerprint, open_table
+
+
+def predict_table(
+    published: str | Path,
+    path: str,
+    output_path: str,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Label another table with a published model and publish the labels; return the manifest.
+
+    The table needs the model's columns: where the job named columns, those; otherwise its numeric
+    columns, but for the job's id and label, have to be the model's, in the same order.
+    """
+    progress = progress or Progress(quiet=True)
+    published, output = Path(published), Output(output_path)
+    with output.locked():
+        job = prediction_job(published, path, output_path)
+        digest = prediction_digest(job, published)
+        with output.run_folder(digest) as folder:
+            run, staging = RunDirectory(folder), folder / "staging"
+            with progress.phase("open"):
+                content = restore_model(published, run)
+                check_columns(content, path, staging)
+                table = open_table(job.input, staging)
+                inputs = fingerprint(table)
+                if output.check_free(digest, inputs, overwrite):
+                    return output.manifest() or {}
+                run.write_plan(Plan.of(job, table))
+            counts, _ = label_table(Steps(run, None, progress))
+            manifest = make_manifest(run, job, digest, inputs, counts)
+            output.publish(folder, manifest)
+    return manifest

@@ -1,0 +1,96 @@
+"""What makes a table's row a learner's: missing values filled, columns scaled, the origin moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from distsvc.config import PreprocessConfig
+from distsvc.errors import DataError
+from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.run.directory import Result, RunDirectory
+from distsvc.run.phases import Steps
+from distsvc.run.room import Room
+from distsvc.run.survey import Survey
+
+SHOWN = 20
+PREPARATION = "scaling"
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A scaling, the point that becomes 0, and whether rows stay float64."""
+
+    scaling: Scaling
+    origin: np.ndarray
+    float64: bool
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return raw rows X (n, d) float64 as the rule wants them, float32 or float64."""
+        if self.float64:
+            return self.scaling.apply(X) - self.origin
+        return self.scaling.to_kernels(X, self.origin)
+
+    def result(self) -> Result:
+        """Return what `restored` takes back."""
+        return Result({"wide": self.float64}, vars(self.scaling) | {"origin": self.origin})
+
+    @classmethod
+    def restored(cls, result: Result) -> Preparation:
+        """Return the preparation that facts and arrays hold, among others."""
+        a = result.arrays
+        scaling = Scaling(a["centre"], a["scale"], a["fill"])
+        return cls(scaling, a["origin"], bool(result.facts["wide"]))
+
+
+def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
+    """Return raw rows X (n, d) float64 as the run's learner and its rule want them."""
+    return Preparation.restored(run.read(PREPARATION))(X)
+
+
+def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) -> None:
+    """Settle scaling and origin, and all that takes a pilot.
+
+    The sample holds rows as the table has them, so every learner prepares them alike.
+    """
+    engine = room.engine
+    with steps.progress.phase("prepare"):
+        columns = steps.run.plan.table.columns
+        scaling, notes = make_scaling(config, survey, columns)
+        engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
+        engine.notes.extend(notes)
+        preparation = Preparation(scaling, engine.centre, room.rules[0].float64)
+        steps.run.write(PREPARATION, preparation.result())
+
+
+def make_scaling(
+    config: PreprocessConfig, survey: Survey, columns: Sequence[str]
+) -> tuple[Scaling, list[str]]:
+    """Turn the column sums into the scaling that the job asks for, and say what is remarkable."""
+    sums, notes = survey.sums, []
+    empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
+    if empty:
+        raise DataError(f"column {empty[0]!r} has no value in any row")
+    fill = np.zeros(len(columns))
+    if config.missing == "median":
+        fill, n_missing = _fill(sums, survey)
+        if n_missing:
+            notes.append(f"{n_missing} missing values were replaced by their columns' medians")
+    constant = [n for n, a, b in zip(columns, sums.least, sums.most, strict=True) if a == b]
+    if constant:
+        more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
+        shown = ", ".join(constant[:SHOWN])
+        notes.append(f"constant columns carry no information: {shown}{more}")
+    return Scaling.from_sums(sums, config.scale, fill), notes
+
+
+def _fill(sums: ColumnSums, survey: Survey) -> tuple[np.ndarray, int]:
+    """Return the pilot's medians (d,) and how many values they replace, which `sums` then count."""
+    means, _ = sums.mean_and_variance()
+    pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
+    fill = np.nanmedian(pilot, axis=0)
+    n_missing = int((survey.n_rows - sums.counts).sum())
+    sums.impute(fill, survey.n_rows)
+    return fill, n_missing

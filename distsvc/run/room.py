@@ -1,0 +1,95 @@
+"""What an algorithm offers to a job: its steps, its rules and its part of the page, in one room.
+
+The rooms are in `distsvc.run.algorithms`, which lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from distsvc.config import Job
+from distsvc.models.engine import Engine
+from distsvc.models.rules import Rule
+from distsvc.run.directory import Result, RunDirectory
+from distsvc.run.phases import Steps
+from distsvc.run.survey import Survey
+from distsvc.storage.tables import Block, Table
+
+Columns = dict[str, Any]
+"""Published columns by name: arrays, or lists of what an array can't hold."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The labelled pilot: raw (m, d) float64, prepared X (m, d), labels (m,) and scores (m,).
+
+    ``sample`` is what the page draws of it.
+    """
+
+    raw: np.ndarray
+    X: np.ndarray
+    labels: np.ndarray
+    scores: np.ndarray
+    sample: dict[str, Any]
+
+
+class Tally(Protocol):
+    """What an algorithm counts, and publishes besides its rule, while rows are labelled."""
+
+    columns: Sequence[str]
+    """The published columns that it adds."""
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        """Take in a block with its prepared rows Z (n, d) and their labels; return more columns."""
+
+    def result(self) -> Result:
+        """Return what was counted."""
+
+    def merge(self, other: Result) -> None:
+        """Take in what another tally counted, in the order of partitions."""
+
+
+class Room(Protocol):
+    """One algorithm in one job.
+
+    Attributes
+    ----------
+    rules : tuple of Rule classes
+        What it can end in.
+    parameters : dict
+        The estimator's, as the page shows them.
+    engine : Engine
+        What learns. It keeps what `fit` finds out, for the page.
+
+    """
+
+    rules: ClassVar[tuple[type[Rule], ...]]
+    parameters: dict[str, Any]
+    engine: Engine
+
+    @classmethod
+    def begin(cls, job: Job, table: Table) -> Room | None:
+        """Return the room of a job, its parameters checked, or None where the job is another's."""
+
+    def fit(self, steps: Steps, survey: Survey) -> Rule:
+        """Learn, in phases on workers and steps of the driver; return what labels rows."""
+
+    def more_arrays(self) -> dict[str, np.ndarray]:
+        """Return arrays that are published beside the rule's, but don't label rows."""
+        return {}
+
+    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
+        """Return the parts of the report that this algorithm has, by their names there."""
+        return {}
+
+    @staticmethod
+    def tally(rule: Rule, columns: Sequence[str], count: int) -> Tally | None:
+        """Return what counts while rows are labelled, if anything.
+
+        `columns` are the table's; `count` of them are to be named for each outlier.
+        """
+        return None
