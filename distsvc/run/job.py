@@ -26,16 +26,13 @@ from distsvc.models import sampling
 from distsvc.models.baselines.bico import BICO
 from distsvc.models.baselines.depddp import DePDDP
 from distsvc.models.baselines.fuzzy import FuzzyCMeans
-from distsvc.models.baselines.sampled import Baseline
+from distsvc.models.baselines.sampled import Baseline, SampledEngine
 from distsvc.models.baselines.spdc import SPDC
+from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.tree import GrowingTree
-from distsvc.models.linear.estimators import (
-    MEMORY_BYTES,
-    LinearModel,
-    LinearOneClassSVM,
-    LinearSVDD,
-)
+from distsvc.models.linear.engine import MEMORY_BYTES, LinearEngine
+from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
 from distsvc.models.support_vector.estimator import SupportVectorClustering
@@ -53,7 +50,7 @@ from distsvc.storage.arrays import read_json, write_json
 from distsvc.storage.parts import Output, create_zarr
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks, sparse_rows
 
-ESTIMATORS: dict[str, type[Model]] = {
+ESTIMATORS: dict[str, Any] = {
     "support-vector": SupportVectorClustering,
     "imdh": IncrementalMDH,
     "linear-one-class": LinearOneClassSVM,
@@ -97,18 +94,18 @@ def run_job(
             plan = make_plan(job, table)
             run.write_plan(plan)
             model = make_model(job)
-            if isinstance(model, LinearModel):
+            if isinstance(model, LinearEngine):
                 model.set_width(len(table.columns), sparse=has_sparse_rows(job, table))
         with progress.phase("cluster"):
             cluster = connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file)
             steps = Steps(run, len(plan.partitions), stack.enter_context(cluster), progress)
         survey = survey_table(steps, model)
         prepare(steps, job, model, survey)
-        if isinstance(model, IncrementalMDH):
+        if isinstance(model, TreeEngine):
             fit_imdh(steps, model, survey)
-        elif isinstance(model, LinearModel):
+        elif isinstance(model, LinearEngine):
             fit_linear(steps, model, survey, job.output.reasons)
-        elif isinstance(model, Baseline):
+        elif isinstance(model, SampledEngine):
             fit_baseline(steps, model, survey)
         elif model.by_levels_:
             fit_level_tree(steps, model, survey)
@@ -179,10 +176,17 @@ class Steps:
 
 def make_model(job: Job) -> Model:
     """Return the job's estimator, its parameters checked."""
-    model: Model = ESTIMATORS[job.model.algorithm](**job.model.parameters())
+    model = ESTIMATORS[job.model.algorithm](**job.model.parameters())
     with _blaming_the_job():
-        model.begin()
-    return model
+        if isinstance(model, SupportVectorClustering):
+            model.begin()
+            return model
+        if isinstance(model, Baseline):
+            model.check_parameters()
+            return SampledEngine(model)
+        model._check_parameters()
+    engine: Any = TreeEngine if isinstance(model, IncrementalMDH) else model._engine_type
+    return engine(model.get_params(), job.model.seed)
 
 
 def has_sparse_rows(job: Job, table: Table) -> bool:
@@ -261,9 +265,10 @@ def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
     with steps.progress.phase("prepare"), _blaming_the_job():
         scaling, notes = make_scaling(job, survey, steps.run.plan)
         model.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
-        model.notes_ += notes
-        facts = {"wide": isinstance(model, LinearModel | Baseline)}
-        steps.run.write("scaling", facts, **vars(scaling), origin=model.centre_)
+        summary.notes_of(model).extend(notes)
+        facts = {"wide": isinstance(model, LinearEngine | SampledEngine)}
+        origin = model.centre_ if isinstance(model, SupportVectorClustering) else model.centre
+        steps.run.write("scaling", facts, **vars(scaling), origin=origin)
 
 
 def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
@@ -325,50 +330,51 @@ def fit_level_tree(steps: Steps, model: SupportVectorClustering, survey: Survey)
         summary.write_labelling(run, "level-tree", levels.answer.n_clusters, scores)
 
 
-def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:
+def fit_imdh(steps: Steps, model: TreeEngine, survey: Survey) -> None:
     """Learn trees of hyperplanes, each in a task that streams the sample, and prune the best."""
     run = steps.run
-    run.write("restarts", {"parameters": model.get_params(), "n_rows": survey.n_rows})
-    steps.map("learn", tasks.learn_tree, model.n_init)
+    run.write("restarts", {"parameters": model.parameters, "n_rows": survey.n_rows})
+    n_init = model.parameters["n_init"]
+    steps.map("learn", tasks.learn_tree, n_init)
     with steps.progress.phase("prune"):
-        trees = [GrowingTree(**arrays) for _, arrays in steps.results("trees", model.n_init)]
+        trees = [GrowingTree(**arrays) for _, arrays in steps.results("trees", n_init)]
         with _blaming_the_job():
             model.choose(trees)
-        run.write("tree", {}, **vars(model.cluster_tree_))
-        scores = model.cut_.label(model.pilot_)[1]
-        summary.write_labelling(run, "imdh", model.n_clusters_, scores)
+        rule = model.rule
+        run.write("tree", {}, **rule.arrays())
+        scores = rule.label(model.pilot)["score"]
+        summary.write_labelling(run, "imdh", rule.n_clusters, scores)
 
 
-def fit_linear(steps: Steps, model: LinearModel, survey: Survey, reasons: int) -> None:
+def fit_linear(steps: Steps, model: LinearEngine, survey: Survey, reasons: int) -> None:
     """Solve the sample in memory; where it is not the table, all rows in outer steps from there."""
     run = steps.run
     with steps.progress.phase("train") as phase, _blaming_the_job():
-        Z = sparse_rows(run.plan.table) if model.sparse_ else whole_sample(run, steps.n_partitions)
+        Z = sparse_rows(run.plan.table) if model.sparse else whole_sample(run, steps.n_partitions)
         converged, phase.rows = model.fit_rows(Z), Z.shape[0]
     if phase.rows < survey.n_rows:
         converged = outer.descend_table(steps, model, survey.n_rows)
     with steps.progress.phase("rule"):
         if not converged:
-            model.notes_.append(
-                f"training ended before its tolerance, with a violation of {model.violation_:.2g}; "
+            model.notes.append(
+                f"training ended before its tolerance, with a violation of {model.violation:.2g}; "
                 "raise max_iter or tol"
             )
-        rule = model.rule
         mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
-        facts = {"offset": rule.offset, "ball": rule.ball, "reasons": reasons}
-        run.write("linear", facts, weights=rule.weights, mean=mean)
+        rule = model.rule(mean, reasons)
+        run.write("linear", rule.facts(), **rule.arrays())
         scores = rule.scores(prepared(run, survey.pilot)) - rule.offset
         summary.write_labelling(run, model.algorithm, 1, scores)
 
 
-def fit_baseline(steps: Steps, model: Baseline, survey: Survey) -> None:
+def fit_baseline(steps: Steps, model: SampledEngine, survey: Survey) -> None:
     """Fit the sample in memory; what labels rows is a rule of a few arrays."""
     run = steps.run
     with steps.progress.phase("train") as phase, _blaming_the_job():
         X = whole_sample(run, steps.n_partitions)
         rule, phase.rows = model.fit_sample(X), len(X)
-        run.write("rule", {}, **vars(rule))
-        scores = rule.label(prepared(run, survey.pilot))[1]
+        run.write("rule", {}, **rule.arrays())
+        scores = rule.label(prepared(run, survey.pilot))["score"]
         summary.write_labelling(run, rule.form, rule.n_clusters, scores)
 
 

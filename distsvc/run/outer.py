@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.linear.estimators import LinearModel
+from distsvc.models.linear.engine import LinearEngine
 from distsvc.models.linear.working_set import (
     Candidates,
     WorkingSet,
@@ -28,12 +28,12 @@ from distsvc.storage.arrays import read_arrays
 MOST_PASSES = 100
 
 
-def descend_table(steps: Any, model: LinearModel, n_rows: int) -> bool:
+def descend_table(steps: Any, model: LinearEngine, n_rows: int) -> bool:
     """Descend from the sample's answer to the table's; return whether the tolerance was reached."""
     outer, passes = begin(steps, model, n_rows)
     while True:
         with steps.progress.phase("descend"):
-            outer.descend(model.solver, model.tol, model.max_iter, model.seed_)
+            outer.descend(model.solver, model.tol, model.max_iter, model.seed)
             facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
             facts |= {"least": outer.least, "most": outer.most}
             steps.run.write("descent", facts, u=outer.u, rows=outer.rows, alpha=outer.alpha)
@@ -44,7 +44,7 @@ def descend_table(steps: Any, model: LinearModel, n_rows: int) -> bool:
             least, most = min(least, facts["least"]), max(most, facts["most"])
             grow = grow.merge(_candidates(arrays, "grow"), working_rows(outer.u.size))
             fall = fall.merge(_candidates(arrays, "fall"), working_rows(outer.u.size))
-        outer.learn(least, most)
+        outer.see_extremes(least, most)
         passes += 1
         steps.progress.event("outer step", violation=outer.violation, objective=outer.objective)
         converged = outer.converged(model.tol)
@@ -54,7 +54,7 @@ def descend_table(steps: Any, model: LinearModel, n_rows: int) -> bool:
         outer.take(grow, fall)
 
 
-def begin(steps: Any, model: LinearModel, n_rows: int) -> tuple[WorkingSet, int]:
+def begin(steps: Any, model: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
     """Give alpha = 1 to the rows outside the sample's answer, so many that its sum is right.
 
     The sample's threshold leaves a few too many or too few outside, which are among the rows next

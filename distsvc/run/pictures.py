@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.baselines.rules import RULES
-from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.run import tasks
@@ -47,7 +46,7 @@ def plane(run: RunDirectory, rows: Rows) -> dict[str, Any]:
     labels, scores = rows.labels[:SHOWN_ROWS], rows.scores[:SHOWN_ROWS]
     sample: dict[str, Any] = {}
     if len(columns) == 1:
-        is_distance = run.read("labelling")[0]["algorithm"] in {"imdh", *RULES}
+        is_distance = run.read("labelling")[0]["algorithm"] in {"imdh", *tasks.RULES}
         sample |= {"kind": "single", "axes": [columns[0], "distance" if is_distance else "f(x)"]}
         x, y = raw[:, 0], np.where(np.isfinite(scores), scores, 0.0)
     elif len(columns) == 2:
@@ -112,9 +111,9 @@ def domain(
     }
 
 
-def tree(model: IncrementalMDH, columns: Sequence[str], rows: Rows) -> dict[str, Any]:
+def tree(model: TreeEngine, columns: Sequence[str], rows: Rows) -> dict[str, Any]:
     """Return the pruned tree to draw, the curve of sums of squares and every cluster's rule."""
-    cut, grown = model.cut_, model.cluster_tree_
+    cut, grown = model.cut, model.cluster_tree
     total, n_rows = float(grown.sums_of_squares[0]), float(grown.counts[0])
     nodes: dict[int, dict[str, Any]] = {0: {"id": int(grown.ids[0]), "parent": None}}
     conditions: dict[int, list[str]] = {0: []}
@@ -142,7 +141,7 @@ def tree(model: IncrementalMDH, columns: Sequence[str], rows: Rows) -> dict[str,
                 "label": rows.labels[places[:SHOWN_IN_NODE]].tolist(),
             },
         }
-        threshold = grown.thresholds[j] + float(weights.astype(np.float64) @ model.centre_)
+        threshold = grown.thresholds[j] + float(weights.astype(np.float64) @ model.centre)
         for child, sign in ((below, "<"), (above, "≥")):
             nodes[child] = {"id": int(grown.ids[child]), "parent": int(grown.ids[j])}
             text = _combination(weights, heavy[:IN_RULES], columns)
@@ -165,10 +164,10 @@ def tree(model: IncrementalMDH, columns: Sequence[str], rows: Rows) -> dict[str,
     }
 
 
-def _chosen_by(model: IncrementalMDH) -> str:
-    if model.n_clusters is not None:
+def _chosen_by(model: TreeEngine) -> str:
+    if model.parameters["n_clusters"] is not None:
         return "n_clusters"
-    return "for want of a valley of the density" if model.n_clusters_ == 1 else "elbow"
+    return "for want of a valley of the density" if model.n_clusters == 1 else "elbow"
 
 
 def _density(x: np.ndarray) -> dict[str, list[float]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.linear.estimators import LinearRule
+from distsvc.models.linear.rule import LinearRule
 
 FARTHEST = 10
 """Rows that the report shows."""
@@ -22,16 +22,14 @@ class Reasons:
     Parameters
     ----------
     rule : LinearRule
-    mean : ndarray of shape (d,), float64
-        Of the prepared rows.
     columns : sequence of str
     count : int
         Columns named for each outlier in the output; 0 for no text.
 
     """
 
-    def __init__(self, rule: LinearRule, mean: np.ndarray, columns: Sequence[str], count: int):
-        self.rule, self.mean, self.columns, self.count = rule, mean, columns, count
+    def __init__(self, rule: LinearRule, columns: Sequence[str], count: int):
+        self.rule, self.columns, self.count = rule, columns, count
         self.leading = np.zeros(len(columns), np.int64)
         self.farthest: list[dict[str, Any]] = []
 
@@ -68,7 +66,7 @@ class Reasons:
 
     def heaviest(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns that pull rows Z (m, d) out most, and their shares of all that do."""
-        pulls = np.maximum(self.rule.pulls(Z, self.mean), 0.0)
+        pulls = np.maximum(self.rule.pulls(Z), 0.0)
         most = max(self.count, IN_REPORT)
         order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
         sums = pulls.sum(axis=1, keepdims=True)

@@ -19,15 +19,15 @@ from distsvc import __version__
 from distsvc.config import Job, parse_job
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.metrics import clustering_report, indices_from_contingency
-from distsvc.models.baselines.rules import RULES
-from distsvc.models.baselines.sampled import Baseline
-from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.baselines.sampled import SampledEngine
+from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.tree import ClusterTree
-from distsvc.models.linear.estimators import LinearModel, LinearOneClassSVM, LinearSVDD
+from distsvc.models.linear.engine import LinearEngine
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.report.page import write_page
 from distsvc.run import level_pictures, pictures, reasons
 from distsvc.run.directory import Plan, RunDirectory
+from distsvc.run.tasks import RULES
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.parts import PUBLISHED, described
 from distsvc.storage.tables import open_table
@@ -63,7 +63,7 @@ MODEL_FILES = {
 } | {
     form: {
         "scaling": ("centre", "scale", "fill", "origin"),
-        "rule": tuple(field.name for field in fields(rule)),
+        "rule": tuple(field.name for field in fields(rule)),  # type: ignore[arg-type]
         "labelling": ("score_edges",),
     }
     for form, rule in RULES.items()
@@ -157,8 +157,21 @@ OUTSIDE_OF_LINEAR = {
     "distance from its centre: negative outside.",
 }
 
-Model = SupportVectorClustering | IncrementalMDH | LinearOneClassSVM | LinearSVDD | Baseline
-"""The estimators that a job can have."""
+Model = SupportVectorClustering | TreeEngine | LinearEngine | SampledEngine
+"""The models that a job can have."""
+
+
+def parameters_of(model: Model) -> dict[str, Any]:
+    """Return every parameter of a job's model."""
+    if isinstance(model, TreeEngine | LinearEngine):
+        return model.parameters
+    fitted = model.estimator if isinstance(model, SampledEngine) else model
+    return dict(fitted.get_params())
+
+
+def notes_of(model: Model) -> list[str]:
+    """Return what is remarkable about a job's model."""
+    return model.notes_ if isinstance(model, SupportVectorClustering) else model.notes
 
 
 @dataclass
@@ -217,14 +230,14 @@ def write_model(run: RunDirectory, job: Job, model: Model) -> None:
         more_facts, more_arrays = run.read(name)
         facts |= more_facts
         arrays |= more_arrays
-    if form == "support-vector":
+    if isinstance(model, SupportVectorClustering) and form == "support-vector":
         arrays["equilibria"] = model.equilibria_centred_
         arrays["equilibrium_labels"] = model.equilibrium_labels_
     content = {
         "format": MODEL_VERSION,
         "algorithm": job.model.algorithm,
         "form": form,
-        "parameters": model.get_params(),
+        "parameters": parameters_of(model),
         "columns": plan.table.columns,
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
@@ -350,7 +363,7 @@ def make_report(
         },
         "model": {
             "algorithm": job.model.algorithm,
-            "parameters": model.get_params(),
+            "parameters": parameters_of(model),
             "fitted": model.fitted_facts(),
         },
         "clusters": [
@@ -367,10 +380,10 @@ def make_report(
             "edges": published["score_edges"].tolist(),
             "counts": totals.histogram.tolist(),
         },
-        "warnings": model.notes_,
+        "warnings": notes_of(model),
         **pictures.plane(run, rows),
     }
-    if isinstance(model, IncrementalMDH):
+    if isinstance(model, TreeEngine):
         report["tree"] = pictures.tree(model, plan.table.columns, rows)
     elif len(plan.table.columns) == 2 and isinstance(model, SupportVectorClustering):
         report["picture"] = pictures.domain(run, model, report["sample"])
@@ -384,7 +397,7 @@ def make_report(
         report["levels"] = level_pictures.levels(model.levels_)
         doubts = report["levels"]["doubts"]
         report["warnings"] = [note for note in model.notes_ if note not in doubts]
-    if isinstance(model, LinearModel) and totals.leading is not None:
+    if isinstance(model, LinearEngine) and totals.leading is not None:
         columns = plan.table.columns
         report["reasons"] = reasons.for_report(columns, totals.leading, totals.farthest)
         report["outliers"]["meaning"] = OUTSIDE_OF_LINEAR[job.model.algorithm]

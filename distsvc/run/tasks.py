@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.models import sampling
-from distsvc.models.baselines.rules import RULES
-from distsvc.models.hyperplanes.estimator import IncrementalMDH
-from distsvc.models.hyperplanes.tree import ClusterTree
-from distsvc.models.linear.estimators import LinearRule
+from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.hyperplanes.engine import TreeEngine
+from distsvc.models.hyperplanes.rule import TreeRule
+from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
+from distsvc.models.rules import Rule
 from distsvc.models.scaling import ColumnSums
 from distsvc.models.support_vector import labelling
 from distsvc.models.support_vector.ensemble import Ensemble
@@ -34,6 +35,7 @@ from distsvc.storage.parts import PartBuilder, write_zarr_chunk
 from distsvc.storage.tables import Table
 
 CLIMB_ROWS = 512
+RULES: dict[str, type[Rule]] = {rule.form: rule for rule in (Centres, Splits)}
 
 
 def survey_partition(run_dir: str, number: int) -> int:
@@ -111,8 +113,8 @@ def learn_tree(run_dir: str, restart: int) -> int:
     """Learn one tree of hyperplanes from the whole sample, in an order of its own."""
     run = RunDirectory(run_dir)
     facts, _ = run.read("restarts")
-    model = IncrementalMDH(**facts["parameters"])
-    seed, n_parts = model.begin(), len(run.plan.partitions)
+    seed, n_parts = run.plan.seed, len(run.plan.partitions)
+    model = TreeEngine(facts["parameters"], seed)
     tree, _ = model.grow(
         restart,
         facts["n_rows"],
@@ -264,20 +266,15 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
     """Return the model as a function of prepared rows: labels and scores, negative for outliers."""
     facts, _ = run.read("labelling")
     if facts["algorithm"] == "imdh":
-        cut = ClusterTree(**run.read("tree")[1]).cut(facts["n_clusters"])
-        return cut.label
+        return _pair(TreeRule.restored(facts, run.read("tree")[1]))
     if facts["algorithm"] in RULES:
-        return RULES[facts["algorithm"]](**run.read("rule")[1]).label
+        return _pair(RULES[facts["algorithm"]].restored({}, run.read("rule")[1]))
     if facts["algorithm"] == "level-tree":
         facts, arrays = run.read("levels")
         gamma, level, nearest = facts["gamma"], facts["level"], facts["nearest"]
         return Voter(**arrays, gamma=gamma, level=level, nearest=nearest)
     if facts["algorithm"].startswith("linear-"):
-        rule = linear_rule(run)
-        return lambda Z: (
-            np.zeros(len(Z), np.int32),
-            (rule.scores(Z) - rule.offset).astype(np.float32),
-        )
+        return _pair(linear_rule(run))
     f, _ = decision(run)
     _, arrays = run.read("clusters")
     clusters = Clusters(arrays["points"], arrays["cluster"], facts["n_clusters"])
@@ -285,18 +282,26 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
     return lambda X: labelling.label_rows(f, clusters, nearest, X)
 
 
+def _pair(rule: Rule) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    def label(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = rule.label(Z)
+        return found["label"], found["score"]
+
+    return label
+
+
 def linear_rule(run: RunDirectory) -> LinearRule:
     """Return the trained linear model."""
     facts, arrays = run.read("linear")
-    return LinearRule(arrays["weights"], facts["offset"], facts["ball"])
+    return (BallRule if facts["ball"] else OneClassRule).restored(facts, arrays)
 
 
 def reasons_of(run: RunDirectory) -> Reasons | None:
     """Return what collects the reasons of outliers, where the model is linear."""
     if not run.read("labelling")[0]["algorithm"].startswith("linear-"):
         return None
-    facts, arrays = run.read("linear")
-    return Reasons(linear_rule(run), arrays["mean"], run.plan.table.columns, facts["reasons"])
+    rule = linear_rule(run)
+    return Reasons(rule, run.plan.table.columns, rule.reasons)
 
 
 def _id_type(table: Table) -> pa.DataType | None:
