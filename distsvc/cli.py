@@ -107,7 +107,7 @@ def predict(
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
     with _failing_cleanly(), _progress() as progress:
-        from distsvc.run.job import predict_table
+        from distsvc.run.predict import predict_table
 
         manifest = predict_table(
             run_dir, input_path, output_path, overwrite=overwrite, progress=progress

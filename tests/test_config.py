@@ -176,7 +176,7 @@ def test_model_fields_are_the_estimators_parameters(estimator, section):
 def test_a_baseline_takes_the_least_values_of_its_section(model):
     given = job(model=model).model.parameters()
     estimator = ESTIMATORS[model["algorithm"]](**given)
-    estimator.begin()
+    estimator.check_parameters()
     assert {"seed": given.pop("random_state", 7)} | given == {
         key: value for key, value in model.items() if key != "algorithm"
     }

@@ -6,15 +6,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from distsvc.models.rules import Rule
 from distsvc.models.sampling import Ranges
 
 
 class Engine(Protocol):
     """Learns from rows that others read, scale and put in random order.
 
-    Each algorithm has more steps of its own between `set_pilot` and `rule`; the estimator calls
-    them on arrays, a job in phases.
+    Each algorithm goes on from `set_pilot` in steps of its own and ends in a rule; the estimator
+    takes these steps on arrays, a job in phases.
 
     Attributes
     ----------
@@ -36,7 +35,3 @@ class Engine(Protocol):
 
     def fitted_facts(self) -> dict[str, Any]:
         """Return the numbers that the fit arrived at."""
-
-    @property
-    def rule(self) -> Rule:
-        """What labels rows, once the fit is done."""

@@ -73,6 +73,10 @@ class Rule(ABC):
         values of a row depend on no other row.
         """
 
+    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""
+        return self.label(Z)["score"]
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the fields that are arrays, by name."""
         return {n: v for n, v in self._values().items() if isinstance(v, np.ndarray)}

@@ -52,7 +52,10 @@ class Result:
 
 
 class RunDirectory:
-    """Reads and writes the files of a run: ``plan.json``, and results by name."""
+    """Reads and writes the files of a run: ``plan.json``, and results by name in ``results/``.
+
+    What is to be published lies beside them.
+    """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
@@ -77,7 +80,7 @@ class RunDirectory:
         """
         if self.has(name):
             return
-        self._file(name).parent.mkdir(exist_ok=True)
+        self._file(name).parent.mkdir(parents=True, exist_ok=True)
         for key, array in result.large.items():
             write_array(self._large_file(name, key), array)
         write_arrays(
@@ -98,10 +101,10 @@ class RunDirectory:
         return map_array(self._large_file(name, key))
 
     def _file(self, name: str) -> Path:
-        return self.path / f"{name}.npz"
+        return self.path / "results" / f"{name}.npz"
 
     def _large_file(self, name: str, key: str) -> Path:
-        return self.path / f"{name}.{key}.npy"
+        return self.path / "results" / f"{name}.{key}.npy"
 
 
 @lru_cache(maxsize=4)

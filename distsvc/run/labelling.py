@@ -28,7 +28,7 @@ def write_rule(run: RunDirectory, rule: Rule, pilot: np.ndarray) -> None:
     The edges of the score histogram are those of the scores of the prepared pilot (m, d); the
     outermost bins take the rest.
     """
-    scores = rule.label(pilot)["score"]
+    scores = rule.unrounded_scores(pilot)
     low, high = (float(scores.min()), float(scores.max())) if np.isfinite(scores).all() else (0, 1)
     if high == low:
         low, high = low - 1.0, high + 1.0

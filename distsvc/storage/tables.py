@@ -392,3 +392,18 @@ def _fill(X: np.ndarray, arrays: Sequence[pa.Array]) -> None:
         tile = X[first : first + _TILE_ROWS]
         for j, column in enumerate(columns):
             tile[:, j] = column[first : first + _TILE_ROWS]
+
+
+def id_type(table: Table) -> pa.DataType:
+    """Return the type of the id column, or of row numbers; a partition without rows shows none."""
+    if table.id is None:
+        return pa.int64()
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(table.schema)))
+    return schema.field(table.id).type
+
+
+def same_columns(table, names, columns):
+    """Interim."""
+    if table.format == "svmlight" and set(names) <= set(columns):
+        return True  # the text does not say what its rows all lack
+    return tuple(names) == tuple(columns)

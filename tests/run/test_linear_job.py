@@ -115,15 +115,15 @@ def test_scores_do_not_depend_on_the_cut_or_on_workers(table, tmp_path, model, m
 
 
 def test_a_bad_threshold_from_the_sample_is_mended(rows, table, tmp_path, monkeypatch):
-    from distsvc.models.linear.estimators import LinearModel
+    from distsvc.models.linear.engine import LinearEngine
 
-    begin = LinearModel.begin_outer
+    begin = LinearEngine.begin_outer
 
     def far_off(self, n_rows):
         u, rho, scale = begin(self, n_rows)
         return u, 0.9 * rho, scale
 
-    monkeypatch.setattr(LinearModel, "begin_outer", far_off)
+    monkeypatch.setattr(LinearEngine, "begin_outer", far_off)
     for module in ("distsvc.models.linear.working_set", "distsvc.run.outer"):
         monkeypatch.setattr(f"{module}.working_rows", lambda d: 60)
     report = run(table, tmp_path / "out", PLANE | {"memory_rows": 1000, "nu": 0.3})

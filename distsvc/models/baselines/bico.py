@@ -223,9 +223,7 @@ class BICO(Baseline):
         """Cost of the centres on the coreset, with the sums of squares within its features."""
         return self._solve()[1]
 
-    @property
-    def rule(self) -> Centres:
-        """What labels rows, after `fit`; cluster 0 has most rows."""
+    def _rule(self) -> Centres:
         return Centres.by_size(self.cluster_centers_, self.labels_)
 
     def check_parameters(self) -> None:

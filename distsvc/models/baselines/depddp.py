@@ -190,9 +190,7 @@ class DePDDP(Baseline):
             ends[rows] = node
         return ends
 
-    @property
-    def rule(self) -> Splits:
-        """What labels rows, after `fit`; cluster 0 has most rows."""
+    def _rule(self) -> Splits:
         return Splits(
             self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
         )

@@ -136,9 +136,7 @@ class FuzzyCMeans(Baseline):
         """Return the cluster (n,) int32 of the highest membership of every row of X (n, d)."""
         return self.memberships(X).argmax(axis=1).astype(np.int32)
 
-    @property
-    def rule(self) -> Centres:
-        """What labels rows, after `fit`; cluster 0 has most rows."""
+    def _rule(self) -> Centres:
         return Centres.by_size(self.cluster_centers_, self.labels_)
 
     def check_parameters(self) -> None:

@@ -7,6 +7,7 @@ could have gone to another cluster. It is infinite where there is one cell.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,12 +15,13 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from distsvc.models.baselines.split_tree import SplitTree, centred
+from distsvc.models.rules import Rule, ScoreWords
 
 BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Centres:
+class Centres(Rule):
     """The cluster of the nearest centre; ``centres`` (k, d) float64, of the largest cluster first.
 
     A cell's borders are the hyperplanes midway to the other centres. Of equally near centres the
@@ -27,6 +29,24 @@ class Centres:
     """
 
     form: ClassVar[str] = "centres"
+    float64: ClassVar[bool] = True
+    meanings: ClassVar[Mapping[str, str]] = {
+        "label": "int32, >= 0: the cluster, that of the nearest centre; 0 the largest on a sample",
+        "score": "float32, >= 0: distance to the nearest hyperplane midway between the row's "
+        "centre and another, in the unit of the scaled columns; infinity where there is one "
+        "cluster",
+        "outlier": "bool: always false, for centres divide all of space",
+    }
+    words: ClassVar[ScoreWords] = ScoreWords(
+        has_outliers=False,
+        meaning="Centres divide all of space among their clusters, so no row lies outside. The "
+        "score tells how near a row comes to belonging elsewhere: its distance to the nearest "
+        "hyperplane midway between its centre and another, in the unit of the scaled columns.",
+        heading="Distance to the border of the cluster",
+        axis="distance to the nearest hyperplane midway to another centre",
+        boundary=None,
+    )
+
     centres: np.ndarray
 
     @classmethod
@@ -40,30 +60,47 @@ class Centres:
         """Clusters, some of which may have no rows."""
         return len(self.centres)
 
-    def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels (n,) int32 and scores (n,) float32 of rows X (n, d) float64."""
-        labels, scores = np.empty(len(X), np.int32), np.empty(len(X), np.float32)
+    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
+        labels, scores = np.empty(len(Z), np.int32), np.empty(len(Z), np.float32)
         apart = cdist(self.centres, self.centres)
-        for first in range(0, len(X), BLOCK_ROWS):
+        for first in range(0, len(Z), BLOCK_ROWS):
             part = slice(first, first + BLOCK_ROWS)
-            squared = cdist(X[part], self.centres, "sqeuclidean")
+            squared = cdist(Z[part], self.centres, "sqeuclidean")
             nearest = squared.argmin(axis=1)
             beyond = squared - squared.min(axis=1, keepdims=True)
             gaps = 2.0 * apart[nearest]
             borders = np.divide(beyond, gaps, out=np.zeros_like(beyond), where=gaps > 0.0)
             borders[np.arange(len(nearest)), nearest] = np.inf
             labels[part], scores[part] = nearest, borders.min(axis=1)
-        return labels, scores
+        return {"label": labels, "score": scores, "outlier": np.zeros(len(Z), bool)}
 
 
 @dataclass(frozen=True)
-class Splits:
+class Splits(Rule):
     """The cluster of the leaf that a row ends in: the arrays of `DePDDP` and `SPDC`.
 
     ``mean`` is their ``centre_``; ``clusters`` (n_nodes,) int32 is -1 in nodes that are no leaves.
     """
 
     form: ClassVar[str] = "splits"
+    float64: ClassVar[bool] = True
+    meanings: ClassVar[Mapping[str, str]] = {
+        "label": "int32, >= 0: the cluster, 0 the largest on a sample",
+        "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "
+        "tree, in the unit of the scaled columns; infinity where there is one cluster",
+        "outlier": "bool: always false, for a tree of hyperplanes divides all of space",
+    }
+    words: ClassVar[ScoreWords] = ScoreWords(
+        has_outliers=False,
+        meaning="A tree of hyperplanes divides all of space among its clusters, so no row lies "
+        "outside. The score tells how near a row comes to belonging elsewhere: its distance to the "
+        "nearest hyperplane on its path, in the unit of the scaled columns.",
+        heading="Distance to the nearest hyperplane",
+        axis="distance to the nearest hyperplane on the row's path",
+        boundary=None,
+    )
+
     directions: np.ndarray
     thresholds: np.ndarray
     children: np.ndarray
@@ -75,13 +112,9 @@ class Splits:
         """Clusters, some of which may have no rows."""
         return int(self.clusters.max()) + 1
 
-    def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels (n,) int32 and scores (n,) float32 of rows X (n, d) float64."""
+    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
         arrays = (self.directions, self.thresholds.tolist(), self.children.tolist())
-        ends, margins = SplitTree(*map(list, arrays)).route(centred(X, self.mean))
-        return self.clusters[ends], margins
-
-
-Rule = Centres | Splits
-RULES: dict[str, type[Rule]] = {rule.form: rule for rule in (Centres, Splits)}
-"""The rules by the names that saved models have for them."""
+        ends, margins = SplitTree(*map(list, arrays)).route(centred(Z, self.mean))
+        labels = self.clusters[ends]
+        return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}

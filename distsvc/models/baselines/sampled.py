@@ -1,8 +1,9 @@
-"""What the baselines have in common as the model of a job: one sample, fitted in memory."""
+"""What the baselines have in common, and how a job fits one: a sample, in memory."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,37 +11,62 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from threadpoolctl import threadpool_limits
 
 from distsvc.models import sampling
-from distsvc.models.baselines.rules import Rule
+from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.rules import Rule
 
 SAMPLE_ROWS = 200_000
 """Rows, about, that a job fits a baseline on, drawn at random; all rows of a smaller table."""
 
 FITTED = ("inertia_", "objective_", "n_iter_")
+"""Numbers that some of the estimators find."""
 
 
 class Baseline(ClusterMixin, BaseEstimator):
-    """An estimator that a job fits on a sample, in memory, and labels a table with by its rule.
+    """An estimator whose answer is a rule of a few arrays."""
 
-    The clusters are those of `fit` on the sample's rows, in the order of their keys, and are
-    numbered by their sizes there.
-    """
-
-    notes_: list[str]
-    centre_: np.ndarray
-
-    @property
-    def rule(self) -> Rule:
-        """What labels rows, after `fit`; cluster 0 has most rows."""
-        raise NotImplementedError
+    labels_: np.ndarray
 
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter out of range."""
         raise NotImplementedError
 
-    def begin(self) -> None:
-        """Check the parameters before any row is read."""
-        self.check_parameters()
-        self.notes_ = []
+    def _rule(self) -> Rule:
+        """Return what labels rows, after `fit`; cluster 0 has most rows."""
+        raise NotImplementedError
+
+
+class SampledEngine:
+    """Fits a baseline on a sample; a table is labelled by its rule.
+
+    The clusters are those of `fit` on the sample's rows, in the order of their keys, and are
+    numbered by their sizes there.
+
+    Parameters
+    ----------
+    estimator : Baseline
+        Not fitted yet, its parameters in range.
+
+    Attributes
+    ----------
+    notes : list of str
+        What is remarkable about the fit.
+    n_rows : int
+        Rows of the table.
+    centre : ndarray of shape (d,), float64
+        The rows' origin.
+    rule : Rule
+        What labels rows. Set by `fit_sample`.
+
+    """
+
+    n_rows: int
+    centre: np.ndarray
+    rule: Rule
+
+    def __init__(self, estimator: Baseline):
+        self.estimator = estimator
+        self.notes: list[str] = []
+        self._found: dict[str, Any] = {}
 
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
         """Return the key ranges of the sample of a table of so many rows."""
@@ -48,8 +74,8 @@ class Baseline(ClusterMixin, BaseEstimator):
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Take the table's rows as they are: `fit` centres them where it wants."""
-        self.n_rows_ = n_rows
-        self.centre_ = np.zeros(pilot.shape[1])
+        self.n_rows = n_rows
+        self.centre = np.zeros(pilot.shape[1])
 
     def fit_sample(self, X: np.ndarray) -> Rule:
         """Fit the rows X (n, d) float64 of the sample and return the rule; warnings become notes.
@@ -58,13 +84,27 @@ class Baseline(ClusterMixin, BaseEstimator):
         """
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            self.fit(X)
-        self.notes_ += [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+            model = self.estimator.fit(X)
+            self.rule = model._rule()
+        self.notes += [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+        found = {name[:-1]: getattr(model, name) for name in FITTED if hasattr(model, name)}
+        self._found = {"n_samples": len(model.labels_), **found}
         return self.rule
 
     def fitted_facts(self) -> dict[str, Any]:
         """Return the numbers that the fit arrived at."""
-        n = len(self.labels_)
+        found = dict(self._found)
+        n = found.pop("n_samples")
         facts = {"n_clusters": self.rule.n_clusters, "n_samples": n}
-        more = {name[:-1]: getattr(self, name) for name in FITTED if hasattr(self, name)}
-        return facts | {"share_sampled": n / self.n_rows_} | more
+        return facts | {"share_sampled": n / self.n_rows} | found
+
+    def solved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return facts, which JSON can hold, and arrays: what `restore` goes on from."""
+        facts = {"form": self.rule.form, "found": self._found, "notes": list(self.notes)}
+        return facts | self.rule.facts(), self.rule.arrays()
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on as the engine whose `solved` these are; its notes replace those so far."""
+        rule = next(rule for rule in (Centres, Splits) if rule.form == facts["form"])
+        self.rule = rule.restored(facts, arrays)
+        self._found, self.notes = dict(facts["found"]), list(facts["notes"])

@@ -180,9 +180,7 @@ class SPDC(Baseline):
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return self.clusters_[self.tree_.apply(centred(X, self.centre_))]
 
-    @property
-    def rule(self) -> Splits:
-        """What labels rows, after `fit`; cluster 0 has most rows."""
+    def _rule(self) -> Splits:
         return Splits(
             self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
         )

@@ -13,33 +13,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.metrics import normalized_mutual_info_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.models import sampling
 from distsvc.models.checks import check_choice, check_count, check_number, seed_of
-from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
-from distsvc.models.sampling import PILOT_ROWS, Reservoir
-
-Ranges = list[tuple[int, int]]
+from distsvc.models.hyperplanes.engine import Ranges, TreeEngine
+from distsvc.models.hyperplanes.stream import TreeStream
+from distsvc.models.hyperplanes.tree import ClusterTree, Cut
+from distsvc.models.sampling import PILOT_ROWS
 
 PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
 """The parameters of the paper's experiments (section 4), where they are not the defaults."""
 
 CHOSEN = (
-    "cut_", "cluster_tree_", "n_clusters_", "labels_", "leaves_",
-    "valleys_", "clearest_valley_", "agreement_", "restart_",
+    "cluster_tree_", "n_clusters_", "labels_", "_leaves",
+    "valleys_", "clearest_valley_", "agreement_",
 )  # fmt: skip
-"""What `choose` and `fit` find out, and what more rows make untrue."""
+"""What a fit finds out, and what more rows make untrue."""
 
 CACHED_VALUES = 2**18
-ROWS_WANTED = 250_000
-MOST_PASSES = 5
 MOST_DEPTH = 16
 FEWEST_SAMPLES = 100
 MOST_PENALTY = 100.0
@@ -111,6 +108,8 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         restarts, 0 to 1; NaN with one restart. Low: another order of the rows, other clusters.
     valleys_ : ndarray of shape (n_clusters_ - 1,), float64
         z of every split of the answer, by importance.
+    clearest_valley_ : float
+        The largest z of any split at the elbow, in any restart: what ``valley`` is compared with.
     centre_ : ndarray of shape (d,), float64
         What is subtracted from the rows first.
     n_samples_ : int
@@ -131,9 +130,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     """
 
     centre_: np.ndarray
-    pilot_: np.ndarray
     notes_: list[str]
-    cut_: Cut
     cluster_tree_: ClusterTree
 
     def __init__(
@@ -179,33 +176,21 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        keys = sampling.row_keys(self.begin(), np.arange(len(X)))
-        ranges = self.key_ranges(len(X))
+        engine = self._begin()
+        keys = sampling.row_keys(engine.seed, np.arange(len(X)))
         order = sampling.lowest(keys, len(X))
-        self.set_pilot(X[order[:PILOT_ROWS]], len(X))
-        ranked_keys = keys[order]
-        n = sampling.slice_by_key(ranked_keys, *ranges[-1]).stop
-        ranked = np.empty((n, X.shape[1]), np.float32)
-        for part in _parts(n, X.shape[1]):
-            self.centred(X[order[part]], out=ranked[part])
-        grown = [
-            self.grow(
-                restart,
-                len(X),
-                lambda epoch, some: sampling.memory_blocks(
-                    ranked, ranked_keys[:n], some, self.seed_, epoch
-                ),
-            )
-            for restart in range(self.n_init)
-        ]
-        self.choose([tree for tree, _ in grown])
+        engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
+        n = sampling.slice_by_key(keys[order], *engine.key_ranges(len(X))[-1]).stop
+        bottom = self._learn(X, keys, order[:n])
+        self.centre_, self.n_samples_ = engine.centre, engine.n_samples
+        self._publish()
         whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
         if n == len(X):
-            self.leaves_ = np.empty(n, np.int32)
-            self.leaves_[order] = whole.labels_of_bottom(2**self.depth)[grown[self.restart_][1]]
+            self._leaves = np.empty(n, np.int32)
+            self._leaves[order] = whole.labels_of_bottom(2**self.depth)[bottom]
         else:
-            self.leaves_ = self._label(whole, X)[0]
-        self.labels_ = _labels_of_leaves(whole, self.cut_)[self.leaves_]
+            self._leaves = self._label(whole, X)[0]
+        self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
         return self
@@ -216,29 +201,15 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         Rows should come in random order. The first block decides the centre. What pruning needs is
         counted as the rows come, under the tree of that moment.
         """
-        first = not hasattr(self, "growing_")
+        first = not hasattr(self, "_stream")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
         if first:
-            self.begin()
-            self.set_pilot(X[:PILOT_ROWS], len(X))
-            self.pilot_ = self.pilot_[:0]
-            self.growing_ = GrowingTree.start(self.depth, X.shape[1])
-            self.reservoir_ = Reservoir.empty(self.seed_, X.shape[1])
-        Z = self.centred(X)
-        self._learn(self.growing_, Z)
-        self.growing_.count(Z)
-        if self.max_effective_samples is not None:
-            n = float(self.growing_.counts.sum())
-            self.growing_.forget(min(1.0, self.max_effective_samples / n))
-        self.reservoir_.add(Z)
-        if self.max_effective_samples is None:
-            self.pilot_ = self.reservoir_.rows
-        else:
-            latest = min(self.max_effective_samples, PILOT_ROWS)
-            self.pilot_ = np.concatenate([self.pilot_, Z])[-latest:]
-        self.n_samples_ = self.n_rows_ = self.reservoir_.n_seen
-        for name in CHOSEN:
-            self.__dict__.pop(name, None)
+            engine = self._begin()
+            engine.set_pilot(X[:PILOT_ROWS], len(X))
+            self._stream = TreeStream(engine, X.shape[1])
+        self._stream.add(X)
+        self._forget(CHOSEN)
+        self.centre_, self.n_samples_ = self._engine.centre, self._stream.n_rows
         self.notes_ = []
         return self
 
@@ -264,129 +235,60 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         cut = tree.cut(n_clusters)
         if X is not None:
             return self._label(cut, self._checked(X))[0]
-        if not hasattr(self, "leaves_"):
+        if not hasattr(self, "_leaves"):
             raise ValueError("rows were learned by partial_fit and not kept: give X")
         whole = tree.cut(tree.n_leaves)
-        return _labels_of_leaves(whole, cut)[self.leaves_]
+        return _labels_of_leaves(whole, cut)[self._leaves]
 
-    # The phases that `fit` and the distributed job have in common, in the order of their use.
-
-    def begin(self) -> int:
-        """Check the parameters, forget an earlier fit and return the seed of the row keys."""
+    def _begin(self) -> TreeEngine:
+        """Check the parameters, forget an earlier fit and return the engine of a new one."""
         self._check_parameters()
-        for name in ("growing_", "reservoir_", *CHOSEN):
+        self._forget(("_stream", *CHOSEN))
+        self._engine = TreeEngine(self.get_params(), seed_of(self.random_state))
+        return self._engine
+
+    def _learn(self, X: np.ndarray, keys: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Grow the trees from X[order] and choose one; return these rows' bottom nodes in it."""
+        engine, keys = self._engine, keys[order]
+        rows = np.empty((len(order), X.shape[1]), np.float32)
+        for part in _parts(*rows.shape):
+            engine.centred(X[order[part]], out=rows[part])
+
+        def blocks(epoch: int, ranges: Ranges) -> Iterator[np.ndarray]:
+            return sampling.memory_blocks(rows, keys, ranges, engine.seed, epoch)
+
+        grown = [engine.grow(restart, len(X), blocks) for restart in range(self.n_init)]
+        engine.choose([tree for tree, _ in grown])
+        return grown[engine.restart][1]
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
             self.__dict__.pop(name, None)
-        self.seed_ = seed_of(self.random_state)
-        self.notes_ = []
-        return self.seed_
 
-    def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the blocks of a pass over at most `max_samples` of the rows."""
-        return sampling.key_blocks(n_rows, min(n_rows, self.max_samples or n_rows))
-
-    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle the centre from pilot rows (m, d) of n_rows, in the order of their keys."""
-        self.n_rows_ = n_rows
-        self.centre_ = pilot.mean(axis=0, dtype=np.float64)
-        self.pilot_ = self.centred(pilot)
-
-    def centred(self, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the rows as the kernels want them: centred, float32, C order."""
-        out = np.empty(X.shape, np.float32) if out is None else out
-        return np.subtract(X, self.centre_, out=out, dtype=np.float64, casting="unsafe")
-
-    def n_passes(self, n_rows: int) -> int:
-        """Return the number of passes over the sample of a table of so many rows."""
-        n = min(n_rows, self.max_samples or n_rows)
-        return self.passes or min(max(-(-ROWS_WANTED // n), 1), MOST_PASSES)
-
-    def grow(
-        self, restart: int, n_rows: int, blocks: Callable[[int, Ranges], Iterable[np.ndarray]]
-    ) -> tuple[GrowingTree, np.ndarray]:
-        """Learn a tree and count its rows; ``blocks(epoch, ranges)`` are centred rows of a pass.
-
-        Every pass of every restart takes the ranges in another order, and the rows of a range too.
-        Returns the tree, and the bottom node (n,) int32 of every row in the order of keys.
-        """
-        tree: GrowingTree | None = None
-        ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
-        for number in range(restart * passes, (restart + 1) * passes):
-            order = sampling.epoch_order(self.seed_, number, len(ranges), len(ranges))
-            for block in blocks(number, [ranges[i] for i in order]):
-                tree = tree or GrowingTree.start(self.depth, block.shape[1])
-                self._learn(tree, block)
-        assert tree is not None
-        return tree, np.concatenate([tree.count(block) for block in blocks(0, ranges)])
-
-    def choose(self, trees: Sequence[GrowingTree]) -> None:
-        """Prune the trees; keep the one whose clusters of the pilot agree most with the others."""
-        grown = [tree.with_rows(self.growth) for tree in trees]
-        if not all(np.isfinite(tree.curve).all() for tree in grown):
-            raise ValueError("sums of squares are not finite in float32; scale the features")
-        cuts = [tree.cut(self.n_clusters or elbow(tree.curve, self.elbow)) for tree in grown]
-        valleys = [self._valleys(cut) for cut in cuts]
-        best, self.agreement_ = most_agreeing([cut.label(self.pilot_)[0] for cut in cuts])
-        cut = cuts[best]
-        self.clearest_valley_ = float(max(z.max(initial=0.0) for z in valleys))
-        too_shallow = self.clearest_valley_ < self.valley
-        if self.n_clusters is None and cut.n_clusters > 1 and too_shallow:
-            self._note(
-                f"the answer is one cluster: none of the {cut.n_clusters - 1} splits at the elbow, "
-                "in any restart, passes through a valley of the density (the clearest has z = "
-                f"{self.clearest_valley_:.1f}, less than valley = {self.valley:g})"
-            )
-            cut = cut.tree.cut(1)
-        if self.n_clusters is not None and cut.n_clusters < self.n_clusters:
-            self._note(
-                f"{self.n_clusters} clusters were asked for, but only {cut.n_clusters} leaves of "
-                "the tree have rows"
-            )
-        self.restart_ = best
-        if not hasattr(self, "growing_"):
-            self.n_samples_ = round(float(trees[best].counts.sum()))
-        self.cut_, self.cluster_tree_, self.n_clusters_ = cut, cut.tree, cut.n_clusters
-        self.valleys_ = valleys[best][: self.n_clusters_ - 1]
-
-    def fitted_facts(self) -> dict[str, Any]:
-        """Return the numbers that the fit arrived at."""
-        return {
-            "n_clusters": self.n_clusters_,
-            "n_leaves": self.cluster_tree_.n_leaves,
-            "n_samples": self.n_samples_,
-            "n_passes": 1 if hasattr(self, "growing_") else self.n_passes(self.n_rows_),
-            "share_sampled": self.n_samples_ / self.n_rows_,
-            "agreement": None if np.isnan(self.agreement_) else self.agreement_,
-            "restart": self.restart_,
-            "clearest_valley": self.clearest_valley_,
-        }
-
-    def _learn(self, tree: GrowingTree, Z: np.ndarray) -> None:
-        most = self.max_effective_samples or 2**62
-        clip = float(self.clip) or np.inf
-        alpha, penalty, bandwidth = map(float, (self.alpha, self.penalty, self.bandwidth))
-        tree.learn(Z, alpha, penalty, bandwidth, int(most), clip)
-
-    def _valleys(self, cut: Cut) -> np.ndarray:
-        return np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot_)])
+    def _publish(self) -> None:
+        """Take over what the engine chose."""
+        engine = self._engine
+        self.cluster_tree_, self.n_clusters_ = engine.cluster_tree, engine.n_clusters
+        self.agreement_ = engine.agreement
+        self.valleys_, self.clearest_valley_ = engine.valleys, engine.clearest_valley
+        self.notes_ = engine.notes
 
     def _checked_cut(self) -> Cut:
-        if hasattr(self, "growing_") and not hasattr(self, "cut_"):
-            self.choose([self.growing_])
-        check_is_fitted(self, "cut_")
-        return self.cut_
+        """Return the answer; that of a stream is chosen when it is first asked for."""
+        if hasattr(self, "_stream") and not hasattr(self, "cluster_tree_"):
+            self._stream.choose()
+            self._publish()
+        check_is_fitted(self, "cluster_tree_")
+        return self._engine.cut
 
     def _checked(self, X: Any) -> np.ndarray:
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
     def _label(self, cut: Cut, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return labels and margins of raw rows X (n, d), block by block to need little memory."""
-        found = [cut.label(self.centred(X[part])) for part in _parts(*X.shape)]
+        found = [cut.label(self._engine.centred(X[part])) for part in _parts(*X.shape)]
         labels, margins = zip(*found, strict=True)
         return np.concatenate(labels), np.concatenate(margins)
-
-    def _note(self, text: str) -> None:
-        if text not in self.notes_:
-            self.notes_.append(text)
 
     def _check_parameters(self) -> None:
         check_count("depth", self.depth, MOST_DEPTH)
@@ -412,25 +314,6 @@ def _parts(n: int, d: int) -> Iterator[slice]:
     step = max(CACHED_VALUES // d, 1)
     for first in range(0, n, step):
         yield slice(first, min(first + step, n))
-
-
-def most_agreeing(partitions: Sequence[np.ndarray]) -> tuple[int, float]:
-    """Return which labels (n,) agree most with the others, and their mean agreement with them.
-
-    Agreement is the mutual information normalised by the geometric mean of the entropies.
-    """
-    n = len(partitions)
-    if n == 1:
-        return 0, float("nan")
-    agreement = np.zeros((n, n))
-    for i in range(n):
-        for j in range(i):
-            agreement[i, j] = agreement[j, i] = normalized_mutual_info_score(
-                partitions[i], partitions[j], average_method="geometric"
-            )
-    mean = (agreement.sum(axis=1) / (n - 1)).round(12)
-    best = int(np.argmax(mean))
-    return best, float(mean[best])
 
 
 def _labels_of_leaves(whole: Cut, cut: Cut) -> np.ndarray:

@@ -11,8 +11,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,68 +19,32 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from distsvc.models import sampling
 from distsvc.models.checks import check_choice, check_count, check_number, seed_of
-from distsvc.models.linear.coordinate_descent import (
-    SOLVERS,
-    DenseRows,
-    Problem,
-    Rows,
-    SparseRows,
-    State,
-    duality_gap,
-    solve,
-    start,
-    threshold,
+from distsvc.models.linear.coordinate_descent import SOLVERS
+from distsvc.models.linear.engine import (
+    DEFAULT_NU,
+    BallEngine,
+    LinearEngine,
+    OneClassEngine,
+    radius,
 )
-from distsvc.models.linear.working_set import WorkingSet
-
-DEFAULT_NU = 0.5
-FEWEST_ROWS = 100
-MEMORY_BYTES = 256 * 2**20
-NOTHING = 1e-12
-"""|w|^2 of a one-class SVM that is rounding, as a share of the largest |x|^2."""
+from distsvc.models.linear.rule import scores
 
 
-@dataclass(frozen=True)
-class LinearRule:
-    """A decision on dense rows: w and rho, or for a ball the centre and -R^2."""
+class _LinearEstimator(OutlierMixin, BaseEstimator):
+    """What both estimators share: rows are checked, solved by an engine, and scored."""
 
-    weights: np.ndarray
-    offset: float
-    ball: bool
-
-    def scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the decision values (n,) float64 of rows Z (n, d) float64, less the offset."""
-        if self.ball:
-            E = Z - self.weights
-            return -np.einsum("ij,ij->i", E, E)
-        return np.einsum("ij,j->i", Z, self.weights)
-
-    def pulls(self, Z: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return how far each column pulls rows Z out, (n, d) float64, in units of the score.
-
-        For a ball that is its part of the squared distance from the centre; else the weight times
-        the deviation from the column's mean (d,), which is negative where the column pulls in.
-        """
-        return (Z - self.weights) ** 2 if self.ball else (mean - Z) * self.weights
-
-
-class LinearModel(OutlierMixin, BaseEstimator):
-    """What both problems share: checks, the descent, and what follows from alpha."""
+    _engine_type: type[LinearEngine]
 
     solver: str
     tol: float
     max_iter: int
-    compute_gap: bool
     memory_rows: int | None
     random_state: Any
-    is_ball: bool
-    algorithm: str
     offset_: float
     notes_: list[str]
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the rows of X (n, d), dense or sparse, float32 or float64, n >= 2.
 
         Raises
@@ -92,8 +55,10 @@ class LinearModel(OutlierMixin, BaseEstimator):
 
         """
         X = _checked(self, X, reset=True, ensure_min_samples=2)
-        self.begin()
-        converged = self.fit_rows(X)
+        self._check_parameters()
+        engine = self._engine_type(self.get_params(), seed_of(self.random_state))
+        converged = engine.fit_rows(X)
+        self._publish(engine)
         if not converged:
             warnings.warn(
                 f"max_iter = {self.max_iter} reached with a violation of {self.violation_:.2g}; "
@@ -118,94 +83,32 @@ class LinearModel(OutlierMixin, BaseEstimator):
         check_is_fitted(self, "offset_")
         return self._scores(_checked(self, X, reset=False))
 
-    def begin(self) -> None:
-        """Check the parameters and forget an earlier fit."""
-        check_choice("solver", self.solver, SOLVERS)
-        check_number("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        if self.memory_rows is not None:
-            check_count("memory_rows", self.memory_rows, least=1000)
-        self._check_trade_off()
-        self.seed_ = seed_of(self.random_state)
-        self.notes_ = []
-
-    # What `fit` and the distributed job have in common, and what the job needs besides.
-
-    def fit_rows(self, X: Any) -> bool:
-        """Learn from checked rows X (n, d); return whether the tolerance was reached."""
-        total = self.total(X.shape[0])
-        state, converged = self._solve(X, total)
-        support = np.flatnonzero(state.alpha)
-        self.support_ = support.astype(np.int64)
-        self.dual_coef_ = state.alpha[support][None, :] / total
-        self.n_iter_ = max(state.n_iter, 1)
-        self.violation_ = state.violation * self._per_unit(total)
-        self.objective_ = state.objective * state.problem.unit
-        if self.compute_gap:
-            self.duality_gap_ = duality_gap(state) * state.problem.unit
-        rho = threshold(state.G, state.alpha, state.problem.rounding)
-        self.publish(state.u / total, rho * self._per_unit(total))
-        self._look(state.problem.largest)
-        return converged
-
-    def begin_outer(self, n_rows: int) -> tuple[np.ndarray, float, float]:
-        """Return u, rho and scale at which a table of `n_rows` rows begins, by a sample's fit."""
-        total, w = self.total(n_rows), self.rule.weights
-        if self.is_ball:
-            return total * w, float((w * w).sum()) + self.offset_, 2.0 / total
-        return total * w, total * self.offset_, 1.0
-
-    def end_outer(self, outer: WorkingSet, n_passes: int) -> None:
-        """Take the answer of outer steps over a whole table."""
-        total = outer.total
-        self._origin = np.zeros_like(outer.u)
-        self.n_iter_, self.n_passes_ = outer.n_iter, n_passes
-        self.violation_ = outer.violation * self._per_unit(total)
-        self.objective_ = outer.objective * (1.0 / total if self.is_ball else 1.0 / total**2)
-        self.publish(outer.u / total, outer.rho() * self._per_unit(total))
-
-    def set_width(self, n_features: int, sparse: bool = False) -> None:
-        """Say how many columns the table has, and whether its rows come in CSR form."""
-        self.n_features_in_, self.sparse_ = n_features, sparse
-
-    def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
-        """Return the key ranges of the rows to be solved in memory: all, or a sample."""
-        wanted = self.memory_rows or max(MEMORY_BYTES // (8 * self.n_features_in_), FEWEST_ROWS)
-        wanted = FEWEST_ROWS if self.sparse_ else wanted
-        return sampling.key_blocks(n_rows, min(n_rows, wanted))
-
-    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle the rows' origin from pilot rows (m, d): their mean, where any will do."""
-        mean = pilot.mean(axis=0, dtype=np.float64)
-        self.centre_ = mean if self.is_ball and not self.sparse_ else np.zeros_like(mean)
-
-    @property
-    def rule(self) -> LinearRule:
-        """What scores dense rows."""
-        weights = self.center_ if self.is_ball else self.coef_[0]
-        return LinearRule(weights, self.offset_, self.is_ball)
-
-    def fitted_facts(self) -> dict[str, Any]:
-        """Return the numbers that the fit arrived at."""
-        names = ("objective_", "violation_", "n_iter_", "n_passes_", "offset_", "radius_")
-        facts = {name[:-1]: getattr(self, name) for name in names if hasattr(self, name)}
-        if hasattr(self, "duality_gap_"):
-            facts["duality_gap"] = self.duality_gap_
-        return facts
-
     def __sklearn_tags__(self) -> Any:
         """Say that sparse rows are fine."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _solve(self, X: Any, total: float) -> tuple[State, bool]:
-        rows: Rows = SparseRows(X) if sparse.issparse(X) else DenseRows(X)
-        state = start(rows, self._problem, total)
-        return state, solve(state, self.solver, self.tol, self.max_iter, self.seed_)
+    def _check_parameters(self) -> None:
+        check_choice("solver", self.solver, SOLVERS)
+        check_number("tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        if self.memory_rows is not None:
+            check_count("memory_rows", self.memory_rows, least=1000)
+        self._check_trade_off()
+
+    def _publish(self, engine: LinearEngine) -> None:
+        """Set the attributes that both problems have."""
+        of = engine.solution
+        self.support_, self.dual_coef_ = engine.support, engine.dual_coef[None, :]
+        self.offset_, self.objective_, self.violation_ = of.offset, of.objective, of.violation
+        self.n_iter_, self.notes_ = of.n_iter, engine.notes
+        self.__dict__.pop("duality_gap_", None)
+        if of.duality_gap is not None:
+            self.duality_gap_ = of.duality_gap
 
 
-class LinearOneClassSVM(LinearModel):
+class LinearOneClassSVM(_LinearEstimator):
     """The hyperplane that separates most rows from the origin by the widest margin.
 
     The linear one-class SVM of Schoelkopf et al. (2001), solved in the dual by coordinate descent
@@ -264,8 +167,7 @@ class LinearOneClassSVM(LinearModel):
 
     """
 
-    is_ball = False
-    algorithm = "linear-one-class"
+    _engine_type = OneClassEngine
 
     def __init__(
         self,
@@ -289,32 +191,16 @@ class LinearOneClassSVM(LinearModel):
     def _check_trade_off(self) -> None:
         check_number("nu", self.nu, most=1.0)
 
-    def total(self, n_rows: int) -> float:
-        """Return nu n, the sum of alpha when its bound is 1."""
-        return float(self.nu) * n_rows
-
-    def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
-        return Problem.one_class(rows, squares, total)
-
-    def _per_unit(self, total: float) -> float:
-        return 1.0 / total
-
-    def publish(self, w: np.ndarray, rho: float) -> None:
-        """Set what a weighted sum of rows w (d,) and its threshold decide."""
-        self.coef_, self.offset_ = w[None, :], rho
-
-    def _look(self, largest: float) -> None:
-        if (self.coef_**2).sum() <= NOTHING * largest:
-            self.notes_.append(
-                "w is 0: the origin lies among the rows, so no hyperplane separates a share of "
-                "1 - nu of them from it; use LinearSVDD, or columns that are not centred"
-            )
+    def _publish(self, engine: LinearEngine) -> None:
+        super()._publish(engine)
+        self.coef_ = engine.solution.weights[None, :]
 
     def _scores(self, X: Any) -> np.ndarray:
-        return _products(X, self.coef_[0]) if sparse.issparse(X) else self.rule.scores(X)
+        w = self.coef_[0]
+        return _products(X, w) if sparse.issparse(X) else scores(X, w, ball=False)
 
 
-class LinearSVDD(LinearModel):
+class LinearSVDD(_LinearEstimator):
     """The smallest ball that holds most rows.
 
     Support vector data description (Tax and Duin 2004) without a kernel, solved in the dual by
@@ -356,8 +242,7 @@ class LinearSVDD(LinearModel):
 
     """
 
-    is_ball = True
-    algorithm = "linear-svdd"
+    _engine_type = BallEngine
 
     def __init__(
         self,
@@ -388,43 +273,15 @@ class LinearSVDD(LinearModel):
         if self.C is not None:
             check_number("C", self.C)
 
-    def total(self, n_rows: int) -> float:
-        """Return 1 / C, the sum of alpha when its bound is 1."""
-        if self.C is None:
-            return max(float(DEFAULT_NU if self.nu is None else self.nu) * n_rows, 1.0)
-        if self.C * n_rows < 1.0 - 1e-12:
-            raise ValueError(
-                f"C must be at least 1 / n = {1.0 / n_rows:.6g} for {n_rows} rows, found {self.C!r}"
-            )
-        return min(max(1.0 / float(self.C), 1.0), float(n_rows))
-
-    def _solve(self, X: Any, total: float) -> tuple[State, bool]:
-        self._origin = np.zeros(X.shape[1])
-        if not sparse.issparse(X):
-            self._origin = X.mean(axis=0)
-            X = X - self._origin
-        return super()._solve(X, total)
-
-    def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
-        return Problem.data_description(rows, squares, total)
-
-    def _per_unit(self, total: float) -> float:
-        return 1.0
-
-    def publish(self, centre: np.ndarray, rho: float) -> None:
-        """Set what a weighted mean of centred rows (d,) and its threshold decide."""
-        self.center_ = self._origin + centre
-        self.offset_ = min(rho - float((centre * centre).sum()), 0.0)
-        self.radius_ = float(np.sqrt(-self.offset_))
-
-    def _look(self, largest: float) -> None:
-        pass
+    def _publish(self, engine: LinearEngine) -> None:
+        super()._publish(engine)
+        self.center_, self.radius_ = engine.solution.weights, radius(self.offset_)
 
     def _scores(self, X: Any) -> np.ndarray:
         if sparse.issparse(X):
             squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
             return 2.0 * _products(X, self.center_) - squares - (self.center_**2).sum()
-        return self.rule.scores(X)
+        return scores(X, self.center_, ball=True)
 
 
 def _products(X: Any, w: np.ndarray) -> np.ndarray:

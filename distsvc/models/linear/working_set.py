@@ -87,7 +87,7 @@ def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:
 
 
 class WorkingSet:
-    """The side that keeps u and the working set.
+    """The rows next to the threshold, and the sums over the whole table.
 
     Parameters
     ----------
@@ -99,6 +99,21 @@ class WorkingSet:
         Of the rows with alpha = 1.
     linear : float
         p'alpha of those rows.
+
+    Attributes
+    ----------
+    u : ndarray of shape (d,), float64
+        The sum of alpha x over all rows.
+    objective : float
+        Of `Problem`, over all rows.
+    rows : ndarray of shape (m,), int64
+        Numbers of the rows in the set, ascending; X (m, d), alpha (m,) and G (m,) are theirs.
+    least, most : float
+        The extremes of G in the set, as `descend` left them.
+    violation : float
+        Of optimality by any two rows of the table, in the last pass.
+    n_iter : int
+        Outer steps so far.
 
     """
 
@@ -152,10 +167,10 @@ class WorkingSet:
         self.least, self.most = state.least, state.most
         self.rounding = state.problem.rounding
 
-    def learn(self, least: float, most: float) -> None:
-        """Learn the extremes of G over all rows, from a pass with the present u."""
+    def see_extremes(self, least: float, most: float) -> None:
+        """Take the extremes of G over all rows, which a pass with the present u found."""
         self.violation = max(most - least, 0.0)
-        self.extremes = least, most
+        self.table_extremes = least, most
 
     def take(self, grow: Candidates, fall: Candidates) -> None:
         """Take rows that violate with the working set into it.
@@ -179,10 +194,10 @@ class WorkingSet:
         return self.violation <= tol * abs(self.objective) / self.total + self.rounding
 
     def rho(self) -> float:
-        """Return the threshold of G, as `dual_descent.threshold` does for all rows."""
+        """Return the threshold of G, as `coordinate_descent.threshold` does for all rows."""
         if ((self.alpha > 0.0) & (self.alpha < 1.0)).any():
             return threshold(self.G, self.alpha, self.rounding)
-        least, most = self.extremes
+        least, most = self.table_extremes
         return most if np.isinf(least) else 0.5 * (least + most)
 
     def _hold(self, rows: Candidates) -> None:

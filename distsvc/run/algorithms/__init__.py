@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from distsvc.config import Job
 from distsvc.models.rules import Rule
-from distsvc.run.algorithms.boundary import Boundary
 from distsvc.run.algorithms.hyperplanes import Hyperplanes
-from distsvc.run.algorithms.level_tree import LevelTree
 from distsvc.run.algorithms.linear import Linear
 from distsvc.run.algorithms.sampled import Sampled
 from distsvc.run.room import Room
 from distsvc.storage.tables import Table
 
-ROOMS: tuple[type[Room], ...] = (LevelTree, Boundary, Hyperplanes, Linear, Sampled)
+ROOMS: tuple[type[Room], ...] = (Hyperplanes, Linear, Sampled)
 
 
 def begin(job: Job, table: Table) -> Room:

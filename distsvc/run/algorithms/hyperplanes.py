@@ -46,7 +46,7 @@ class Hyperplanes(Room):
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn the trees and prune the best."""
         steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": survey.n_rows}))
-        trees = steps.map(LEARN, self.engine.n_init)
+        trees = steps.map(LEARN, self.parameters["n_init"])
         with steps.progress.phase("prune"):
             self.engine.choose([GrowingTree(**result.arrays) for result in trees])
         return self.engine.rule

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from distsvc.config import Job, PreprocessConfig
-from distsvc.models.linear.engine import MEMORY_BYTES, LinearEngine
-from distsvc.models.linear.estimators import LinearModel, LinearOneClassSVM, LinearSVDD
-from distsvc.models.linear.rule import LinearOneClassRule, LinearRule, LinearSVDDRule
+from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
+from distsvc.models.linear.estimators import _LinearEstimator, LinearOneClassSVM, LinearSVDD
+from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
 from distsvc.models.linear.working_set import (
     Candidates,
     WorkingSet,
@@ -35,9 +35,9 @@ from distsvc.run.stream import whole_sample
 from distsvc.run.survey import Survey
 from distsvc.storage.tables import Table, sparse_rows
 
-ESTIMATORS: dict[str, type[LinearModel]] = {
-    "linear-one-class": LinearOneClassSVM,
-    "linear-svdd": LinearSVDD,
+PROBLEMS: dict[str, tuple[type[_LinearEstimator], type[LinearEngine]]] = {
+    "linear-one-class": (LinearOneClassSVM, OneClassEngine),
+    "linear-svdd": (LinearSVDD, BallEngine),
 }
 KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
 MOST_PASSES = 100
@@ -47,7 +47,7 @@ TRAINED = "train"
 class Linear(Room):
     """A hyperplane or a ball that most rows lie within."""
 
-    rules = (LinearOneClassRule, LinearSVDDRule)
+    rules = (OneClassRule, BallRule)
     engine: LinearEngine
 
     def __init__(self, parameters: dict[str, Any], engine: LinearEngine, reasons: int):
@@ -56,13 +56,14 @@ class Linear(Room):
     @classmethod
     def begin(cls, job: Job, table: Table) -> Linear | None:
         """Return the room of a job for a linear one-class model."""
-        estimator = ESTIMATORS.get(job.model.algorithm)
-        if estimator is None:
+        if job.model.algorithm not in PROBLEMS:
             return None
+        estimator, engine_of = PROBLEMS[job.model.algorithm]
         parameters = estimator(**job.model.parameters()).get_params()
         X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
-        engine = estimator.engine(parameters, job.model.seed, len(table.columns), sparse)
+        engine = engine_of(parameters, job.model.seed)
+        engine.set_width(len(table.columns), sparse)
         return cls(parameters, engine, job.output.reasons)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
@@ -70,24 +71,22 @@ class Linear(Room):
         engine, run = self.engine, steps.run
         trained = steps.work_out(TRAINED, partial(self._train, run))
         engine.restore(trained.facts, trained.arrays)
-        converged = trained.facts["converged"]
         if trained.facts["n_rows"] < survey.n_rows:
-            converged = descend_table(steps, engine, survey.n_rows)
-        if not converged:
+            descend_table(steps, engine, survey.n_rows)
+        if not engine.solution.converged:
             engine.notes.append(
                 f"training ended before its tolerance, with a violation of {engine.violation:.2g}; "
                 "raise max_iter or tol"
             )
         mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
-        return engine.rule_about(mean, self.reasons)
+        return engine.rule(mean, self.reasons)
 
     def _train(self, run: RunDirectory) -> Result:
         engine = self.engine
         Z = sparse_rows(run.plan.table) if engine.sparse else whole_sample(run)
-        converged = engine.fit_rows(Z)
+        engine.fit_rows(Z)
         facts, arrays = engine.solved()
-        more = {"converged": converged, "n_rows": Z.shape[0]}
-        return Result(facts | more, arrays, rows=Z.shape[0])
+        return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
 
     def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
         """Return the columns that pull outliers out, and the farthest of them."""
@@ -101,8 +100,8 @@ class Linear(Room):
         return Reasons(rule, columns, count)
 
 
-def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> bool:
-    """Descend from the sample's answer to the table's; return whether the tolerance was reached."""
+def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
+    """Descend from the sample's answer to the table's, at most so far as passes go."""
     outer, begun = begin_table(steps, engine, n_rows)
     for number in range(MOST_PASSES):
         with steps.progress.phase("descend"):
@@ -118,13 +117,12 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> bool:
             most = max(most, result.facts["most"])
             grow = grow.merge(_candidates(result, "grow"), working_rows(outer.u.size))
             fall = fall.merge(_candidates(result, "fall"), working_rows(outer.u.size))
-        outer.learn(least, most)
+        outer.see_extremes(least, most)
         steps.progress.event("outer step", violation=outer.violation, objective=outer.objective)
         if outer.converged(engine.tol) or number == MOST_PASSES - 1:
             break
         outer.take(grow, fall)
     engine.end_outer(outer, n_passes=begun + 1 + number + 1)
-    return outer.converged(engine.tol)
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:

@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import IncrementalMDH
-from distsvc.models.hyperplanes.estimator import PUBLISHED, most_agreeing
+from distsvc.models.hyperplanes.estimator import PUBLISHED
+from distsvc.models.hyperplanes.engine import most_agreeing
 from distsvc.models.hyperplanes.tree import elbow
 from distsvc.models.sampling import PILOT_ROWS, lowest, row_keys
 
@@ -49,7 +50,7 @@ def state(model):
 
 
 def learned(model):
-    tree = model.growing_
+    tree = model._stream.growing
     return [getattr(tree, n).tobytes() for n in ("means", "V", "b", "variances", "visits")]
 
 
@@ -661,7 +662,7 @@ def test_a_stream_may_begin_with_one_row():
     model.partial_fit(X[1:])
     assert (model.centre_ == X[0]).all()
     assert model.n_samples_ == 600
-    assert np.isfinite(model.growing_.V).all()
+    assert np.isfinite(model._stream.growing.V).all()
 
 
 def test_a_cut_of_a_stream_needs_rows():
@@ -697,7 +698,7 @@ def test_old_rows_are_forgotten(seed):
         keeping.partial_fit(X)
         following.partial_fit(X)
     for model, distance in ((keeping, 19.5), (following, 0.6)):
-        root = model.growing_.means[0] + model.centre_
+        root = model._stream.growing.means[0] + model.centre_
         np.testing.assert_allclose(X.mean(axis=0) - root, distance, atol=0.6)
     assert adjusted_rand_score(y, following.predict(X)) >= 0.98
     np.testing.assert_allclose(following.growing_.counts.sum(), 500.0)

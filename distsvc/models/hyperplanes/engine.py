@@ -1,0 +1,214 @@
+"""The phases of iMDH: grow trees of hyperplanes, prune them, keep the one that agrees most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import normalized_mutual_info_score
+
+from distsvc.models import sampling
+from distsvc.models.hyperplanes.rule import TreeRule
+from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
+
+Ranges = list[tuple[int, int]]
+
+ROWS_WANTED = 250_000
+MOST_PASSES = 5
+
+
+class TreeEngine:
+    """Grows a tree for every restart and chooses one: what `fit` and a job have in common.
+
+    `key_ranges` says which rows are learned from, `set_pilot` settles the centre, `grow` learns one
+    tree, on any machine, and `choose` ends with an answer.
+
+    Parameters
+    ----------
+    parameters : mapping of str to object
+        Those of `IncrementalMDH`, all of them and in range.
+    seed : int
+        Of the row keys and of the orders of rows.
+
+    Attributes
+    ----------
+    notes : list of str
+        What is remarkable about the fit.
+    n_rows : int
+        Rows of the table.
+    centre : ndarray of shape (d,), float64
+        What is subtracted from the rows first.
+    pilot : ndarray of shape (m, d), float32
+        Centred rows that the choice is made on.
+    cut : Cut
+        The answer. From here on: set by `choose`.
+    cluster_tree : ClusterTree
+        The tree of the answer.
+    n_clusters : int
+    restart : int
+        Number of the chosen tree among those grown.
+    agreement : float
+        Mean normalised mutual information of its clusters with the other trees'; NaN for one tree.
+    valleys : ndarray of shape (n_clusters - 1,), float64
+        z of every split of the answer, by importance (`distsvc.models.hyperplanes.tree.valley`).
+    clearest_valley : float
+        The largest z of any split at the elbow, in any tree.
+    n_samples : int
+        Rows that the chosen tree counted.
+
+    """
+
+    n_rows: int
+    centre: np.ndarray
+    pilot: np.ndarray
+    cut: Cut
+    n_clusters: int
+    restart: int
+    agreement: float
+    valleys: np.ndarray
+    clearest_valley: float
+    n_samples: int
+
+    def __init__(self, parameters: Mapping[str, Any], seed: int):
+        self.parameters = dict(parameters)
+        self.seed = seed
+        self.notes: list[str] = []
+
+    def key_ranges(self, n_rows: int) -> Ranges:
+        """Return the key ranges of the blocks of a pass over at most `max_samples` of the rows."""
+        return sampling.key_blocks(n_rows, self._sample_rows(n_rows))
+
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle the centre from pilot rows (m, d) of n_rows, in the order of their keys."""
+        self.n_rows = n_rows
+        self.centre = pilot.mean(axis=0, dtype=np.float64)
+        self.pilot = self.centred(pilot)
+
+    def centred(self, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the rows (n, d) as the kernels want them: centred, float32, C order."""
+        out = np.empty(X.shape, np.float32) if out is None else out
+        return np.subtract(X, self.centre, out=out, dtype=np.float64, casting="unsafe")
+
+    def n_passes(self, n_rows: int) -> int:
+        """Return the number of passes over the sample of a table of so many rows."""
+        n = self._sample_rows(n_rows)
+        return int(self.parameters["passes"] or min(max(-(-ROWS_WANTED // n), 1), MOST_PASSES))
+
+    def grow(
+        self, restart: int, n_rows: int, blocks: Callable[[int, Ranges], Iterable[np.ndarray]]
+    ) -> tuple[GrowingTree, np.ndarray]:
+        """Learn a tree and count its rows; ``blocks(epoch, ranges)`` are centred rows of a pass.
+
+        Every pass of every restart takes the ranges in another order, and the rows of a range too.
+        Returns the tree, and the bottom node (n,) int32 of every row in the order of keys.
+        """
+        tree: GrowingTree | None = None
+        ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
+        for number in range(restart * passes, (restart + 1) * passes):
+            order = sampling.epoch_order(self.seed, number, len(ranges), len(ranges))
+            for block in blocks(number, [ranges[i] for i in order]):
+                tree = tree or self.seedling(block.shape[1])
+                self.learn(tree, block)
+        assert tree is not None
+        return tree, np.concatenate([tree.count(block) for block in blocks(0, ranges)])
+
+    def seedling(self, n_features: int) -> GrowingTree:
+        """Return the tree before it has learned anything."""
+        return GrowingTree.start(self.parameters["depth"], n_features)
+
+    def learn(self, tree: GrowingTree, Z: np.ndarray) -> None:
+        """Let a tree learn from centred rows Z (n, d) float32, in their order."""
+        of = self.parameters
+        most = of["max_effective_samples"] or 2**62
+        clip = float(of["clip"]) or np.inf
+        alpha, penalty, bandwidth = (float(of[name]) for name in ("alpha", "penalty", "bandwidth"))
+        tree.learn(Z, alpha, penalty, bandwidth, int(most), clip)
+
+    def choose(self, trees: Sequence[GrowingTree]) -> None:
+        """Prune the trees; keep the one whose clusters of the pilot agree most with the others.
+
+        Raises
+        ------
+        ValueError
+            Where sums of squares are beyond float32.
+
+        """
+        of = self.parameters
+        grown = [tree.with_rows(of["growth"]) for tree in trees]
+        if not all(np.isfinite(tree.curve).all() for tree in grown):
+            raise ValueError("sums of squares are not finite in float32; scale the features")
+        cuts = [tree.cut(of["n_clusters"] or elbow(tree.curve, of["elbow"])) for tree in grown]
+        valleys = [self._valleys(cut) for cut in cuts]
+        labels = [cut.label(self.pilot)[0] for cut in cuts]
+        self.restart, self.agreement = most_agreeing(labels)
+        self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
+        self.cut = self._settled(cuts[self.restart])
+        self.n_clusters = self.cut.n_clusters
+        self.valleys = valleys[self.restart][: self.n_clusters - 1]
+        self.n_samples = round(float(trees[self.restart].counts.sum()))
+
+    @property
+    def cluster_tree(self) -> ClusterTree:
+        """The tree of the answer."""
+        return self.cut.tree
+
+    @property
+    def rule(self) -> TreeRule:
+        """What labels rows."""
+        return TreeRule(**vars(self.cluster_tree), cut_into=self.n_clusters)
+
+    def fitted_facts(self) -> dict[str, Any]:
+        """Return the numbers that the fit arrived at."""
+        return {
+            "n_clusters": self.n_clusters,
+            "n_leaves": self.cluster_tree.n_leaves,
+            "n_samples": self.n_samples,
+            "n_passes": self.n_passes(self.n_rows),
+            "share_sampled": self.n_samples / self.n_rows,
+            "agreement": None if np.isnan(self.agreement) else self.agreement,
+            "restart": self.restart,
+            "clearest_valley": self.clearest_valley,
+        }
+
+    def _sample_rows(self, n_rows: int) -> int:
+        return min(n_rows, self.parameters["max_samples"] or n_rows)
+
+    def _valleys(self, cut: Cut) -> np.ndarray:
+        return np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])
+
+    def _settled(self, cut: Cut) -> Cut:
+        """Return one cluster where no split is in a valley, else the cut; note what is odd."""
+        wanted, least = self.parameters["n_clusters"], self.parameters["valley"]
+        if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
+            self.notes.append(
+                f"the answer is one cluster: none of the {cut.n_clusters - 1} splits at the elbow, "
+                "in any restart, passes through a valley of the density (the clearest has z = "
+                f"{self.clearest_valley:.1f}, less than valley = {least:g})"
+            )
+            return cut.tree.cut(1)
+        if wanted is not None and cut.n_clusters < wanted:
+            self.notes.append(
+                f"{wanted} clusters were asked for, but only {cut.n_clusters} leaves of "
+                "the tree have rows"
+            )
+        return cut
+
+
+def most_agreeing(partitions: Sequence[np.ndarray]) -> tuple[int, float]:
+    """Return which labels (n,) agree most with the others, and their mean agreement with them.
+
+    Agreement is the mutual information normalised by the geometric mean of the entropies.
+    """
+    n = len(partitions)
+    if n == 1:
+        return 0, float("nan")
+    agreement = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i):
+            agreement[i, j] = agreement[j, i] = normalized_mutual_info_score(
+                partitions[i], partitions[j], average_method="geometric"
+            )
+    mean = (agreement.sum(axis=1) / (n - 1)).round(12)
+    best = int(np.argmax(mean))
+    return best, float(mean[best])

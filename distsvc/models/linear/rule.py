@@ -1,0 +1,110 @@
+"""What tells rows inside from rows outside by a hyperplane or a ball, without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from distsvc.models.rules import Rule, ScoreWords
+
+AXIS = "decision value; negative is outside"
+
+
+@dataclass(frozen=True)
+class LinearRule(Rule):
+    """A decision on dense rows; there is one cluster.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (d,), float64
+        w, or for a ball its centre.
+    mean : ndarray of shape (d,), float64
+        Of the prepared rows.
+    offset : float
+        rho, or for a ball -R^2: rows with a score of less are outside.
+    ball : bool
+    reasons : int
+        Columns that are named for each row outside in the output.
+
+    """
+
+    float64: ClassVar[bool] = True
+
+    weights: np.ndarray
+    mean: np.ndarray
+    offset: float
+    ball: bool = False
+    reasons: int = 0
+
+    @property
+    def n_clusters(self) -> int:
+        """One."""
+        return 1
+
+    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
+        score = self.unrounded_scores(Z).astype(np.float32)
+        return {"label": np.zeros(len(Z), np.int32), "score": score, "outlier": score < 0.0}
+
+    def scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the decision values (n,) float64 of rows Z (n, d) float64, before the offset."""
+        return scores(Z, self.weights, self.ball)
+
+    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) of prepared rows Z (n, d) as float64."""
+        return self.scores(Z) - self.offset
+
+    def pulls(self, Z: np.ndarray) -> np.ndarray:
+        """Return how far each column pulls rows Z out, (n, d) float64, in units of the score.
+
+        For a ball that is its part of the squared distance from the centre; else the weight times
+        the deviation from the column's mean, which is negative where the column pulls in.
+        """
+        return (Z - self.weights) ** 2 if self.ball else (self.mean - Z) * self.weights
+
+
+@dataclass(frozen=True)
+class OneClassRule(LinearRule):
+    """The side of a hyperplane away from the origin."""
+
+    form: ClassVar[str] = "linear-one-class"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "label": "int32: always 0",
+        "score": "float32: w.x - rho, the decision value; 0 is the hyperplane",
+        "outlier": "bool: score < 0, the row lies on the origin's side of the hyperplane",
+    }
+    words: ClassVar[ScoreWords] = ScoreWords(
+        meaning="The decision value is w.x - rho: negative on the origin's side of the "
+        "hyperplane, and the further the row lies there the lower.",
+        axis=AXIS,
+    )
+
+
+@dataclass(frozen=True)
+class BallRule(LinearRule):
+    """The inside of a ball."""
+
+    form: ClassVar[str] = "linear-svdd"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "label": "int32: always 0",
+        "score": "float32: R^2 - |x - a|^2, the decision value; 0 is the ball's surface",
+        "outlier": "bool: score < 0, the row lies outside the ball",
+    }
+    words: ClassVar[ScoreWords] = ScoreWords(
+        meaning="The decision value is the squared radius of the ball less the row's squared "
+        "distance from its centre: negative outside.",
+        axis=AXIS,
+    )
+
+    ball: bool = True
+
+
+def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:
+    """Return w.z (n,) float64 of rows Z (n, d) float64, or for a ball -|z - a|^2."""
+    if ball:
+        E = Z - weights
+        return -np.einsum("ij,ij->i", E, E)
+    return np.einsum("ij,j->i", Z, weights)
