@@ -38,8 +38,9 @@ from distsvc.models.linear.estimators import (
 )
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
-from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.labelling import Boundary, pair_blocks
+from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.report.page import write_page
 from distsvc.run import outer, summary, tasks
 from distsvc.run.cluster import connected
@@ -49,12 +50,13 @@ from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Progress
 from distsvc.run.stream import prepared, sample_blocks, whole_sample
 from distsvc.run.summary import Model
+from distsvc.run.support_vector import SupportVectorModel
 from distsvc.storage.arrays import read_json, write_json
 from distsvc.storage.parts import Output, create_zarr
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks, sparse_rows
 
 ESTIMATORS: dict[str, type[Model]] = {
-    "support-vector": SupportVectorClustering,
+    "support-vector": SupportVectorModel,
     "imdh": IncrementalMDH,
     "linear-one-class": LinearOneClassSVM,
     "linear-svdd": LinearSVDD,
@@ -110,10 +112,10 @@ def run_job(
             fit_linear(steps, model, survey, job.output.reasons)
         elif isinstance(model, Baseline):
             fit_baseline(steps, model, survey)
-        elif model.by_levels_:
-            fit_level_tree(steps, model, survey)
+        elif isinstance(model.engine, LevelTreeEngine):
+            fit_level_tree(steps, model.engine, survey)
         else:
-            fit_support_vector(steps, model, survey)
+            fit_support_vector(steps, model.engine, survey)
         totals = label_table(steps, job.output.format)
         with progress.phase("report"):
             summary.write_model(run, job, model)
@@ -266,49 +268,51 @@ def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
         steps.run.write("scaling", facts, **vars(scaling), origin=model.centre_)
 
 
-def fit_support_vector(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
+def fit_support_vector(steps: Steps, model: BoundaryEngine, survey: Survey) -> None:
     """Train the decision function on a stream of rows, then find its clusters."""
     run, ranges = steps.run, model.key_ranges(survey.n_rows)
-    if model.solver == "bsgd" and survey.n_rows < (budget := model.descent_.budget):
-        model.notes_.append(f"{survey.n_rows} rows are fewer than the budget of {budget}")
+    if model.parameters.solver == "bsgd" and survey.n_rows < (budget := model.descent.budget):
+        model.notes.append(f"{survey.n_rows} rows are fewer than the budget of {budget}")
     with steps.progress.phase("train") as phase:
-        n, seed = steps.n_partitions, model.seed_
+        n, seed = steps.n_partitions, model.seed
         model.train(lambda epoch: sample_blocks(run, n, ranges, seed, epoch))
-        phase.rows = model.n_iter_
-        run.write("decision", model.decision_facts(), S=model.decision_.S, a=model.decision_.a)
+        phase.rows = model.n_iter
+        run.write("decision", model.decision_facts(), S=model.decision.S, a=model.decision.a)
     steps.map("boundary", tasks.find_boundary)
     with steps.progress.phase("merge"):
-        model.boundary_ = Boundary.empty(model.decision_)
+        model.boundary = Boundary.empty(model.decision)
         for _, arrays in steps.results("boundary"):
-            model.boundary_ = model.boundary_.merge(Boundary(**arrays), model.boundary_size)
-        run.write("boundary", {}, X=model.boundary_.X)
-    n_climbs = tasks.climb_tasks(len(model.boundary_.X))
+            model.boundary = model.boundary.merge(
+                Boundary(**arrays), model.parameters.boundary_size
+            )
+        run.write("boundary", {}, X=model.boundary.X)
+    n_climbs = tasks.climb_tasks(len(model.boundary.X))
     steps.map("climb", tasks.climb_from_boundary, n_climbs)
     with steps.progress.phase("equilibria"):
         ends = [arrays["ends"] for _, arrays in steps.results("climb", n_climbs)]
-        model.set_equilibria(model.boundary_.X, np.concatenate(ends))
-        run.write("vertices", {}, vertices=model.vertices_)
-    n_blocks = pair_blocks(len(model.vertices_))
+        model.set_equilibria(model.boundary.X, np.concatenate(ends))
+        run.write("vertices", {}, vertices=model.vertices)
+    n_blocks = pair_blocks(len(model.vertices))
     steps.map("segments", tasks.join_vertices, n_blocks)
     with steps.progress.phase("clusters"):
         pairs = [arrays["pairs"] for _, arrays in steps.results("segments", n_blocks)]
         model.set_clusters(np.concatenate(pairs))
-        clusters = model.clusters_
+        clusters = model.clusters
         arrays = {"points": clusters.points, "cluster": clusters.cluster}
         run.write("clusters", {}, **arrays)
-        scores = model.decision_(model.pilot_)
+        scores = model.decision(model.pilot)
         summary.write_labelling(run, "support-vector", clusters.n_clusters, scores)
 
 
-def fit_level_tree(steps: Steps, model: SupportVectorClustering, survey: Survey) -> None:
+def fit_level_tree(steps: Steps, model: LevelTreeEngine, survey: Survey) -> None:
     """Train models that differ in width and subspace, test their trees' splits, and let them vote.
 
     Every model is a task that streams the sample; the splits of all trees are tested in one pass.
     """
-    run, n_models = steps.run, len(model.plan_.members)
+    run, n_models = steps.run, len(model.ensemble.members)
     ranges = model.key_ranges(survey.n_rows)
-    facts = {"plan": model.plan_.facts(), "n_rows": survey.n_rows, "ranges": ranges}
-    run.write("ensemble", facts, components=model.plan_.components, view=model.view_)
+    facts = {"plan": model.ensemble.facts(), "n_rows": survey.n_rows, "ranges": ranges}
+    run.write("ensemble", facts, components=model.ensemble.components, view=model.view)
     steps.map("learn", tasks.grow_level_tree, n_models)
     steps.map("test", tasks.test_splits)
     with steps.progress.phase("vote"):
@@ -316,10 +320,10 @@ def fit_level_tree(steps: Steps, model: SupportVectorClustering, survey: Survey)
         sums = sum(arrays["sums"] for _, arrays in steps.results("test"))
         ends = np.cumsum([tree.n_branches for tree in trees])[:-1]
         model.choose(trees, np.split(sums, ends, axis=1), survey.n_rows)
-        levels = model.levels_
+        levels = model.levels
         tree, rows = levels.tree, levels.rows(levels.pilot)
         facts = {"gamma": tree.gamma, "level": levels.boundary, "nearest": levels.nearest}
-        components = levels.plan.components[: len(tree.S)]
+        components = levels.ensemble.components[: len(tree.S)]
         run.write("levels", facts, components=components, S=tree.S, a=tree.a, part=levels.part)
         scores = levels.voter(rows)[1]
         summary.write_labelling(run, "level-tree", levels.answer.n_clusters, scores)

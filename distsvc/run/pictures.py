@@ -11,7 +11,7 @@ import numpy as np
 from distsvc.models.baselines.rules import RULES
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.tree import valley
-from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.engine import Engine
 from distsvc.run import tasks
 from distsvc.run.directory import RunDirectory
 from distsvc.run.stream import prepared
@@ -88,16 +88,14 @@ def _beyond(x: np.ndarray, y: np.ndarray, outside: np.ndarray) -> np.ndarray:
     return far & outside
 
 
-def domain(
-    run: RunDirectory, model: SupportVectorClustering, sample: dict[str, Any]
-) -> dict[str, Any]:
+def domain(run: RunDirectory, model: Engine, sample: dict[str, Any]) -> dict[str, Any]:
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     rows = np.column_stack([sample["x"], sample["y"]])
     low, high = rows.min(axis=0), rows.max(axis=0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
     x, y = (np.linspace(a, b, GRID) for a, b in zip(low - margin, high + margin, strict=True))
     grid = np.column_stack([v.ravel() for v in np.meshgrid(x, y)])
-    f = model.decision_(prepared(run, grid)).reshape(GRID, GRID)
+    f = model.decision(prepared(run, grid)).reshape(GRID, GRID)
     _, scaling = run.read("scaling")
 
     def raw(X: np.ndarray) -> list[list[float]]:
@@ -107,8 +105,8 @@ def domain(
         "grid_x": x.tolist(),
         "grid_y": y.tolist(),
         "f": np.round(f.astype(float), 5).tolist(),
-        "support_vectors": raw(model.support_vectors_),
-        "equilibria": raw(model.equilibria_),
+        "support_vectors": raw(model.original(model.support_vectors)),
+        "equilibria": raw(model.original(model.equilibria)),
     }
 
 

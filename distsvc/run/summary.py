@@ -24,10 +24,11 @@ from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.tree import ClusterTree
 from distsvc.models.linear.estimators import LinearModel, LinearOneClassSVM, LinearSVDD
-from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.report.page import write_page
 from distsvc.run import level_pictures, pictures, reasons
 from distsvc.run.directory import Plan, RunDirectory
+from distsvc.run.support_vector import SupportVectorModel
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.parts import PUBLISHED, described
 from distsvc.storage.tables import open_table
@@ -157,7 +158,7 @@ OUTSIDE_OF_LINEAR = {
     "distance from its centre: negative outside.",
 }
 
-Model = SupportVectorClustering | IncrementalMDH | LinearOneClassSVM | LinearSVDD | Baseline
+Model = SupportVectorModel | IncrementalMDH | LinearOneClassSVM | LinearSVDD | Baseline
 """The estimators that a job can have."""
 
 
@@ -217,9 +218,9 @@ def write_model(run: RunDirectory, job: Job, model: Model) -> None:
         more_facts, more_arrays = run.read(name)
         facts |= more_facts
         arrays |= more_arrays
-    if form == "support-vector":
-        arrays["equilibria"] = model.equilibria_centred_
-        arrays["equilibrium_labels"] = model.equilibrium_labels_
+    if isinstance(model, SupportVectorModel) and form == "support-vector":
+        arrays["equilibria"] = model.engine.equilibria
+        arrays["equilibrium_labels"] = model.engine.equilibrium_labels
     content = {
         "format": MODEL_VERSION,
         "algorithm": job.model.algorithm,
@@ -372,16 +373,16 @@ def make_report(
     }
     if isinstance(model, IncrementalMDH):
         report["tree"] = pictures.tree(model, plan.table.columns, rows)
-    elif len(plan.table.columns) == 2 and isinstance(model, SupportVectorClustering):
-        report["picture"] = pictures.domain(run, model, report["sample"])
+    elif len(plan.table.columns) == 2 and isinstance(model, SupportVectorModel):
+        report["picture"] = pictures.domain(run, model.engine, report["sample"])
     if labelling["algorithm"] in ALL_INSIDE:
         meaning, score = ALL_INSIDE[labelling["algorithm"]]
         report["outliers"] |= {"defined": False, "meaning": meaning}
         report["score_histogram"] |= score
         if labelling["n_clusters"] == 1:
             report["score_histogram"]["counts"] = []
-    if isinstance(model, SupportVectorClustering) and model.by_levels_:
-        report["levels"] = level_pictures.levels(model.levels_)
+    if isinstance(model, SupportVectorModel) and isinstance(model.engine, LevelTreeEngine):
+        report["levels"] = level_pictures.levels(model.engine.levels)
         doubts = report["levels"]["doubts"]
         report["warnings"] = [note for note in model.notes_ if note not in doubts]
     if isinstance(model, LinearModel) and totals.leading is not None:

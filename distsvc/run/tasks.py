@@ -24,8 +24,9 @@ from distsvc.models.linear.estimators import LinearRule
 from distsvc.models.scaling import ColumnSums
 from distsvc.models.support_vector import labelling
 from distsvc.models.support_vector.ensemble import Ensemble
-from distsvc.models.support_vector.labelling import Boundary, Clusters, DecisionFunction
-from distsvc.models.support_vector.level_tree import LevelTree, Voter
+from distsvc.models.support_vector.labelling import Boundary, DecisionFunction
+from distsvc.models.support_vector.level_tree import LevelTree
+from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
 from distsvc.run.directory import RunDirectory, task_file
 from distsvc.run.reasons import Reasons
 from distsvc.run.stream import prepared, sample_blocks
@@ -270,8 +271,8 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
         return RULES[facts["algorithm"]](**run.read("rule")[1]).label
     if facts["algorithm"] == "level-tree":
         facts, arrays = run.read("levels")
-        gamma, level, nearest = facts["gamma"], facts["level"], facts["nearest"]
-        return Voter(**arrays, gamma=gamma, level=level, nearest=nearest)
+        level_rule = LevelRule.restored(facts, arrays)
+        return lambda Z: (level_rule.label(Z)["label"], level_rule.label(Z)["score"])
     if facts["algorithm"].startswith("linear-"):
         rule = linear_rule(run)
         return lambda Z: (
@@ -280,9 +281,8 @@ def labeller(run: RunDirectory) -> Callable[[np.ndarray], tuple[np.ndarray, np.n
         )
     f, _ = decision(run)
     _, arrays = run.read("clusters")
-    clusters = Clusters(arrays["points"], arrays["cluster"], facts["n_clusters"])
-    nearest = clusters.labeller()
-    return lambda X: labelling.label_rows(f, clusters, nearest, X)
+    boundary_rule = BoundaryRule(f.S, f.a, arrays["points"], arrays["cluster"], f.gamma)
+    return lambda Z: (boundary_rule.label(Z)["label"], boundary_rule.label(Z)["score"])
 
 
 def linear_rule(run: RunDirectory) -> LinearRule:
