@@ -1,4 +1,4 @@
-"""Every row's label: one reading of the table, a file for each partition, and what they add up to."""
+"""Every row's label: one reading of the table, a file for each partition, and what they count."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Steps:
         return (self.run.load(phase.result(number)) for number in numbers)
 
     def work_out(self, name: str, function: Callable[[], Result]) -> Result:
-        """Do once what the driver works out between phases; return the result as it is read back."""
+        """Do once what the driver works out between phases; return the result, as read back."""
         if not self.run.has(name):
             with self.progress.phase(name) as meter:
                 result = function()

@@ -7,8 +7,8 @@
 | descent of R^2 | ascent of f (the same trajectories' ends, since R^2 = const - 2 rho f) |
 | points tested on a segment between two equilibria | `SAMPLES` |
 
-The steps follow the authors' public program; which of its radii are the two parameters that paper
-000 varies from 0.1 to 1 is not known. Departures:
+The steps follow the authors' public program; which of its radii are the two parameters that Pham,
+Le and Dang (2017) vary from 0.1 to 1 is not known. Departures:
 
 * Bursts are steps of mean shift, not of a trust-region method, and a point has arrived when a burst
   moves it by less than `ARRIVED` sigma. Theirs is a squared move below 1e-3, whatever the kernel's

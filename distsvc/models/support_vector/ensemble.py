@@ -102,7 +102,7 @@ class Ensemble:
 
     @classmethod
     def restored(cls, facts: dict[str, Any], components: np.ndarray) -> Ensemble:
-        """Return the plan that `facts` and its components stand for."""
+        """Return the ensemble that `facts` and its components stand for."""
         members = [Member(**member) for member in facts["members"]]
         return cls(**facts | {"components": components, "members": members})
 

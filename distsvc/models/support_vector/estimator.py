@@ -9,22 +9,13 @@
 | alpha_i and x_i in f | ``dual_coef_``, ``support_vectors_`` |
 | E | ``equilibria_`` |
 
-Whatever the labelling, but for the level tree, phase two has four steps:
-
-| step | "equilibria" | "complete-graph" | "balls" |
-|---|---|---|---|
-| points that label the rows | boundary rows | rows inside | centres of balls |
-| where they end | after a climb | where they are | after a climb, merging |
-| vertices that are tested in pairs | equilibria, vectors inside | rows inside | equilibria |
-| clusters | components | components | components |
-
-The file is long because the parameters, what they mean and how they are checked are half of it.
+The work is done by one of two engines (`engines.engine_for`), which the distributed job uses, too.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from time import perf_counter
 from typing import Any
@@ -35,38 +26,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.models import sampling
 from distsvc.models.checks import check_choice, check_count, seed_of
-from distsvc.models.sampling import PILOT_ROWS, Reservoir
-from distsvc.models.support_vector import balls, complete_graph, labelling, training
-from distsvc.models.support_vector.ensemble import BUDGET, PENALTY, Blocks, Ensemble, make_ensemble
-from distsvc.models.support_vector.kernel_width import automatic_gamma
-from distsvc.models.support_vector.labelling import (
-    SEGMENT_TOLERANCE,
-    Boundary,
-    Clusters,
-    DecisionFunction,
-)
-from distsvc.models.support_vector.level_sets import LevelSets
-from distsvc.models.support_vector.level_tree import LevelTree
-from distsvc.models.support_vector.parameters import (
-    IN_MEMORY,
-    check_parameters,
-    check_streams,
-    is_several,
-)
-from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
+from distsvc.models.sampling import PILOT_ROWS
+from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.engine import Parameters
+from distsvc.models.support_vector.engines import engine_for, engine_for_blocks
+from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
+from distsvc.models.support_vector.level_engine import LevelTreeEngine
+from distsvc.models.support_vector.parameters import check_parameters
 
-Ranges = list[tuple[int, int]]
-EVALUATION_ROWS = 2048
-EXACT_ROWS = 10_000
-DEFAULT_NU = 0.1
-BOUNDARY_WANTED = 50
-OF_THE_TREE = ("levels_", "tree_", "agreement_", "candidates_", "fitted_view_")
+OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
 OF_THE_LABELLING = (
     "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",
     "noise",
 )  # fmt: skip
-FEW_VECTORS = 100
-"""The budget where the labelling is by equilibria."""
 
 
 class SupportVectorClustering(ClusterMixin, BaseEstimator):
@@ -210,9 +182,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     """
 
-    descent_: StochasticGradient
-    decision_: DecisionFunction
-    clusters_: Clusters
+    _engine: LevelTreeEngine | BoundaryEngine
 
     def __init__(
         self,
@@ -280,27 +250,17 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         started = perf_counter()
-        keys = sampling.row_keys(self.begin(), np.arange(len(X)))
-        order = np.argsort(keys)
-        self.set_pilot(X[order[:PILOT_ROWS]], len(X))
-        Z = self.centred(X)
-        ranges, ranked_keys = self.key_ranges(len(X)), keys[order]
-
-        def blocks(epoch: int, some: Ranges) -> Iterator[np.ndarray]:
-            return sampling.memory_blocks(ranked, ranked_keys, some, self.seed_, epoch)
-
-        if self.by_levels_:
-            Z = self.plan_.view(Z)
-            ranked = Z[order]
-            trees = self._grow_trees(len(Z), blocks)
-            trained = perf_counter()
-            self._find_levels(trees, Z, keys)
-        else:
-            ranked = Z[order]
-            self.train(lambda epoch: blocks(epoch, ranges))
-            trained = perf_counter()
-            self._find_clusters(Z, keys)
-        self.labels_ = self._labels(Z)
+        engine = engine_for(self.get_params(), seed_of(self.random_state))
+        keys = sampling.row_keys(engine.seed, np.arange(len(X)))
+        engine.set_pilot(X[sampling.lowest(keys, PILOT_ROWS)], len(X))
+        rows = engine.seen(X)
+        engine.learn(rows, keys)
+        trained = perf_counter()
+        engine.find_clusters(rows, keys)
+        self._begin(engine)
+        self._take_decision()
+        self._take_clusters()
+        self.labels_ = self._with_noise(*engine.labels(rows))
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -316,14 +276,17 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "labels_")
         for name in parameters:
             check_choice("a parameter of relabel", name, OF_THE_LABELLING)
-        if self.by_levels_ or parameters.get("labelling") == "level-tree":
+        engine = self._engine
+        if isinstance(engine, LevelTreeEngine) or parameters.get("labelling") == "level-tree":
             raise ValueError("a level tree is not labelled again; use cut")
         check_parameters(self.get_params() | parameters)
         self.set_params(**parameters)
-        Z = self._checked(X)
+        rows = self._seen(X)
         started = perf_counter()
-        self._find_clusters(Z, sampling.row_keys(self.seed_, np.arange(len(Z))))
-        self.labels_ = self._labels(Z)
+        engine.parameters = Parameters.of(self.get_params())
+        engine.find_clusters(rows, sampling.row_keys(engine.seed, np.arange(len(rows))))
+        self._take_clusters()
+        self.labels_ = self._with_noise(*engine.labels(rows))
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
 
@@ -334,27 +297,21 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         should have some hundred rows. `predict` after it labels with a boundary drawn from the rows
         of all blocks. Only the solvers ``bsgd`` and ``sgd`` can do this.
         """
-        first = not hasattr(self, "reservoir_")
+        held = getattr(self, "_engine", None)
+        engine = held if isinstance(held, BoundaryEngine) and held.streams else None
         X = validate_data(
             self,
             X,
             dtype=[np.float64, np.float32],
-            reset=first,
-            ensure_min_samples=2 if first else 1,
+            reset=engine is None,
+            ensure_min_samples=2 if engine is None else 1,
         )
-        if first:
-            self.begin()
-            check_streams(self.get_params())
-            self.by_levels_ = False
-            self.set_pilot(X[:PILOT_ROWS], len(X))
-            self.reservoir_ = Reservoir.empty(self.seed_, X.shape[1])
-        Z = self.centred(X)
-        self.descent_.feed(Z)
-        self.reservoir_.add(Z)
-        self.pilot_ = self.reservoir_.rows
-        self._publish_model(self.descent_.vectors, self.descent_.coefficients)
-        self.n_iter_ = self.descent_.n_steps
-        self.__dict__.pop("clusters_", None)
+        if engine is None:
+            engine = engine_for_blocks(self.get_params(), seed_of(self.random_state))
+            engine.set_pilot(X[:PILOT_ROWS], len(X))
+            self._begin(engine)
+        engine.feed(engine.centred(X))
+        self._take_decision()
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -364,137 +321,19 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         or, with the level tree, of the support vectors whose weighted kernel sum is the largest
         there. With `noise` it is -1 for rows outside.
         """
-        Z = self._checked(X)
-        if not self.by_levels_ and not hasattr(self, "clusters_"):
-            self._find_clusters(self.reservoir_.rows, self.reservoir_.keys)
-        return self._labels(Z)
+        rows = self._seen(X)
+        if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
+            self._engine.find_pending_clusters()
+            self._take_clusters()
+        return self._with_noise(*self._engine.labels(rows))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f (n,) float64 of every row of X (n, d), negative outside every cluster."""
-        Z = self._checked(X)
-        if self.by_levels_:
-            return self.levels_.voter(self.levels_.rows(Z))[1].astype(np.float64)
-        return self.decision_(Z).astype(np.float64)
+        return self._engine.values(self._seen(X)).astype(np.float64)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return f + 1 = w.phi(x), (n,) float64: the weighted kernel sum, non-negative."""
         return self.decision_function(X) + self.offset_
-
-    # The phases that `fit` and the distributed job have in common, in the order of their use.
-
-    def begin(self) -> int:
-        """Check the parameters, forget an earlier fit and return the seed of the row keys."""
-        check_parameters(self.get_params())
-        for name in ("descent_", "clusters_", "reservoir_", "seconds_", *OF_THE_TREE):
-            self.__dict__.pop(name, None)
-        by_default = is_several(self.gamma) or (self.solver, self.gamma) == ("bsgd", "auto")
-        self.by_levels_ = self.labelling == "level-tree" or (
-            self.labelling == "auto" and by_default
-        )
-        self.seed_ = seed_of(self.random_state)
-        self.notes_: list[str] = []
-        return self.seed_
-
-    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle the centre, gamma and C from pilot rows (m, d), in the order of their keys."""
-        if self.solver == "exact" and self.C is not None and n_rows > EXACT_ROWS:
-            raise ValueError(
-                f"solver='exact' with C keeps the whole kernel matrix and takes at most "
-                f"{EXACT_ROWS} rows, found {n_rows}; give nu, or use 'bsgd'"
-            )
-        self.centre_ = pilot.mean(axis=0, dtype=np.float64)
-        self.pilot_ = self.centred(pilot)
-        wide = self.pilot_.astype(np.float64)
-        if (wide == wide[0]).all():
-            self._note("all rows looked at are equal: they are one cluster")
-        if self.by_levels_:
-            self._plan_levels()
-            return
-        gamma: Any = self.gamma
-        self.gamma_ = automatic_gamma(wide) if gamma == "auto" else float(gamma)
-        self.nu_ = float(DEFAULT_NU if self.nu is None else self.nu)
-        if self.solver == "exact":
-            return
-        if self.C is not None:
-            self.C_ = float(self.C)
-        else:
-            self.C_ = training.penalty_for(wide, self.gamma_, self.nu_)
-        self.descent_ = StochasticGradient(
-            n_features=pilot.shape[1],
-            gamma=self.gamma_,
-            C=self.C_,
-            budget=(self.budget or FEW_VECTORS) if self.solver == "bsgd" else None,
-            maintenance=self.maintenance,
-            projection_size=self.projection_size,
-            theta=self.theta if self.stopping == "step-norm" else 0.0,
-            average=self.average,
-            seed=self.seed_,
-        )
-
-    def centred(self, X: np.ndarray) -> np.ndarray:
-        """Return the rows as the kernels want them: centred, float32, C order."""
-        return np.ascontiguousarray(X - self.centre_, np.float32)
-
-    def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows."""
-        if self.by_levels_:
-            return sampling.key_blocks(n_rows, min(n_rows, self.max_iter))
-        if self.solver == "exact":
-            return sampling.key_blocks(n_rows, n_rows)
-        n_held_out = EVALUATION_ROWS if n_rows >= 20 * EVALUATION_ROWS else 0
-        return sampling.key_blocks(n_rows, min(n_rows, self.max_iter), n_held_out)
-
-    def train(self, blocks: Callable[[int], Iterable[np.ndarray]]) -> None:
-        """Find the decision function; ``blocks(epoch)`` are the centred blocks of an epoch."""
-        if self.solver != "exact":
-            evaluation = self.pilot_[:EVALUATION_ROWS] if self.stopping == "held-out" else None
-            training.descend(self.descent_, blocks, self.max_iter, evaluation, self.tol)
-            S, a = self.descent_.vectors, self.descent_.coefficients
-            self.n_iter_ = self.descent_.n_steps
-        else:
-            X = np.concatenate(list(blocks(0)))
-            if self.C is None:
-                S, a, self.C_, self.n_iter_ = training.solve_one_class(X, self.gamma_, self.nu_)
-            else:
-                self.C_ = float(self.C)
-                S, a, self.n_iter_ = training.solve_penalised(
-                    X, self.gamma_, self.C_, self.max_iter
-                )
-        self._publish_model(S, a)
-
-    def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray], n_rows: int) -> None:
-        """Let the trees of all models vote, and publish the winner.
-
-        The sums (3, b) of each are of its share of the `n_rows` rows of the table, and z is for so
-        many: scaled to more it would take accidents of the share for significant.
-        """
-        n_tested = round(n_rows * self.plan_.share(n_rows))
-        tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]
-        level = 1.0 if self.C is not None else None
-        self.levels_ = levels = LevelSets(
-            self.plan_, tested, self.view_, n_tested, self.granularity, level, self.nu,
-            self.assignment == "nearest",
-        )  # fmt: skip
-        tree, answer = levels.tree, levels.answer
-        f = DecisionFunction(tree.S, (tree.a / levels.boundary).astype(np.float32), tree.gamma)
-        self.decision_, self.tree_ = f, tree
-        self.agreement_, self.candidates_ = answer.support, answer.candidates
-        self.n_clusters_ = answer.n_clusters
-        self.gamma_, self.C_ = tree.gamma, self.plan_.members[answer.member].C
-        self.n_iter_ = self.plan_.steps
-        self.support_vectors_ = self._seen(tree.S.T)
-        self.dual_coef_, self.offset_ = f.a, 1.0
-        self.equilibria_ = self._seen(labelling.climb(f, levels.highest()))
-        self.equilibrium_labels_ = np.arange(answer.n_clusters, dtype=np.int32)
-        if level is not None and levels.boundary != level:
-            self._note(
-                f"C = {self.C_:g} leaves f < 0 everywhere; the level was set by the levels at "
-                "which the clusters were born"
-            )
-        for doubt in levels.doubts():
-            self._note(doubt)
-        if answer.n_clusters == 1:
-            self._note("no split is significant: the answer is one cluster")
 
     def cut(
         self,
@@ -511,7 +350,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         level}, the papers' answer at level 0; and `significance`, for all splits with a z of at
         least so much. The labels are those of the rows of X (n, d), or of the rows of `fit`.
         """
-        check_is_fitted(self, "levels_")
+        check_is_fitted(self, "tree_")
+        assert isinstance(self._engine, LevelTreeEngine)
         if sum(value is not None for value in (n_clusters, level, significance)) != 1:
             raise ValueError("give one of n_clusters, level and significance")
         if n_clusters is not None:
@@ -519,183 +359,40 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         for name, value in (("level", level), ("significance", significance)):
             if value is not None and not (isinstance(value, Real) and value == value):
                 raise ValueError(f"{name} must be a number, found {value!r}")
-        levels = self.levels_
-        part = levels.numbered(levels.kept_by(n_clusters, level, significance))
-        view = self.fitted_view_ if X is None else self._checked(X)
-        return self._with_noise(*levels.labeller(part)(levels.rows(view)))
+        rows = None if X is None else self._seen(X)
+        return self._with_noise(*self._engine.cut(n_clusters, level, significance, rows))
 
-    def decision_facts(self) -> dict[str, Any]:
-        """Return the numbers that phase two needs beside the decision function's arrays."""
-        return {
-            "gamma": self.gamma_,
-            "epsilon": self.epsilon_,
-            "boundary_size": self.boundary_size,
-            "segment_samples": self.segment_samples,
-        }
+    def _begin(self, engine: LevelTreeEngine | BoundaryEngine) -> None:
+        """Forget an earlier fit."""
+        for name in OF_ONE_FIT:
+            self.__dict__.pop(name, None)
+        self._engine, self.notes_ = engine, engine.notes
 
-    def fitted_facts(self) -> dict[str, Any]:
-        """Return the numbers that the fit arrived at."""
-        if self.by_levels_:
-            plan, tree = self.plan_, self.tree_
-            return {
-                "gamma": self.gamma_,
-                "C": self.C_,
-                "n_models": len(plan.members),
-                "agreement": self.agreement_,
-                "n_components": len(tree.S),
-                "n_support_vectors": len(tree.a),
-                "n_branches": tree.n_branches,
-                "n_clusters": self.n_clusters_,
-            }
-        return {
-            "gamma": self.gamma_,
-            "C": self.C_,
-            "epsilon": self.epsilon_,
-            "n_iter": self.n_iter_,
-            "n_support_vectors": len(self.dual_coef_),
-            "n_boundary": len(self.boundary_.X),
-            "n_boundary_found": int(self.boundary_.counts.sum()),
-            "n_equilibria": len(self.equilibria_),
-            "n_clusters": self.n_clusters_,
-        }
+    def _take_decision(self) -> None:
+        """Publish what the engine has trained."""
+        engine = self._engine
+        self.gamma_, self.C_, self.n_iter_ = engine.gamma, engine.C, engine.n_iter
+        self.support_vectors_ = engine.original(engine.support_vectors)
+        self.dual_coef_, self.offset_ = engine.decision.a, 1.0
 
-    def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
-        """Make equilibria of the end points (m, d) of the points (m, d) that label the rows."""
-        self.points_ = points
-        if self.labelling == "complete-graph":
-            self.equilibria_centred_, self.end_of_ = ends, np.arange(len(ends))
-        else:
-            merged = labelling.merge_equilibria(self.decision_, ends)
-            self.equilibria_centred_, self.end_of_ = merged
-        self.equilibria_ = self._original(self.equilibria_centred_)
-        self.vertices_ = self.equilibria_centred_
-        if self.bridging and self.labelling not in IN_MEMORY:
-            S = np.ascontiguousarray(self.decision_.S.T)
-            self.vertices_ = np.concatenate([self.vertices_, S[self.decision_(S) >= 0.0]])
-        if len(self.equilibria_) == 1:
-            self._note("all trajectories end at one equilibrium: the answer is one cluster")
+    def _take_clusters(self) -> None:
+        """Publish the clusters that the engine has found."""
+        engine = self._engine
+        self.n_clusters_ = engine.rule.n_clusters
+        self.equilibria_ = engine.original(engine.equilibria)
+        self.equilibrium_labels_ = engine.equilibrium_labels
+        if isinstance(engine, LevelTreeEngine):
+            answer = engine.levels.answer
+            self.tree_ = engine.levels.tree
+            self.agreement_, self.candidates_ = answer.support, answer.candidates
 
-    def set_clusters(self, pairs: np.ndarray) -> None:
-        """Make clusters of the equilibria that the connected pairs (p, 2) of vertices join."""
-        E = self.equilibria_centred_
-        self.clusters_, self.equilibrium_labels_ = Clusters.from_equilibria(
-            self.decision_,
-            self.points_,
-            self.end_of_,
-            E,
-            labelling.components(pairs, len(self.vertices_))[: len(E)],
-            self.pilot_,
-        )
-        self.n_clusters_ = self.clusters_.n_clusters
-
-    def _publish_model(self, S: np.ndarray, a: np.ndarray) -> None:
-        """Set the level of f, and the attributes that follow from the support vectors."""
-        f = DecisionFunction(S, a.astype(np.float32), self.gamma_)
-        values = f(self.pilot_).astype(np.float64) + 1.0
-        level = 1.0
-        if self.nu is not None or self.C is None:
-            if self.solver != "exact":
-                level = float(np.quantile(values, self.nu_, method="lower"))
-        elif values.max() < 1.0:
-            level = float(np.quantile(values, self.nu_, method="lower"))
-            self._note(
-                f"C = {self.C_:g} leaves f < 0 everywhere; the level was set so that a share "
-                f"{self.nu_} of the rows lies outside"
-            )
-        if level < 1e-3 * values.max():
-            level = 1e-3 * float(values.max())
-            self._note(
-                "more than the share nu of the rows is far from every support vector; the level "
-                "was set to a thousandth of the highest value of w.phi(x)"
-            )
-        kept = a > 0.0
-        a = (a[kept] / level).astype(np.float32)
-        self.decision_ = DecisionFunction(np.ascontiguousarray(S[:, kept]), a, self.gamma_)
-        self.support_vectors_ = self._original(self.decision_.S.T)
-        self.dual_coef_, self.offset_ = a, 1.0
-        on_pilot = self.decision_(self.pilot_)
-        wanted = min(BOUNDARY_WANTED, len(on_pilot))
-        self.epsilon_ = labelling.widened_epsilon(on_pilot, self.epsilon, wanted)
-        if self.labelling not in IN_MEMORY and not (np.abs(on_pilot) <= self.epsilon).any():
-            self._note(
-                f"no row looked at lies within epsilon = {self.epsilon:g} of the boundary; "
-                "the nearest ones were taken"
-            )
-
-    def _plan_levels(self) -> None:
-        explicit = None if isinstance(self.gamma, str) else np.atleast_1d(self.gamma).tolist()
-        self.plan_: Ensemble = make_ensemble(
-            self.pilot_,
-            gammas=explicit,
-            C=PENALTY if self.C is None else float(self.C),
-            effort=self.effort,
-            budget=(self.budget or BUDGET) if self.solver == "bsgd" else None,
-            maintenance=self.maintenance,
-            projection_size=self.projection_size,
-            max_iter=self.max_iter,
-            seed=self.seed_,
-        )
-        self.view_ = self.plan_.view(self.pilot_)
-
-    def _grow_trees(self, n: int, blocks: Blocks) -> list[LevelTree]:
-        """Train the models of the level tree on a table of n rows, and grow their trees."""
-        plan, ranges = self.plan_, self.key_ranges(n)
-        return [plan.grow(i, self.view_, ranges, blocks) for i in range(len(plan.members))]
-
-    def _find_levels(self, trees: list[LevelTree], view: np.ndarray, keys: np.ndarray) -> None:
-        """Test the trees' splits on viewed rows (n, q) with their keys (n,), and choose."""
-        n, sums = len(view), []
-        for number, tree in enumerate(trees):
-            sums.append(tree.no_differences())
-            tree.add_differences(view[self.plan_.rows_for(number, keys, n)], sums[-1])
-        self.choose(trees, sums, n)
-        self.fitted_view_ = view
-
-    def _find_clusters(self, Z: np.ndarray, keys: np.ndarray) -> None:
-        """Do phase two on the centred rows Z (n, d) with their keys (n,)."""
-        f, samples = self.decision_, self.segment_samples
-        if self.labelling == "complete-graph":
-            points = ends = complete_graph.inside_rows(f, Z)
-        elif self.labelling == "balls":
-            points, samples = balls.ball_centres(Z, keys, self.ball_radius), balls.SAMPLES
-            ends = balls.climb_together(f, points, self.merge_radius)
-        else:
-            self.boundary_ = Boundary.collect(f, Z, keys, self.epsilon_, self.boundary_size)
-            points = self.boundary_.X
-            ends = labelling.climb(f, points)
-        self.set_equilibria(points, ends)
-        if self.labelling in IN_MEMORY:
-            pairs = complete_graph.joined_pairs(f, self.vertices_, samples)
-        else:
-            blocks = labelling.all_connected_pairs(f, self.vertices_, samples)
-            pairs = np.concatenate(list(blocks))
-        self.set_clusters(pairs)
-
-    def _labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels of centred rows, which for the level tree are viewed ones."""
-        if self.by_levels_:
-            return self._with_noise(*self.levels_.voter(self.levels_.rows(Z)))
-        clusters = self.clusters_
-        return self._with_noise(
-            *labelling.label_rows(self.decision_, clusters, clusters.labeller(), Z)
+    def _seen(self, X: Any) -> np.ndarray:
+        """Return rows X (n, d) as the engine looks at them, (n, q) float32."""
+        check_is_fitted(self, "dual_coef_")
+        return self._engine.seen(
+            validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         )
 
     def _with_noise(self, labels: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the labels (n,) int32, with `noise` -1 where f (n,) is below 0."""
         return np.where(self.noise & (values < -SEGMENT_TOLERANCE), np.int32(-1), labels)
-
-    def _note(self, text: str) -> None:
-        if text not in self.notes_:
-            self.notes_.append(text)
-
-    def _seen(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows (n, q) of the winner's view in the features of X."""
-        return self._original(rows @ self.plan_.components[: rows.shape[1]])
-
-    def _original(self, Z: np.ndarray) -> np.ndarray:
-        return (Z + self.centre_).astype(np.float32)
-
-    def _checked(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "decision_")
-        Z = self.centred(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
-        return self.plan_.view(Z) if self.by_levels_ else Z

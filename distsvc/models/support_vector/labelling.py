@@ -346,21 +346,6 @@ class Clusters:
         of_equilibrium = np.where(inside, number[group], -1).astype(np.int32)
         return cls(points, number[group_of_point], int(order.size)), of_equilibrium
 
-    def labeller(self) -> Nearest:
-        """Return the search for the nearest boundary point."""
-        return Nearest(self.points)
-
-
-def label_rows(
-    f: DecisionFunction, clusters: Clusters, nearest: Nearest, X: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return label (n,) int32 and f (n,) float32 of the rows X (n, d) float32.
-
-    A row takes the label of its nearest boundary point (Algorithm 3, line 10), which for a boundary
-    point is itself.
-    """
-    return clusters.cluster[nearest(X)], f(X)
-
 
 def all_connected_pairs(f: DecisionFunction, E: np.ndarray, samples: int) -> Iterator[np.ndarray]:
     """Yield `connected_pairs` of every block."""

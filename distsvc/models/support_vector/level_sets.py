@@ -30,7 +30,7 @@ class LevelSets:
 
     Attributes
     ----------
-    plan : Ensemble
+    ensemble : Ensemble
     trees : list of LevelTree
     pilot : ndarray of shape (m, q), float32
         Viewed pilot rows.
@@ -48,7 +48,7 @@ class LevelSets:
 
     """
 
-    plan: Ensemble
+    ensemble: Ensemble
     trees: Sequence[LevelTree]
     pilot: np.ndarray
     n_rows: int

@@ -1,7 +1,7 @@
 """The tree of level sets of f: which clusters there are at every level, and how sure each split is.
 
-{x : f(x) >= level} falls into components, whose tree over all levels contains the answer of paper
-000 (the level 0) as one among many. It is built over the support vectors of one decision function:
+{x : f(x) >= level} falls into components, whose tree over all levels contains the papers' answer,
+the level 0, as one among many. It is built over the support vectors of one decision function:
 neighbours are joined by edges as high as the lowest value of f on them. Splits are kept or undone
 afterwards, so another number of clusters needs no training.
 
@@ -23,7 +23,6 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from distsvc.kernels import level_tree as kernels
-from distsvc.kernels.projection import project
 from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
 
 NEIGHBOURS = 10
@@ -169,8 +168,6 @@ class Voter:
         Cluster of every support vector.
     level : float
         What g(x) = sum_j a_j K(s_j, x) is divided by: the score is g(x) / level - 1.
-    components : ndarray of shape (q, d), float32, or None
-        Directions that rows are projected on first.
     nearest : bool
         Take the cluster of the nearest support vector instead.
 
@@ -183,7 +180,6 @@ class Voter:
         gamma: float,
         part: np.ndarray,
         level: float = 1.0,
-        components: np.ndarray | None = None,
         nearest: bool = False,
     ):
         order = np.argsort(part, kind="stable")
@@ -191,14 +187,11 @@ class Voter:
         self._a = np.ascontiguousarray(a[order])
         self._ends = np.cumsum(np.bincount(part)).astype(np.int64)
         self._gamma, self._level = float(gamma), np.float32(level)
-        self._components = components
         self._nearest = Nearest(np.ascontiguousarray(S.T)) if nearest else None
         self._part = part.astype(np.int32)
 
     def __call__(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return clusters (n,) int32 and scores (n,) float32 of the rows X (n, q or d) float32."""
-        if self._components is not None:
-            X = project(X, self._components)
+        """Return clusters (n,) int32 and scores (n,) float32 of the rows X (n, q) float32."""
         label, sums = kernels.vote(X, self._S, self._a, self._ends, self._gamma)
         if self._nearest is not None:
             label = self._part[self._nearest(X)]

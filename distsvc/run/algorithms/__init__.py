@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from distsvc.config import Job
 from distsvc.models.rules import Rule
+from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.hyperplanes import Hyperplanes
+from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import Linear
 from distsvc.run.algorithms.sampled import Sampled
 from distsvc.run.room import Room
 from distsvc.storage.tables import Table
 
-ROOMS: tuple[type[Room], ...] = (Hyperplanes, Linear, Sampled)
+ROOMS: tuple[type[Room], ...] = (LevelTrees, BoundaryModel, Hyperplanes, Linear, Sampled)
 
 
 def begin(job: Job, table: Table) -> Room:

@@ -16,7 +16,8 @@ from distsvc.config import Job
 from distsvc.models import sampling
 from distsvc.models.rules import Rule
 from distsvc.models.support_vector import labelling
-from distsvc.models.support_vector.engines import BoundaryEngine, engine_for
+from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.engines import engine_for
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.support_vector.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.rules import BoundaryRule
@@ -58,9 +59,9 @@ class BoundaryModel(Room):
         engine.restore(trained.facts, trained.arrays)
         parts = steps.map(BOUNDARY)
         with steps.progress.phase("merge"):
-            found = Boundary.empty(engine.decision)
+            found, limit = Boundary.empty(engine.decision), engine.parameters.boundary_size
             for part in parts:
-                found = found.merge(Boundary(**part.arrays), engine.boundary_size)
+                found = found.merge(Boundary(**part.arrays), limit)
             engine.boundary = found
             run.write(STARTS, Result(arrays={"X": found.X}))
         n_climbs = math.ceil(len(found.X) / CLIMB_ROWS)
@@ -75,11 +76,12 @@ class BoundaryModel(Room):
 
     def _train(self, run: RunDirectory, n_rows: int) -> Result:
         engine = self.engine
-        budget, ranges = engine.budget, engine.key_ranges(n_rows)
-        if budget is not None and n_rows < budget:
-            engine.notes.append(f"{n_rows} rows are fewer than the budget of {budget}")
+        if engine.parameters.solver == "bsgd" and n_rows < (budget := engine.descent.budget):
+            engine.note(f"{n_rows} rows are fewer than the budget of {budget}")
+        ranges = engine.key_ranges(n_rows)
         engine.train(lambda epoch: sample_blocks(run, ranges, engine.seed, epoch))
-        return Result(*engine.trained(), rows=engine.n_iter)
+        facts, arrays = engine.trained()
+        return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
 
     def more_arrays(self) -> dict[str, np.ndarray]:
         """Return the equilibria and their clusters."""

@@ -14,11 +14,15 @@ GRID = 120
 
 
 class Fitted(Protocol):
-    """What both engines of support vector clustering know: f, and points in scaled columns."""
+    """What both engines of support vector clustering know: f, and centred points (n, d) float32."""
 
+    centre: np.ndarray
     decision: DecisionFunction
-    support_vectors: np.ndarray
     equilibria: np.ndarray
+
+    @property
+    def support_vectors(self) -> np.ndarray:
+        """Of the decision function."""
 
 
 def domain_part(run: RunDirectory, engine: Fitted, sample: dict[str, Any]) -> dict[str, Any]:
@@ -34,8 +38,9 @@ def domain_part(run: RunDirectory, engine: Fitted, sample: dict[str, Any]) -> di
     f = engine.decision(preparation(grid)).reshape(GRID, GRID)
     scaling = preparation.scaling
 
-    def raw(X: np.ndarray) -> list[list[float]]:
-        return (X.astype(float) * scaling.scale + scaling.centre).tolist()
+    def raw(Z: np.ndarray) -> list[list[float]]:
+        scaled = (Z + engine.centre).astype(np.float32).astype(float)
+        return (scaled * scaling.scale + scaling.centre).tolist()
 
     return {
         "picture": {

@@ -1,4 +1,4 @@
-"""iMDH: trees of hyperplanes, each learned by a task that streams the sample; the best is pruned."""
+"""iMDH: every tree of hyperplanes is a task that streams the sample; the best tree is pruned."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PROFILE_POINTS = 40
 def levels_part(found: LevelSets) -> dict[str, Any]:
     """Return what ``report["levels"]`` holds."""
     answer = found.answer
-    members = zip(found.plan.members, found.trees, answer.supporters, strict=True)
+    members = zip(found.ensemble.members, found.trees, answer.supporters, strict=True)
     return {
         "tree": _tree(found),
         "models": [
@@ -120,7 +120,7 @@ def _profile(levels: np.ndarray, n_rows: int) -> list[list[float]]:
 
 
 def _why(found: LevelSets) -> list[str]:
-    answer, tree, members = found.answer, found.tree, found.plan.members
+    answer, tree, members = found.answer, found.tree, found.ensemble.members
     n_models, n_agree = len(members), sum(answer.supporters)
     chosen = members[answer.member]
     spaces = sorted({member.n_components for member in members})

@@ -15,9 +15,10 @@ from distsvc.config import Job
 from distsvc.models import sampling
 from distsvc.models.rules import Rule
 from distsvc.models.sampling import Ranges
-from distsvc.models.support_vector.engines import LevelTreeEngine, engine_for
+from distsvc.models.support_vector.engines import engine_for
 from distsvc.models.support_vector.ensemble import Ensemble
 from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree import LevelTree
 from distsvc.models.support_vector.rules import LevelRule
 from distsvc.run.algorithms.domain import domain_part

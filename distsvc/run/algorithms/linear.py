@@ -15,7 +15,7 @@ import numpy as np
 
 from distsvc.config import Job, PreprocessConfig
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
-from distsvc.models.linear.estimators import _LinearEstimator, LinearOneClassSVM, LinearSVDD
+from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD, _LinearEstimator
 from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
 from distsvc.models.linear.working_set import (
     Candidates,

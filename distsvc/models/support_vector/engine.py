@@ -1,0 +1,152 @@
+"""What the two engines of support vector clustering have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from distsvc.models.rules import Rule
+from distsvc.models.support_vector.labelling import DecisionFunction
+
+Ranges = list[tuple[int, int]]
+"""Ranges of the rows' random keys, [low, high): a block of an epoch each."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of `SupportVectorClustering` that decide a fit; it says what they mean."""
+
+    gamma: float | Sequence[float] | str
+    nu: float | None
+    C: float | None
+    solver: str
+    budget: int | None
+    maintenance: str
+    projection_size: int
+    stopping: str
+    tol: float
+    theta: float
+    max_iter: int
+    average: bool
+    labelling: str
+    effort: str
+    granularity: str
+    assignment: str
+    bridging: bool
+    epsilon: float
+    segment_samples: int
+    boundary_size: int
+    ball_radius: float
+    merge_radius: float
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Parameters:
+        """Return them from all of the estimator's parameters by name, which are checked."""
+        return cls(**{field.name: given[field.name] for field in fields(cls)})
+
+
+class Engine(ABC):
+    """Fits one table: its pilot settles what it can, a stream of rows trains, a rule labels.
+
+    A job calls the steps one by one. In memory, `learn` and `find_clusters` do them all, on rows as
+    `seen` gives them.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    seed : int
+        Of the rows' random keys, and of all other choices.
+
+    Attributes
+    ----------
+    notes : list of str
+        Where the papers' procedure was undefined and what was done.
+    centre : ndarray of shape (d,), float64
+        Mean of the pilot.
+    pilot : ndarray of shape (m, d), float32
+        Centred pilot rows.
+    gamma, C : float
+        The values used.
+    n_iter : int
+        Steps done.
+    decision : DecisionFunction
+        f, once it is trained.
+    equilibria : ndarray of shape (M, d), float32
+        Centred.
+    equilibrium_labels : ndarray of shape (M,), int32
+        Their clusters; -1 outside the domain of novelty.
+    rule : Rule
+        What labels centred rows, once clusters are found.
+
+    """
+
+    centre: np.ndarray
+    pilot: np.ndarray
+    gamma: float
+    C: float
+    n_iter: int
+    decision: DecisionFunction
+    equilibria: np.ndarray
+    equilibrium_labels: np.ndarray
+    rule: Rule
+
+    def __init__(self, parameters: Parameters, seed: int):
+        self.parameters, self.seed = parameters, seed
+        self.notes: list[str] = []
+
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle what follows from pilot rows (m, d) of a table of `n_rows`, in order of keys."""
+        self.centre = pilot.mean(axis=0, dtype=np.float64)
+        self.pilot = self.centred(pilot)
+        if (self.pilot == self.pilot[0]).all():
+            self.note("all rows looked at are equal: they are one cluster")
+
+    def centred(self, X: np.ndarray) -> np.ndarray:
+        """Return rows (n, d) as the kernels want them: centred, float32, C order."""
+        return np.ascontiguousarray(X - self.centre, np.float32)
+
+    def original(self, Z: np.ndarray) -> np.ndarray:
+        """Return centred rows (n, d) in the features' own units, float32."""
+        return (Z + self.centre).astype(np.float32)
+
+    def note(self, text: str) -> None:
+        """Remember a remark, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @property
+    @abstractmethod
+    def support_vectors(self) -> np.ndarray:
+        """Centred support vectors (B, d) float32; ``decision.a`` are their weights."""
+
+    @abstractmethod
+    def key_ranges(self, n_rows: int) -> Ranges:
+        """Return the key ranges of the blocks of an epoch over a table of `n_rows`."""
+
+    @abstractmethod
+    def fitted_facts(self) -> dict[str, Any]:
+        """Return the numbers that the fit arrived at, for its report."""
+
+    @abstractmethod
+    def seen(self, X: np.ndarray) -> np.ndarray:
+        """Return rows X (n, d) as the engine looks at them, float32."""
+
+    @abstractmethod
+    def learn(self, rows: np.ndarray, keys: np.ndarray) -> None:
+        """Do phase one on all seen rows (n, q) of a table, with their keys (n,) uint64."""
+
+    @abstractmethod
+    def find_clusters(self, rows: np.ndarray, keys: np.ndarray) -> None:
+        """Do phase two on all seen rows (n, q) of a table, with their keys (n,) uint64."""
+
+    @abstractmethod
+    def labels(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cluster (n,) int32 and f (n,) float32 of seen rows (n, q)."""
+
+    @abstractmethod
+    def values(self, rows: np.ndarray) -> np.ndarray:
+        """Return f (n,) float32 of seen rows (n, q)."""

@@ -1,0 +1,44 @@
+"""Which engine fits a table: the tree of level sets, or the papers' boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.engine import Parameters
+from distsvc.models.support_vector.level_engine import LevelTreeEngine
+from distsvc.models.support_vector.parameters import check_parameters, check_streams, is_several
+
+
+def engine_for(parameters: Mapping[str, Any], seed: int) -> LevelTreeEngine | BoundaryEngine:
+    """Return what fits a table with the parameters of `SupportVectorClustering`, by name.
+
+    ``labelling="auto"`` is the level tree unless gamma is a number or the solver is not ``bsgd``.
+
+    Raises
+    ------
+    ValueError
+        A parameter is out of range, or does not go with another.
+
+    """
+    check_parameters(dict(parameters))
+    given = Parameters.of(parameters)
+    by_default = is_several(given.gamma) or (given.solver, given.gamma) == ("bsgd", "auto")
+    if given.labelling == "level-tree" or (given.labelling == "auto" and by_default):
+        return LevelTreeEngine(given, seed)
+    return BoundaryEngine(given, seed)
+
+
+def engine_for_blocks(parameters: Mapping[str, Any], seed: int) -> BoundaryEngine:
+    """Return what takes the rows of a stream block by block, whose labelling is by equilibria.
+
+    Raises
+    ------
+    ValueError
+        As `engine_for`; or the parameters ask for what needs all rows at once.
+
+    """
+    check_parameters(dict(parameters))
+    check_streams(dict(parameters))
+    return BoundaryEngine(Parameters.of(parameters), seed)
