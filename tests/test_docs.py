@@ -1,0 +1,277 @@
+"""README and documents say what the code does: commands, keys, exit codes, columns, paths."""
+
+import ast
+import pkgutil
+import re
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from distsvc import errors
+from distsvc.bench.published import papers
+from distsvc.cli import INTERRUPTED, TERMINATED, main
+from distsvc.config import MODELS, Job, parse_job
+from distsvc.datasets import catalogue
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    page.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/**/*.md", "deploy/*.md")
+    for page in ROOT.glob(pattern)
+)
+DECISIONS = sorted(page.name for page in (ROOT / "docs/design").glob("[0-9]*.md"))
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LONGEST_LINE = 100
+
+
+def text_of(page: str) -> str:
+    """Return the text of a page, named by its path from the top."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+README = text_of("README.md")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the code blocks of a language."""
+    return [code for name, code in FENCED.findall(text) if name == language]
+
+
+def prose(text: str) -> str:
+    """Return a text without its code blocks."""
+    return FENCED.sub("", text)
+
+
+def cells(text: str, first_heading: str) -> list[list[str]]:
+    """Return the rows of the table whose first column has that heading, marks removed."""
+    lines = iter(text.replace("`", "").splitlines())
+    next(line for line in lines if line.startswith(f"| {first_heading} |"))
+    next(lines)
+    rows = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def leaves(command: click.Command, name: str) -> dict[str, click.Command]:
+    """Return all commands below a command by their full names."""
+    if not isinstance(command, click.Group):
+        return {name: command}
+    found = {}
+    for short, child in command.commands.items():
+        found |= leaves(child, f"{name} {short}")
+    return found
+
+
+COMMANDS = leaves(main, "distsvc")
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what can follow # in a link to a page: its headings in lower case."""
+    headings = re.findall(r"^#+ (.*)$", prose(page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the links of a page within the repository that lead nowhere."""
+    found = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text(encoding="utf-8"))):
+        path, _, anchor = link.partition("#")
+        if "://" in path:
+            continue
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            found.append(link)
+    return found
+
+
+def missing_paths(text: str) -> list[str]:
+    """Return the files, folders and modules that a text names in code marks and that don't exist.
+
+    A bare name such as ``tree.py`` may be that of any module.
+    """
+    modules = {path.name for path in ROOT.glob("distsvc/**/*.py")}
+    found = []
+    for name in re.findall(r"`([^`\s]+)`", prose(text)):
+        if re.match(r"(distsvc|tests|benchmarks|deploy|jobs|docs)/", name):
+            known = (ROOT / name).exists()
+        elif re.fullmatch(r"\w+\.py", name):
+            known = name in modules
+        elif re.fullmatch(r"distsvc(\.\w+)+", name):
+            known = resolves(name)
+        else:
+            continue
+        if not known:
+            found.append(name)
+    return found
+
+
+def resolves(name: str) -> bool:
+    """Return whether a dotted name is that of a module or of something in one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+# --- the README and the command line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_row(name):
+    rows = [row[0] for row in cells(README, "command")]
+    assert [row for row in rows if row == name or row.startswith(f"{name} ")] != []
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        (name, option)
+        for name, command in COMMANDS.items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for option in parameter.opts
+    ],
+)
+def test_every_option_is_explained(name, option):
+    explained = [" ".join(row) for row in cells(README, "command") if row[0].startswith(name)]
+    if name != "distsvc bench run":
+        explained += [" ".join(row) for row in cells(README, "option")]
+    else:
+        explained += [" ".join(row) for row in cells(README, "option of distsvc bench run")]
+    assert any(re.search(rf"{option}(?![-\w])", row) for row in explained)
+
+
+def test_the_readme_names_no_option_that_there_is_not():
+    known = {o for command in COMMANDS.values() for p in command.params for o in p.opts}
+    named = set(re.findall(r"(?<![-\w])--[a-z][-a-z]*", prose(README)))
+    assert named - known - {"--help", "--version"} == set()
+
+
+def test_every_exit_code_has_a_row():
+    codes = {one.exit_code for one in vars(errors).values() if hasattr(one, "exit_code")}
+    rows = [code for row in cells(README, "exit code") for code in row[0].split(", ")]
+    assert sorted(map(int, rows)) == sorted({0, 1, 2, INTERRUPTED, TERMINATED} | codes)
+
+
+# --- the README and the job file
+
+
+@pytest.mark.parametrize("number", range(len(blocks(README, "toml"))))
+def test_the_job_files_of_the_readme_are_valid(number):
+    job = tomllib.loads(blocks(README, "toml")[number])
+    parse_job({"input": {"path": "a.parquet"}, "output": {"path": "out"}} | job)
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        (section, key)
+        for section in Job.model_fields
+        if section != "model"
+        for key in Job.model_fields[section].annotation.model_fields
+    ],
+)
+def test_every_key_stands_in_its_section_of_the_full_job_file(section, key):
+    full = max(blocks(README, "toml"), key=len)
+    assert key in tomllib.loads(full)[section]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key"),
+    [(name, key) for name, section in MODELS.items() for key in section.model_fields],
+)
+def test_every_key_of_a_model_is_mentioned(algorithm, key):
+    listed = [row for row in cells(README, "algorithm") if f'"{algorithm}"' in row[0]]
+    in_full = tomllib.loads(max(blocks(README, "toml"), key=len))["model"]
+    assert listed
+    assert f"`{key}`" in README or key in in_full
+
+
+def test_the_first_job_prints_what_the_readme_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    section = README[README.index("## A first job") :]
+    exec(blocks(section, "python")[0], {})
+    Path("job.toml").write_text(blocks(section, "toml")[0])
+    command, *said = blocks(section, "console")[0].splitlines()
+    found = CliRunner().invoke(main, command.removeprefix("$ distsvc ").split())
+    seconds = re.compile(r"\d+\.\d s$", re.MULTILINE)
+    assert found.exit_code == 0, found.output
+    assert seconds.sub("", found.stdout) == seconds.sub("", "\n".join(said) + "\n")
+    assert "labels" in {path.name for path in Path("out/moons").iterdir()}
+
+
+# --- the README and Python
+
+
+def test_the_columns_of_the_readme_are_the_published_ones():
+    from distsvc.storage.published import COLUMNS
+
+    types = {"float": "float32"}
+    published = [[one.name, types.get(str(one.type), str(one.type))] for one in COLUMNS]
+    assert [row[:2] for row in cells(README, "column")] == published
+
+
+@pytest.mark.parametrize("code", blocks(README, "python"))
+def test_the_examples_of_the_readme_import_what_there_is(code):
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                pkgutil.resolve_name(f"{node.module}:{alias.name}")
+
+
+# --- all documents
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    assert broken_links(ROOT / page) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_prose_is_wrapped(page):
+    lines = prose(text_of(page)).splitlines()
+    assert [line for line in lines if len(line) > LONGEST_LINE and not line.startswith("|")] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_and_modules_exist(page):
+    assert missing_paths(text_of(page)) == []
+
+
+def test_decisions_are_numbered_and_listed_in_order():
+    listed = re.findall(r"\]\((\d{3}-[-\w]+\.md)\)", text_of("docs/design/README.md"))
+    assert [name[:3] for name in DECISIONS] == [f"{n:03}" for n in range(1, len(DECISIONS) + 1)]
+    assert listed == DECISIONS
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_decision_has_the_shape_of_all(name):
+    text = text_of(f"docs/design/{name}")
+    headings = re.findall(r"^#+ .*$", text, re.MULTILINE)
+    assert headings[0].startswith(f"# {name[:3]}. ")
+    assert text.splitlines()[2].startswith("**Decision.** ")
+    assert headings[1] == "## Why"
+    assert headings[2].startswith("## What was tried")
+    assert headings[3:] == ["## What was given up"]
+
+
+def test_papers_are_named_by_keys_of_the_references():
+    used = {key for one in catalogue().values() for key in one.used_by} | set(papers())
+    assert used - anchors(ROOT / "docs/references.md") == set()
+
+
+# --- the checks themselves
+
+
+def test_a_wrong_link_and_a_wrong_path_are_found(tmp_path):
+    (tmp_path / "a.md").write_text("# One two\n\n[a](b.md) [b](#one-two) [c](a.md#three)\n")
+    assert broken_links(tmp_path / "a.md") == ["b.md", "a.md#three"]
+    text = "`distsvc/run/job.py` `distsvc/no.py` `job.py` `no.py` `distsvc.metrics` `distsvc.no`"
+    assert missing_paths(text) == ["distsvc/no.py", "no.py", "distsvc.no"]
