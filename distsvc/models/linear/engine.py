@@ -166,7 +166,7 @@ class LinearEngine(ABC):
             objective=state.objective * unit,
             violation=state.violation * self._per_score(total),
             n_iter=max(state.n_iter, 1),
-            converged=converged,
+            converged=bool(converged),
             duality_gap=duality_gap(state) * unit if self.parameters["compute_gap"] else None,
         )
         self.notes += self._remarks(state.problem.largest)
@@ -191,7 +191,7 @@ class LinearEngine(ABC):
             objective=outer.objective * (1.0 / total if self.is_ball else 1.0 / total**2),
             violation=outer.violation * self._per_score(total),
             n_iter=outer.n_iter,
-            converged=outer.converged(self.tol),
+            converged=bool(outer.converged(self.tol)),
             n_passes=n_passes,
         )
 
@@ -221,9 +221,8 @@ class LinearEngine(ABC):
 
     def solved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return facts, which JSON can hold, and arrays: what `restore` goes on from."""
-        facts = {field.name: getattr(self.solution, field.name) for field in fields(Solution)}
-        weights = facts.pop("weights")
-        return facts | {"notes": list(self.notes)}, {"weights": weights}
+        facts = vars(self.solution) | {"notes": list(self.notes)}
+        return facts, {"weights": facts.pop("weights")}
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Go on as the engine whose `solved` these are; its notes replace those so far."""

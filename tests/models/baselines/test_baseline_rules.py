@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from distsvc.models.baselines import rules
-from distsvc.models.baselines.rules import RULES, Centres, Splits
+from distsvc.models.baselines.rules import Centres, Splits
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 
 
 def test_centres_against_one_row_at_a_time(monkeypatch):
     centres = np.random.default_rng(1).normal(size=(6, 3))
-    labels, scores = Centres(centres).label(ROWS)
+    labels, scores, outlier = Centres(centres).label(ROWS).values()
     for x, label, score in zip(ROWS, labels, scores, strict=True):
         distances = np.linalg.norm(centres - x, axis=1)
         assert label == distances.argmin()
@@ -20,15 +20,16 @@ def test_centres_against_one_row_at_a_time(monkeypatch):
         assert score == pytest.approx(borders.min(), rel=1e-5, abs=1e-6)
     monkeypatch.setattr(rules, "BLOCK_ROWS", 7)
     again = Centres(centres).label(ROWS)
-    assert (labels.tobytes(), scores.tobytes()) == (again[0].tobytes(), again[1].tobytes())
-    assert (labels.dtype, scores.dtype) == (np.int32, np.float32)
+    assert labels.tobytes() == again["label"].tobytes()
+    assert scores.tobytes() == again["score"].tobytes()
+    assert (labels.dtype, scores.dtype, outlier.dtype) == (np.int32, np.float32, bool)
 
 
 def test_centres_that_coincide():
     centres = np.zeros((2, 3))
-    labels, scores = Centres(centres).label(ROWS)
-    assert set(labels) == {0}
-    assert set(scores) == {0.0}
+    found = Centres(centres).label(ROWS)
+    assert set(found["label"]) == {0}
+    assert set(found["score"]) == {0.0}
 
 
 def test_centres_by_size():
@@ -48,9 +49,10 @@ def test_splits_by_hand():
         mean=np.array([0.0, 10.0]),
     )
     X = np.array([[1.0, 9.0], [-2.0, 0.5], [4.0, 0.0], [4.0, -5.0], [1.5, 2.0], [3.0, 0.25]])
-    labels, scores = rule.label(X)
-    assert labels.tolist() == [1, 1, 0, 0, 2, 2]
-    assert scores.tolist() == [0.0, 3.0, 0.0, 3.0, 0.5, 0.25]
+    found = rule.label(X)
+    assert found["label"].tolist() == [1, 1, 0, 0, 2, 2]
+    assert found["score"].tolist() == [0.0, 3.0, 0.0, 3.0, 0.5, 0.25]
+    assert found["outlier"].tolist() == [False] * 6
     assert rule.n_clusters == 3
 
 
@@ -59,8 +61,24 @@ def test_one_cell_has_no_border():
     none = np.zeros((1, 3), np.float32)
     whole = Splits(none, np.zeros(1), leaf, np.zeros(1, np.int32), np.zeros(3))
     for rule in (Centres(np.ones((1, 3))), whole):
-        labels, scores = rule.label(ROWS)
-        assert set(labels) == {0}
-        assert set(scores) == {np.inf}
-        assert RULES[rule.form] is type(rule)
-        assert [len(part) for part in rule.label(ROWS[:0])] == [0, 0]
+        found = rule.label(ROWS)
+        assert set(found["label"]) == {0}
+        assert set(found["score"]) == {np.inf}
+        assert [len(part) for part in rule.label(ROWS[:0]).values()] == [0, 0, 0]
+
+
+def test_forms_and_words():
+    assert [rule.form for rule in (Centres, Splits)] == ["centres", "splits"]
+    for rule in (Centres, Splits):
+        assert rule.float64
+        assert not rule.words.has_outliers
+        assert rule.words.boundary is None
+        assert "no row lies outside" in rule.words.meaning
+        assert "always false" in rule.meanings["outlier"]
+
+
+def test_a_rule_comes_back_from_its_arrays():
+    rule = Centres(np.random.default_rng(1).normal(size=(6, 3)))
+    assert rule.facts() == {}
+    again = Centres.restored({"notes": []}, rule.arrays() | {"origin": np.zeros(3)})
+    assert again.label(ROWS)["score"].tobytes() == rule.label(ROWS)["score"].tobytes()

@@ -200,6 +200,23 @@ def test_empty_rows_and_columns_are_rows_and_columns():
     assert model.decision_function(C)[7] == pytest.approx(-model.offset_)
 
 
+def test_a_gap_that_is_not_asked_for_again_is_gone():
+    model = LinearSVDD(0.1, compute_gap=True).fit(table())
+    assert hasattr(model, "duality_gap_")
+    assert not hasattr(model.set_params(compute_gap=False).fit(table()), "duality_gap_")
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_its_surface_is_that_of_an_estimator(make):
+    model = make(0.1).fit(table())
+    public = {name for name in dir(model) if not name.startswith("_")}
+    fitted = {
+        "dual_coef_", "n_iter_", "n_features_in_", "notes_", "objective_", "offset_", "support_",
+        "violation_", *(("center_", "radius_") if make is LinearSVDD else ("coef_",)),
+    }  # fmt: skip
+    assert public - set(dir(OneClassSVM())) - set(model.get_params()) == fitted
+
+
 def test_an_origin_among_the_rows_is_said():
     X = np.random.default_rng(0).normal(size=(400, 3))
     with pytest.warns(UserWarning, match="w is 0: the origin lies among the rows.*LinearSVDD"):

@@ -1,0 +1,89 @@
+"""A baseline as a job fits it, and that it can go on without fitting again."""
+
+import json
+
+import numpy as np
+import pytest
+
+from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
+from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.baselines.sampled import SAMPLE_ROWS, SampledEngine
+
+MODELS = {
+    "bico": lambda: BICO(4, size=60, random_state=3),
+    "spdc": lambda: SPDC(200, random_state=3),
+    "depddp": lambda: DePDDP(4),
+    "fuzzy": lambda: FuzzyCMeans(4, random_state=3),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0, 0.0], [30.0, 0.0, 0.0], [30.0, 20.0, 0.0], [0.0, 0.0, 12.0]])
+    return np.repeat(centres, [300, 900, 600, 1200], axis=0) + rng.normal(size=(3000, 3))
+
+
+def fitted(make, rows, n_rows=6000):
+    engine = SampledEngine(make())
+    engine.set_pilot(rows[:50], n_rows)
+    engine.fit_sample(rows[np.random.default_rng(1).permutation(len(rows))])
+    return engine
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_rule_labels_as_the_estimator_but_for_the_numbers(rows, name):
+    engine = fitted(MODELS[name], rows)
+    found, labels = engine.rule.label(rows)["label"], engine.estimator.predict(rows)
+    assert len(set(zip(found, labels, strict=True))) == engine.rule.n_clusters >= 4
+    assert (np.diff(np.bincount(found)) <= 0).all()
+    assert isinstance(engine.rule, Centres if name in ("bico", "fuzzy") else Splits)
+    assert not engine.centre.any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_facts(rows, name):
+    engine = fitted(MODELS[name], rows)
+    facts = engine.fitted_facts()
+    more = {"bico": {"inertia"}, "fuzzy": {"objective", "n_iter"}}.get(name, set())
+    assert facts.keys() == {"n_clusters", "n_samples", "share_sampled"} | more
+    assert (facts["n_samples"], facts["share_sampled"]) == (3000, 0.5)
+    assert facts["n_clusters"] == engine.rule.n_clusters
+    for key in more:
+        assert facts[key] == getattr(engine.estimator, f"{key}_")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_engine_goes_on_without_fitting_again(rows, name):
+    first, later = fitted(MODELS[name], rows), SampledEngine(MODELS[name]())
+    first.notes.append("constant columns carry no information: f7")
+    later.set_pilot(rows[:50], 6000)
+    facts, arrays = first.solved()
+    later.restore(json.loads(json.dumps(facts)), arrays)
+    assert not hasattr(later.estimator, "labels_")
+    assert type(later.rule) is type(first.rule)
+    assert list(later.fitted_facts().items()) == list(first.fitted_facts().items())
+    assert later.notes == first.notes
+    for column, values in first.rule.label(rows).items():
+        assert later.rule.label(rows)[column].tobytes() == values.tobytes()
+
+
+def test_warnings_become_notes():
+    X = np.repeat([[0.0, 1.0], [5.0, 5.0]], 30, axis=0)
+    engine = fitted(MODELS["bico"], X, n_rows=60)
+    assert [note[:44] for note in engine.notes] == ["4 clusters were asked for, but only 2 found:"]
+    assert engine.rule.n_clusters == 2
+
+
+def test_a_large_table_is_sampled(rows):
+    engine = SampledEngine(DePDDP())
+    assert engine.key_ranges(SAMPLE_ROWS)[-1][1] == 2**64
+    share = engine.key_ranges(10 * SAMPLE_ROWS)[-1][1] / 2**64
+    assert share == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_estimators_have_nothing_of_a_job(rows, name):
+    model = MODELS[name]().fit(rows)
+    for of_a_job in ("key_ranges", "set_pilot", "fit_sample", "fitted_facts", "notes_", "rule"):
+        assert not hasattr(model, of_a_job)

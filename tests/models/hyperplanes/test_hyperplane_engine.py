@@ -1,0 +1,242 @@
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from distsvc.models import sampling
+from distsvc.models.hyperplanes.engine import TreeEngine, most_agreeing
+from distsvc.models.hyperplanes.tree import elbow
+from tests.models.hyperplanes.hyperplane_rows import (
+    GROWTHS,
+    ONE_CLUSTER,
+    blobs,
+    estimator,
+    gaussian,
+    one_cluster_is_fine,
+)
+
+
+def engine_for(X, **parameters):
+    """An engine whose centre is settled by the rows of X."""
+    engine = TreeEngine(estimator(**parameters).get_params(), seed=0)
+    engine.set_pilot(X, len(X))
+    return engine
+
+
+def by_key(X):
+    """The rows of X in the order of their keys, and the keys."""
+    keys = sampling.row_keys(0, np.arange(len(X)))
+    return X[np.argsort(keys)], np.sort(keys)
+
+
+def grow(engine, X):
+    """The trees of all restarts from the rows of X, each with its rows' bottom nodes."""
+    rows, keys = by_key(engine.centred(X))
+
+    def blocks(epoch, ranges):
+        return sampling.memory_blocks(rows, keys, ranges, engine.seed, epoch)
+
+    return [engine.grow(restart, len(X), blocks) for restart in range(engine.parameters["n_init"])]
+
+
+def learned_tree(X, **parameters):
+    """A tree that has seen the rows of X once, in their order."""
+    engine = engine_for(X, **parameters)
+    tree = engine.seedling(X.shape[1])
+    engine.learn(tree, engine.centred(X))
+    return tree
+
+
+def test_the_phases_are_those_of_the_estimator():
+    X, _ = blobs()
+    model = estimator(n_init=3, n_clusters=7).fit(X)
+    engine = engine_for(by_key(X)[0], n_init=3, n_clusters=7)
+    engine.choose([tree for tree, _ in grow(engine, X)])
+    assert engine.cluster_tree.V.tobytes() == model.cluster_tree_.V.tobytes()
+    assert engine.rule.label(engine.centred(X))["label"].tolist() == model.labels_.tolist()
+    assert engine.valleys.tolist() == model.valleys_.tolist()
+    assert engine.centre.tolist() == model.centre_.tolist()
+    facts = {
+        "n_clusters": 7,
+        "n_leaves": engine.cluster_tree.n_leaves,
+        "n_samples": 600,
+        "n_passes": 5,
+        "share_sampled": 1.0,
+        "agreement": model.agreement_,
+        "restart": engine.restart,
+        "clearest_valley": model.clearest_valley_,
+    }
+    assert engine.fitted_facts() == facts
+    assert engine.notes == model.notes_ == []
+
+
+def test_one_tree_agrees_with_none():
+    X, _ = blobs()
+    engine = engine_for(X, n_init=1)
+    engine.choose([tree for tree, _ in grow(engine, X)])
+    assert np.isnan(engine.agreement)
+    assert engine.fitted_facts()["agreement"] is None
+
+
+def test_bottom_nodes_are_those_that_the_tree_counted():
+    X, _ = blobs()
+    (tree, ends), *_ = grow(engine_for(X, depth=5), X)
+    assert np.bincount(ends, minlength=31).tolist() == tree.counts.tolist()
+
+
+def test_one_cluster_is_said_by_the_engine():
+    X = gaussian()
+    engine = engine_for(X)
+    engine.choose([tree for tree, _ in grow(engine, X)])
+    assert (engine.n_clusters, engine.cut.n_clusters, engine.rule.n_clusters) == (1, 1, 1)
+    assert [note.startswith(ONE_CLUSTER) for note in engine.notes] == [True]
+    assert engine.valleys.shape == (0,)
+
+
+def test_a_sample_has_the_lowest_keys():
+    engine = engine_for(gaussian(), max_samples=1000)
+    ranges = engine.key_ranges(100_000)
+    keys = sampling.row_keys(0, np.arange(100_000))
+    assert ranges[0][0] == 0
+    assert abs((keys < ranges[-1][1]).sum() - 1000) < 4 * np.sqrt(1000)
+    assert engine.key_ranges(500)[-1][1] == 2**64
+
+
+def test_growth_decides_the_order_of_splits_only():
+    X, _ = blobs()
+    a, b = (estimator(n_init=1, growth=growth).fit(X).cluster_tree_ for growth in GROWTHS)
+    assert a.V.tobytes() == b.V.tobytes()
+    assert sorted(a.splits) == sorted(b.splits)
+    assert a.splits.tolist() != b.splits.tolist()
+
+
+def test_the_rule_of_the_elbow_is_the_one_asked_for():
+    X, found = load_digits().data, []
+    for seed, rule in itertools.product(range(6), ["weighted", "angle"]):
+        model = estimator(n_init=1, valley=0.0, elbow=rule, random_state=seed).fit(X)
+        found.append(model.n_clusters_)
+        assert model.n_clusters_ == elbow(model.cluster_tree_.curve, rule)
+    assert found[::2] != found[1::2]
+
+
+@one_cluster_is_fine
+def test_the_bound_on_z():
+    X, _ = blobs(2, 2)
+    z = estimator().fit(X).valleys_.max()
+    assert estimator(valley=0.99 * z).fit(X).n_clusters_ == 2
+    assert estimator(valley=2.0 * z).fit(X).n_clusters_ == 1
+
+
+def test_depth_bounds_the_leaves():
+    X, _ = blobs()
+    for depth in (2, 3, 5):
+        leaves = estimator(depth=depth, valley=0.0).fit(X).cluster_tree_.n_leaves
+        assert 2 ** (depth - 2) < leaves <= 2 ** (depth - 1)
+
+
+def test_every_pass_takes_another_order():
+    X, _ = blobs()
+    seen = []
+    for parameters in ({"passes": 1}, {"passes": 2}, {"passes": 3}):
+        model = estimator(n_init=1, **parameters).fit(X)
+        assert model.n_samples_ == 600
+        seen.append(model.cluster_tree_.V.tobytes())
+    assert len(set(seen)) == 3
+
+
+@pytest.mark.parametrize(
+    ("passes", "max_samples", "n_rows", "expected"),
+    [(None, None, 600, 5), (None, None, 90_000, 3), (None, 1000, 90_000, 5),
+     (None, None, 10**6, 1), (2, None, 600, 2)],
+)  # fmt: skip
+def test_the_number_of_passes(passes, max_samples, n_rows, expected):
+    parameters = estimator(passes=passes, max_samples=max_samples).get_params()
+    assert TreeEngine(parameters, seed=0).n_passes(n_rows) == expected
+
+
+def test_the_kept_restart_is_one_of_them():
+    found = set()
+    for seed in range(12):
+        engine = TreeEngine(estimator(n_init=3, n_clusters=5).get_params(), seed)
+        engine.set_pilot(gaussian(), 600)
+        engine.choose([tree for tree, _ in grow(engine, gaussian())])
+        found.add(engine.restart)
+    assert found == {0, 1, 2}
+
+
+@one_cluster_is_fine
+def test_agreement():
+    X = np.concatenate([blobs()[0], gaussian(1000, 3, 1) * 5.0])
+    found = [estimator(n_init=n, n_clusters=7).fit(X).agreement_ for n in (1, 2, 5)]
+    assert np.isnan(found[0])
+    assert all(0.0 <= agreement < 0.99 for agreement in found[1:])
+
+
+def mutual_information(a, b):
+    """Normalised by the geometric mean of the entropies."""
+    joint = np.array([[np.mean((a == i) & (b == j)) for j in set(b)] for i in set(a)])
+    p, q = joint.sum(axis=1), joint.sum(axis=0)
+    inside = joint > 0.0
+    shared = (joint * np.log(np.where(inside, joint, 1.0) / np.outer(p, q)))[inside].sum()
+    return shared / np.sqrt((p * np.log(p)).sum() * (q * np.log(q)).sum())
+
+
+def test_the_partition_that_agrees_most():
+    rng = np.random.default_rng(0)
+    odd = rng.integers(3, size=200)
+    common = rng.integers(4, size=200)
+    near = np.where(rng.random(200) < 0.1, rng.integers(4, size=200), common)
+    renamed = np.array([2, 0, 3, 1])[common]
+    partitions = [odd, near, common, renamed]
+    best, agreement = most_agreeing(partitions)
+    assert best in (2, 3)  # equals but for the names
+    expected = np.mean([mutual_information(common, other) for other in (odd, near, renamed)])
+    assert agreement == pytest.approx(expected)
+    assert most_agreeing(partitions[:3][::-1])[0] == 2 - most_agreeing(partitions[:3])[0] < 2
+    assert most_agreeing([odd, common])[0] == 0
+
+
+def test_agreement_of_few():
+    labels = np.array([0, 1, 1, 2])
+    best, agreement = most_agreeing([labels])
+    assert best == 0
+    assert np.isnan(agreement)
+    assert most_agreeing([labels, labels, labels]) == (0, pytest.approx(1.0))
+    assert most_agreeing([np.zeros(4, int), np.zeros(4, int)]) == (0, pytest.approx(1.0))
+    crossed = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    assert most_agreeing(crossed) == (0, pytest.approx(0.0))
+
+
+@pytest.mark.parametrize("clip", [0.5, 1.0, 5.0])
+def test_clip_bounds_b(clip):
+    tree = learned_tree(blobs()[0], clip=clip, alpha=0.3, penalty=0.1)
+    bound = clip * 0.3 * np.sqrt(tree.variances)
+    assert (np.abs(tree.b) <= bound * (1 + 1e-12)).all()
+    free = learned_tree(blobs()[0], clip=0.0, alpha=0.3, penalty=0.1)
+    assert (np.abs(free.b) > bound).any() or clip == 5.0
+
+
+def test_alpha_of_zero_keeps_hyperplanes_at_the_mean():
+    model = estimator(alpha=0.0).fit(blobs()[0])
+    assert not model.cluster_tree_.b.any()
+
+
+def test_a_penalty_holds_hyperplanes_near_the_mean():
+    X, _ = blobs(2, 2)
+    far = [
+        np.abs(tree.b / np.sqrt(np.maximum(tree.variances, 1e-300)))[0]
+        for tree in (
+            learned_tree(X - 3.0, alpha=0.0, clip=0.0, penalty=penalty) for penalty in (0.0, 100.0)
+        )
+    ]
+    assert far[1] < far[0]
+
+
+def test_rows_beyond_float32():
+    X, _ = blobs()
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match="not finite in float32; scale the features"),
+    ):
+        estimator().fit(1e25 * X)

@@ -1,0 +1,339 @@
+import itertools
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits, load_wine
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distsvc import IncrementalMDH
+from distsvc.models.hyperplanes.estimator import PUBLISHED
+from tests.models.hyperplanes.hyperplane_rows import (
+    GROWTHS,
+    ONE_CLUSTER,
+    blobs,
+    estimator,
+    gaussian,
+    one_cluster_is_fine,
+    state,
+)
+
+
+@parametrize_with_checks([IncrementalMDH(), IncrementalMDH(**PUBLISHED)])
+def test_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=ONE_CLUSTER)
+        check(estimator)
+
+
+# --- clusters are found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("k", "d"), [(2, 2), (3, 2), (4, 3), (5, 3), (8, 5), (3, 10)])
+def test_separate_gaussians_are_recovered(k, d, seed):
+    X, y = blobs(k, d, seed)
+    for n_clusters in (None, k):
+        model = IncrementalMDH(n_clusters=n_clusters, random_state=seed).fit(X)
+        assert model.n_clusters_ == k
+        assert adjusted_rand_score(y, model.labels_) >= 0.98
+        assert model.agreement_ >= 0.95
+        assert (model.valleys_ > 2.0).all()
+        assert model.clearest_valley_ >= model.valleys_.max() > 8.0
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [PUBLISHED, {"growth": "forward"}, {"elbow": "angle"}, {"clip": 0.0, "passes": 1}],
+    ids=["published", "forward", "angle", "unclipped"],
+)
+def test_variants(parameters):
+    assert set(parameters) <= set(IncrementalMDH().get_params())
+    found = []
+    for seed in range(5):
+        X, y = blobs(seed=seed)
+        model = IncrementalMDH(random_state=seed, **parameters).fit(X)
+        assert model.n_clusters_ == 4
+        found.append(adjusted_rand_score(y, model.labels_))
+    assert min(found) >= 0.9
+    assert np.mean(found) >= 0.98
+
+
+def test_wine():
+    data = load_wine()
+    X = StandardScaler().fit_transform(data.data)
+    models = [IncrementalMDH(n_clusters=3, random_state=seed).fit(X) for seed in range(5)]
+    assert np.mean([adjusted_rand_score(data.target, m.labels_) for m in models]) > 0.55
+
+
+@pytest.mark.parametrize("n_clusters", [None, 10])
+def test_rows_sorted_by_class_are_no_worse(n_clusters):
+    X, y = load_digits(return_X_y=True)
+
+    def quality(rows):
+        models = [
+            IncrementalMDH(n_clusters=n_clusters, random_state=seed).fit(X[rows])
+            for seed in range(8)
+        ]
+        return np.mean([normalized_mutual_info_score(y[rows], m.labels_) for m in models])
+
+    by_class = quality(np.argsort(y, kind="stable"))
+    shuffled = quality(np.random.default_rng(0).permutation(len(y)))
+    assert abs(by_class - shuffled) < 0.04
+    assert min(by_class, shuffled) > 0.6
+
+
+def test_attributes():
+    X, _ = blobs()
+    model = estimator().fit(X)
+    tree = model.cluster_tree_
+    assert model.labels_.shape == (600,)
+    assert model.labels_.dtype == np.int32
+    assert set(model.labels_) == set(range(model.n_clusters_))
+    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
+    assert model.valleys_.shape == (model.n_clusters_ - 1,)
+    np.testing.assert_allclose(model.centre_, X.mean(axis=0))
+    assert model.n_samples_ == tree.counts[0] == 600
+    assert model.n_features_in_ == 3
+    assert model.notes_ == []
+
+
+def test_its_surface_is_that_of_an_estimator():
+    model = estimator().fit(blobs()[0])
+    public = {name for name in dir(model) if not name.startswith("_")}
+    ours = {"partial_fit", "predict", "score_samples", "cut"} | set(model.get_params())
+    fitted = {
+        "labels_", "n_clusters_", "cluster_tree_", "agreement_", "valleys_", "clearest_valley_",
+        "centre_", "n_samples_", "notes_", "n_features_in_",
+    }  # fmt: skip
+    assert public - set(dir(KMeans())) == (ours | fitted) - set(dir(KMeans()))
+
+
+def test_labels_are_what_predict_says():
+    X, _ = blobs()
+    model = estimator()
+    assert (model.fit_predict(X) == model.labels_).all()
+    assert (model.predict(X) == model.labels_).all()
+    parts = [model.predict(part) for part in np.split(X, [1, 50, 211])]
+    assert (np.concatenate(parts) == model.labels_).all()
+    assert model.predict(X).dtype == np.int32
+
+
+def distances_by_hand(model, X):
+    tree, cut = model.cluster_tree_, set(model.cluster_tree_.splits[: model.n_clusters_ - 1])
+    found = np.full(len(X), np.inf)
+    for i, x in enumerate(X - model.centre_):
+        node = 0
+        while node in cut:
+            gap = x @ tree.V[node].astype(np.float64) - tree.thresholds[node]
+            found[i] = min(found[i], abs(gap) / tree.spreads[node])
+            node = tree.children[node, int(gap >= 0.0)]
+    return found
+
+
+@pytest.mark.parametrize("n_clusters", [None, 2, 9])
+def test_scores_are_distances_to_hyperplanes(n_clusters):
+    model = estimator(n_clusters=n_clusters).fit(blobs()[0])
+    X = np.concatenate([blobs(seed=7, n=200)[0], 100.0 * gaussian(50)])
+    found = model.score_samples(X)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, distances_by_hand(model, X), rtol=1e-4, atol=1e-4)
+
+
+def test_a_row_on_the_hyperplane_scores_zero():
+    model = estimator(n_clusters=2).fit(blobs(2, 2)[0])
+    tree = model.cluster_tree_
+    root = tree.splits[0]
+    on = model.centre_ + tree.thresholds[root] * tree.V[root]
+    scores = model.score_samples([on, on + 2.0 * tree.spreads[root] * tree.V[root]])
+    np.testing.assert_allclose(scores, [0.0, 2.0], atol=1e-4)
+
+
+@one_cluster_is_fine
+def test_one_cluster_scores_infinity():
+    assert (estimator().fit(gaussian()).score_samples(gaussian(20)) == np.inf).all()
+
+
+# --- cuts
+
+
+@pytest.mark.parametrize("growth", GROWTHS)
+def test_cuts_are_nested(growth):
+    X, _ = blobs()
+    model = estimator(growth=growth).fit(X)
+    n_leaves = model.cluster_tree_.n_leaves
+    assert n_leaves > 20
+    before = model.cut(1)
+    assert not before.any()
+    for k in range(2, n_leaves + 1):
+        labels = model.cut(k)
+        sizes = np.bincount(labels)
+        assert len(sizes) == k
+        assert (np.diff(sizes) <= 0).all()
+        assert sizes[-1] > 0
+        assert len(set(zip(before, labels, strict=True))) == k
+        assert (model.cut(k, X) == labels).all()
+        before = labels
+    assert (model.cut(n_leaves + 1) == before).all()
+    assert (model.cut(10**6, X) == before).all()
+
+
+def test_a_cut_is_what_a_fit_for_that_number_finds():
+    X, _ = blobs()
+    model = IncrementalMDH(n_init=1, random_state=0).fit(X)
+    for k in (2, 3, 4, 7, 12):
+        expected = IncrementalMDH(n_clusters=k, n_init=1, random_state=0).fit(X).labels_
+        labels = model.cut(k)
+        assert labels.dtype == np.int32
+        assert (labels == expected).all()
+    assert (model.cut(model.n_clusters_) == model.labels_).all()
+    assert model.n_clusters_ == 4
+
+
+def test_a_cut_changes_nothing():
+    X, _ = blobs()
+    model = estimator().fit(X)
+    before = state(model)
+    model.cut(9)
+    model.cut(2, X)
+    assert state(model) == before
+    assert (model.predict(X) == model.labels_).all()
+
+
+def test_a_cut_of_other_rows():
+    model = estimator().fit(blobs()[0])
+    X, y = blobs(seed=1)
+    assert adjusted_rand_score(y, model.cut(4, X)) >= 0.98
+    assert (model.cut(4, X) == model.predict(X)).all()
+    with pytest.raises(ValueError, match="has 2 features, but IncrementalMDH is expecting 3"):
+        model.cut(4, X[:, :2])
+
+
+@pytest.mark.parametrize("n_clusters", [0, -1, 2.0, None, "all", True])
+def test_no_number_of_clusters(n_clusters):
+    model = estimator().fit(blobs()[0])
+    with pytest.raises(ValueError, match=f"n_clusters must be a whole .* found {n_clusters!r}"):
+        model.cut(n_clusters)
+
+
+# --- one cluster
+
+
+@one_cluster_is_fine
+@pytest.mark.parametrize("kind", ["normal", "uniform"])
+@pytest.mark.parametrize("d", [2, 5, 10])
+def test_one_cluster_is_the_answer(d, kind):
+    found = []
+    for n, seed in itertools.product([500, 1000, 3000], range(3)):
+        X = getattr(np.random.default_rng(seed), kind)(size=(n, d))
+        model = IncrementalMDH(random_state=seed).fit(X)
+        found.append(model.n_clusters_)
+        assert found[-1] > 1 or not (model.labels_.any() or model.valleys_.size)
+    assert sum(k > 1 for k in found) <= 1
+
+
+def test_one_cluster_is_noted():
+    X = gaussian()
+    with pytest.warns(UserWarning, match=rf"{ONE_CLUSTER} .*less than valley = 4\)") as caught:
+        model = estimator().fit(X)
+    assert model.notes_ == [str(warning.message) for warning in caught]
+    assert not model.labels_.any()
+    assert not model.predict(X).any()
+    assert not model.cut(model.n_clusters_).any()
+    assert set(model.cut(3)) == {0, 1, 2}
+    assert model.cluster_tree_.n_leaves > 20
+
+
+@pytest.mark.parametrize("parameters", [{"valley": 0.0}, {"n_clusters": 3}])
+def test_one_cluster_is_not_the_answer_to_everyone(parameters):
+    for seed in range(3):
+        model = IncrementalMDH(random_state=seed, **parameters).fit(gaussian(seed=seed))
+        assert model.n_clusters_ == parameters.get("n_clusters", model.n_clusters_) > 1
+        assert model.notes_ == []
+        assert set(model.labels_) == set(range(model.n_clusters_))
+
+
+# --- rows that are the same, rows that are others
+
+
+def test_fits_repeat():
+    X, _ = blobs()
+    model = estimator()
+    assert state(model.fit(X)) == state(model.fit(X)) == state(estimator().fit(X))
+
+
+def test_another_seed_takes_rows_in_another_order():
+    X, _ = blobs()
+    a, b = estimator().fit(X), estimator(random_state=1).fit(X)
+    assert a.cluster_tree_.V.tobytes() != b.cluster_tree_.V.tobytes()
+    assert adjusted_rand_score(a.labels_, b.labels_) > 0.95
+    generators = [np.random.RandomState(3) for _ in range(2)]
+    a, b = (estimator(random_state=generator).fit(X) for generator in generators)
+    assert state(a) == state(b)
+    assert state(estimator(random_state=generators[0]).fit(X)) != state(a)
+
+
+def test_the_kind_of_array_does_not_matter():
+    X = blobs()[0].astype(np.float32)
+    expected = estimator(n_clusters=9).fit(X)
+    same = X.astype(np.float64), np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X.tolist()
+    for other in same:
+        found = estimator(n_clusters=9).fit(other)
+        assert (found.labels_ == expected.labels_).all()
+        assert (found.predict(X) == expected.labels_).all()
+        assert (expected.predict(other) == expected.labels_).all()
+        assert (found.score_samples(other) == expected.score_samples(X)).all()
+
+
+def test_an_offset_does_not_matter():
+    X, _ = blobs()
+    expected = estimator().fit(X)
+    found = estimator().fit(X + 1000.0)
+    assert (found.labels_ == expected.labels_).all()
+    grid = np.round(blobs(n=512)[0] * 1024.0) / 1024.0  # all sums of which are exact
+    expected = estimator(n_clusters=9).fit(grid)
+    assert state(estimator(n_clusters=9).fit(grid + 4096.0)) == state(expected)
+
+
+def test_rows_are_not_written_to():
+    X, _ = blobs()
+    before = X.copy()
+    X.flags.writeable = False
+    model = estimator().fit(X)
+    model.predict(X)
+    estimator().partial_fit(X.astype(np.float32)).predict(X)
+    assert (before == X).all()
+
+
+def test_clones_pickles_and_pipelines():
+    X, _ = blobs()
+    model = estimator(depth=5, n_clusters=3, elbow="angle", clip=0.0)
+    copied = clone(model)
+    assert copied.get_params() == model.get_params()
+    assert copied.get_params()["clip"] == 0.0
+    again = pickle.loads(pickle.dumps(model.fit(X)))
+    assert state(again) == state(model)
+    assert (again.predict(X) == model.labels_).all()
+    pipeline = make_pipeline(StandardScaler(), estimator())
+    pipeline.set_params(incrementalmdh__n_clusters=3)
+    labels = pipeline.fit_predict(X)
+    assert set(labels) == {0, 1, 2}
+    assert (pipeline.predict(X) == labels).all()
+
+
+def test_learning_from_some_of_the_rows():
+    X, y = blobs(n=5000)
+    model = estimator(max_samples=1000).fit(X)
+    assert abs(model.n_samples_ - 1000) <= 4 * np.sqrt(1000 * 0.8)
+    assert model.cluster_tree_.counts[0] == model.n_samples_
+    assert model.labels_.shape == (5000,)
+    assert (model.predict(X) == model.labels_).all()
+    assert adjusted_rand_score(y, model.labels_) >= 0.98
+    for max_samples in (5000, 10**9, None):
+        assert estimator(max_samples=max_samples).fit(X).n_samples_ == 5000

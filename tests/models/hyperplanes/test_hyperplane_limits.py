@@ -1,0 +1,209 @@
+"""Few rows, rows that are alike, and what is refused."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc import IncrementalMDH
+from distsvc.models.hyperplanes.estimator import PUBLISHED
+from tests.models.hyperplanes.hyperplane_rows import (
+    TOO_FEW_LEAVES,
+    blobs,
+    estimator,
+    few_leaves_are_fine,
+    gaussian,
+    one_cluster_is_fine,
+)
+
+# --- few rows, equal rows, missing directions
+
+
+@one_cluster_is_fine
+@few_leaves_are_fine
+@pytest.mark.parametrize("parameters", [{}, {"valley": 0.0}, {"n_clusters": 3}, PUBLISHED])
+@pytest.mark.parametrize(
+    "X",
+    [
+        gaussian(2),
+        gaussian(3),
+        gaussian(10, 50),
+        gaussian(200, 1),
+        np.column_stack([np.zeros(300), gaussian(300, 1), np.ones(300)]),
+        np.repeat(20.0 * gaussian(5, 2), 60, axis=0),
+        np.concatenate([gaussian(), [[1e6, -1e6, 0.0]]]),
+    ],
+    ids=["two", "three", "wide", "line", "constant-features", "duplicates", "far"],
+)
+def test_awkward_rows(X, parameters):
+    model = estimator(**parameters).fit(X)
+    tree = model.cluster_tree_
+    assert set(model.labels_) == set(range(model.n_clusters_))
+    assert (model.predict(X) == model.labels_).all()
+    assert model.n_clusters_ <= tree.n_leaves <= len(X)
+    assert np.isfinite(tree.curve).all()
+    assert np.isfinite(tree.V).all()
+    for k in range(1, tree.n_leaves + 1):
+        sizes = np.bincount(model.cut(k))
+        assert len(sizes) == k
+        assert sizes.min() > 0
+
+
+@pytest.mark.parametrize("place", [0.0, 7.25, -1e4])
+@pytest.mark.parametrize("n", [2, 50])
+def test_equal_rows_are_one_cluster(n, place):
+    for parameters in ({}, {"valley": 0.0}, PUBLISHED, {"growth": "forward"}):
+        model = estimator(**parameters).fit(np.full((n, 3), place))
+        assert model.labels_.tolist() == [0] * n
+        assert model.cluster_tree_.n_leaves == 1
+        assert model.valleys_.shape == (0,)
+        assert model.notes_ == []
+        assert model.predict([[100.0, 0.0, -100.0]]).tolist() == [0]
+
+
+def test_equal_rows_have_equal_labels():
+    X = np.repeat(blobs(n=60)[0], 10, axis=0)
+    model = estimator(n_clusters=12).fit(X)
+    assert model.n_clusters_ == 12
+    for part in (model.labels_, model.score_samples(X)):
+        assert (part.reshape(60, 10) == part.reshape(60, 10)[:, :1]).all()
+
+
+def test_two_clusters_on_a_line():
+    X = np.concatenate([gaussian(200, 1), gaussian(300, 1, 1) + 20.0])
+    model = estimator().fit(X)
+    assert np.bincount(model.labels_).tolist() == [300, 200]
+    assert model.predict([[-50.0], [50.0]]).tolist() == [1, 0]
+
+
+def test_more_clusters_than_leaves_with_rows():
+    X = np.repeat([[0.0, 0.0], [10.0, 10.0]], 100, axis=0)
+    with pytest.warns(UserWarning, match=rf"^3 {TOO_FEW_LEAVES} 2 leaves of the tree have rows"):
+        model = estimator(n_clusters=3).fit(X)
+    assert model.n_clusters_ == 2
+    assert np.bincount(model.labels_).tolist() == [100, 100]
+    assert len(model.notes_) == 1
+
+
+def test_a_tree_of_one_node():
+    X, _ = blobs()
+    for parameters in ({}, {"n_clusters": 1}, {"growth": "forward", "elbow": "angle"}):
+        model = estimator(depth=1, **parameters).fit(X)
+        assert not model.labels_.any()
+        assert model.n_clusters_ == model.cluster_tree_.n_leaves == 1
+        assert not model.cut(5).any()
+        assert model.notes_ == []
+
+
+def test_a_tree_of_one_hyperplane():
+    X, y = blobs(2, 2)
+    model = estimator(depth=2).fit(X)
+    assert model.cluster_tree_.ids.tolist() == [1, 2, 3]
+    assert adjusted_rand_score(y, model.labels_) >= 0.98
+
+
+def test_the_deepest_tree():
+    X, y = blobs(n=300)
+    model = estimator(depth=16, n_init=1, passes=1).fit(X)
+    assert adjusted_rand_score(y, model.labels_) >= 0.98
+    assert model.cluster_tree_.n_leaves <= 300
+
+
+# --- what is refused
+
+
+def wrong(name, values, message):
+    return [({name: value}, f"^{name} must be {message}.*found {value!r}$") for value in values]
+
+
+COUNT = "a whole number of at least 1"
+NOT_COUNTS = [0, -3, 1.5, 2.0, "3", np.nan, True]
+NOT_NUMBERS = [-0.1, np.nan, np.inf, "0.1", True]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        *wrong("depth", [*NOT_COUNTS, None], COUNT),
+        *wrong("depth", [17, 1000], "at most 16"),
+        *wrong("n_clusters", NOT_COUNTS, COUNT),
+        *wrong("n_clusters", [129, 10**6], "at most 128"),
+        *wrong("alpha", [*NOT_NUMBERS, None], "a number of at least 0"),
+        *wrong("valley", [*NOT_NUMBERS, None], "a number of at least 0"),
+        *wrong("bandwidth", [*NOT_NUMBERS, None, 0.0], "a positive number"),
+        *wrong("clip", NOT_NUMBERS, "a number of at least 0"),
+        *wrong("passes", NOT_COUNTS, COUNT),
+        *wrong("n_init", [*NOT_COUNTS, None], COUNT),
+        *wrong("max_effective_samples", NOT_COUNTS, COUNT),
+        *wrong("max_samples", NOT_COUNTS, COUNT),
+        *wrong("growth", ["grow", None, 1], "one of .*'prune', 'forward'"),
+        *wrong("elbow", ["knee", None, 1], "one of .*'weighted', 'angle'"),
+        ({"penalty": -0.1}, r"^penalty must lie in \[0, 100\], found -0.1$"),
+        ({"penalty": np.nan}, r"^penalty must lie in \[0, 100\], found nan$"),
+        ({"penalty": None}, r"^penalty must lie in \[0, 100\], found None$"),
+        ({"penalty": 100.1}, r"^penalty must lie in \[0, 100\], found 100.1$"),
+        ({"depth": 1, "n_clusters": 2}, "^n_clusters must be at most 1, found 2$"),
+        ({"depth": 2, "n_clusters": 3}, "^n_clusters must be at most 2, found 3$"),
+    ],
+)
+def test_invalid_parameters(parameters, message):
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match=message):
+            getattr(IncrementalMDH(**parameters), method)(gaussian(20))
+
+
+@one_cluster_is_fine
+@few_leaves_are_fine
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"depth": np.int64(3), "n_clusters": 4},
+        {"passes": 1, "n_init": 1, "max_effective_samples": 1},
+        {"alpha": 0, "penalty": 0, "valley": 0},
+        {"bandwidth": 1e-3, "clip": 1e-3, "max_samples": 100},
+        {"bandwidth": 1e6, "alpha": 1e6, "penalty": 100, "valley": 1e6},
+        {"n_clusters": 1},
+    ],
+)
+def test_parameters_at_their_bounds(parameters):
+    X, _ = blobs(n=100)
+    model = estimator(**parameters).fit(X)
+    assert 1 <= model.n_clusters_ <= parameters.get("n_clusters", 128)
+    assert np.isfinite(model.cluster_tree_.V).all()
+    assert np.isfinite(model.cluster_tree_.thresholds).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_invalid_rows(value, dtype):
+    X = blobs()[0].astype(dtype)
+    model = estimator().fit(X)
+    X[3, 1] = value
+    problem = "contains NaN" if np.isnan(value) else "contains infinity"
+    for refusing in (
+        estimator().fit,
+        estimator().partial_fit,
+        model.predict,
+        model.score_samples,
+        lambda X: model.cut(2, X),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            refusing(X)
+
+
+def test_too_few_rows():
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        estimator().fit(gaussian(1))
+
+
+def test_it_must_be_fitted_first():
+    for method in ("predict", "score_samples"):
+        with pytest.raises(NotFittedError):
+            getattr(IncrementalMDH(), method)(gaussian(5))
+    with pytest.raises(NotFittedError):
+        IncrementalMDH().cut(3)
+
+
+def test_a_negative_random_state():
+    with pytest.raises(ValueError, match="random_state must be a whole number of at least 0"):
+        IncrementalMDH(random_state=-1).fit(blobs()[0])

@@ -1,0 +1,199 @@
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc import IncrementalMDH
+from distsvc.models.hyperplanes.engine import TreeEngine
+from distsvc.models.hyperplanes.stream import TreeStream
+from distsvc.models.sampling import PILOT_ROWS, lowest, row_keys
+from tests.models.hyperplanes.hyperplane_rows import (
+    ONE_CLUSTER,
+    blobs,
+    estimator,
+    gaussian,
+    learned,
+    one_cluster_is_fine,
+    state,
+)
+
+
+def stream(*blocks, **parameters):
+    """The stream of some blocks, the first of which decides the centre."""
+    engine = TreeEngine(estimator(**parameters).get_params(), seed=0)
+    engine.set_pilot(blocks[0], len(blocks[0]))
+    found = TreeStream(engine, blocks[0].shape[1])
+    for block in blocks:
+        found.add(block)
+    return found
+
+
+def chosen(model, X):
+    """What a stream learned, with the tree as it is chosen now, as bytes."""
+    return [model.predict(X).tobytes(), *state(model)]
+
+
+def exact_pairs(n=1000):
+    """Rows x, -x, ... of a grid, so that the mean of an even number of them is 0."""
+    X = np.round(blobs(n=n // 2)[0] * 256.0) / 256.0
+    return np.column_stack([X, -X]).reshape(n, 3)
+
+
+def test_one_block_or_several():
+    X = exact_pairs()
+    whole = stream(X)
+    for cuts in ([2], [500], [10, 12, 700, 998]):
+        parts = stream(*np.split(X, cuts))
+        assert learned(parts.growing) == learned(whole.growing)
+        assert parts.growing.counts.sum() == whole.growing.counts.sum() == 1000
+        assert parts.n_rows == 1000
+
+
+def test_the_first_pass_takes_the_rows_by_key():
+    X, _ = blobs(n=1000)
+    fitted = estimator(n_init=1, passes=1).fit(X)
+    order = lowest(row_keys(0, np.arange(1000)), 1000)
+    model = estimator().partial_fit(X[order])
+    model.labels_ = model.predict(X)
+    assert state(model) == state(fitted)
+
+
+def test_the_cut_into_blocks_after_the_first_does_not_matter():
+    X, _ = blobs(n=1000)
+    a, b = (stream(*np.split(X, cuts)) for cuts in ([400, 700], [400, 401, 550, 999]))
+    assert learned(a.growing) == learned(b.growing)
+    assert a.pilot.tobytes() == b.pilot.tobytes()
+
+
+def test_partial_fit_then_predict():
+    X, y = blobs(n=3000)
+    model, silent = estimator(), estimator()
+    for block in np.array_split(X, 7):
+        assert model.partial_fit(block) is model
+        silent.partial_fit(block)
+        model.predict(block)
+    assert model.n_clusters_ == 4
+    assert model.n_samples_ == 3000
+    assert adjusted_rand_score(y, model.predict(X)) >= 0.98
+    assert chosen(model, X) == chosen(silent, X)
+    assert (silent.predict(X) == model.predict(X)).all()
+    assert (silent.score_samples(X) == model.score_samples(X)).all()
+
+
+def test_rows_of_one_block_are_counted_where_predict_sends_them():
+    X, _ = blobs()
+    model = estimator(n_clusters=6).partial_fit(X)
+    labels = model.predict(X)
+    cut = model.cluster_tree_.cut(6)
+    assert np.bincount(labels).tolist() == sorted(
+        cut.tree.counts[cut.labels >= 0].tolist(), reverse=True
+    )
+
+
+def test_one_row_at_a_time():
+    X = exact_pairs(200)
+    rows, whole = stream(X[:2], *X[2:, None], n_clusters=2), stream(X[:2], X[2:])
+    assert learned(rows.growing) == learned(whole.growing)
+    rows.choose()
+    assert rows.engine.n_clusters == 2
+    model = estimator(n_clusters=2).partial_fit(X[:2])
+    for row in X[2:]:
+        model.partial_fit(row[None])
+    assert set(model.predict(X)) == {0, 1}
+
+
+@one_cluster_is_fine
+def test_a_stream_may_begin_with_one_row():
+    X, _ = blobs()
+    model = estimator().partial_fit(X[:1])
+    assert model.predict(X[:1]).tolist() == [0]
+    model.partial_fit(X[1:])
+    assert (model.centre_ == X[0]).all()
+    assert model.n_samples_ == 600
+    model.predict(X)
+    assert np.isfinite(model.cluster_tree_.V).all()
+
+
+def test_a_cut_of_a_stream_needs_rows():
+    X, _ = blobs()
+    for model in (estimator().partial_fit(X), estimator().fit(X).partial_fit(X)):
+        with pytest.raises(ValueError, match="learned by partial_fit and not kept: give X"):
+            model.cut(3)
+        assert set(model.cut(3, X)) == {0, 1, 2}
+        assert not hasattr(model, "labels_")
+
+
+def test_fit_and_partial_fit_begin_anew():
+    X, _ = blobs()
+    fresh, fitted = estimator().partial_fit(X), estimator().fit(X)
+    model = estimator().fit(X)
+    for _ in range(2):
+        model.partial_fit(X)
+        assert chosen(model, X) == chosen(fresh, X)
+        assert model.n_samples_ == 600
+        assert state(model.fit(X)) == state(fitted)
+        assert (model.cut(7) == fitted.cut(7)).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_old_rows_are_forgotten(seed):
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for step in range(40):
+        y = rng.integers(2, size=500)
+        X = np.array([[0.0, 0.0], [10.0, 0.0]])[y] + step + rng.normal(size=(500, 2))
+        blocks.append(X)
+    keeping = stream(*blocks, n_clusters=2)
+    following = stream(*blocks, n_clusters=2, max_effective_samples=500)
+    for found, distance in ((keeping, 19.5), (following, 0.6)):
+        root = found.growing.means[0] + found.engine.centre
+        np.testing.assert_allclose(X.mean(axis=0) - root, distance, atol=0.6)
+    model = estimator(n_clusters=2, max_effective_samples=500)
+    for block in blocks:
+        model.partial_fit(block)
+    assert adjusted_rand_score(y, model.predict(X)) >= 0.98
+    np.testing.assert_allclose(following.growing.counts.sum(), 500.0)
+    assert len(following.pilot) == 500
+    assert keeping.growing.counts.sum() == 20_000
+
+
+def test_a_stream_longer_than_the_pilot():
+    X, y = blobs(n=PILOT_ROWS + 2000)
+    model = estimator()
+    for block in np.array_split(X, 3):
+        model.partial_fit(block)
+    assert len(stream(*np.array_split(X, 3)).pilot) == PILOT_ROWS
+    assert model.n_samples_ == PILOT_ROWS + 2000
+    assert adjusted_rand_score(y, model.predict(X)) >= 0.98
+
+
+def test_partial_fit_refuses():
+    X, _ = blobs()
+    model = estimator().partial_fit(X)
+    with pytest.raises(ValueError, match="has 2 features, but IncrementalMDH is expecting 3"):
+        model.partial_fit(np.zeros((5, 2)))
+    before = chosen(model, X)
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.partial_fit(np.full((5, 3), np.nan))
+    assert chosen(model, X) == before
+
+
+def test_a_drifting_stream_is_not_one_cluster():
+    """The pilot is as young as what the tree remembers."""
+    rng = np.random.default_rng(0)
+    model = IncrementalMDH(max_effective_samples=500, random_state=0)
+    for step in range(40):
+        y = rng.integers(2, size=500)
+        X = np.column_stack([10.0 * y + step, np.zeros(500)]) + rng.normal(size=(500, 2))
+        model.partial_fit(X)
+    assert adjusted_rand_score(y, model.predict(X)) > 0.9
+
+
+def test_notes_are_of_the_latest_rows():
+    model = IncrementalMDH(random_state=0).partial_fit(gaussian())
+    model.predict(gaussian())
+    assert any(ONE_CLUSTER in note for note in model.notes_)
+    X, _ = blobs(n=4000)
+    model.partial_fit(X)
+    assert not hasattr(model, "n_clusters_")
+    model.predict(X)
+    assert not any(ONE_CLUSTER in note for note in model.notes_)

@@ -1,0 +1,193 @@
+"""The phases of a job on a linear model, and that it can go on from what they leave."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from distsvc import LinearOneClassSVM, LinearSVDD
+from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, OneClassEngine
+from distsvc.models.linear.working_set import Candidates, WorkingSet, extremes, gradients
+
+N, D = 2000, 4
+BOTH = pytest.mark.parametrize(
+    ("engine_type", "make"),
+    [(OneClassEngine, LinearOneClassSVM), (BallEngine, LinearSVDD)],
+    ids=["plane", "ball"],
+)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return np.random.default_rng(0).gamma(3.0, size=(N, D)) + 0.5
+
+
+def engine_for(engine_type, **parameters):
+    make = LinearSVDD if engine_type is BallEngine else LinearOneClassSVM
+    engine = engine_type(make(**parameters).get_params(), seed=0)
+    engine.set_width(D)
+    return engine
+
+
+def outer_steps(engine, X):
+    """The working set at the end of outer steps over X, and the passes it took."""
+    u, rho, scale = engine.begin_outer(len(X))
+    G = gradients(X, u, scale, engine.is_ball)
+    outside = rho > G
+    alpha, rows = outside.astype(float), np.arange(len(X))
+    linear = -float((X[outside] ** 2).sum()) if engine.is_ball else 0.0
+    found = WorkingSet(engine.is_ball, engine.total(len(X)), X[outside].sum(axis=0), linear)
+    inside, beyond = (
+        Candidates.lowest(keys, rows, X, alpha, wanted, 60)
+        for keys, wanted in ((G, ~outside), (-G, outside))
+    )
+    assert found.settle(int(outside.sum()), inside, beyond)
+    for n_passes in range(1, 50):
+        found.descend(engine.solver, engine.tol, engine.max_iter, engine.seed)
+        alpha[found.rows] = found.alpha
+        G = gradients(X, found.u, found.scale, engine.is_ball)
+        found.see_extremes(*extremes(G, alpha))
+        if found.converged(engine.tol):
+            return found, n_passes
+        grows, falls = (alpha < 1.0) & (found.most > G), (alpha > 0.0) & (found.least < G)
+        found.take(
+            Candidates.lowest(G, rows, X, alpha, grows, 60),
+            Candidates.lowest(-G, rows, X, alpha, falls, 60),
+        )
+    raise AssertionError("no end")
+
+
+@BOTH
+def test_rows_in_memory_have_the_answer_of_the_estimator(engine_type, make, table):
+    engine, model = engine_for(engine_type, nu=0.1), make(0.1).fit(table)
+    assert engine.fit_rows(table)
+    rule = engine.rule(table.mean(axis=0), reasons=3)
+    assert (rule.form, rule.reasons) == (engine.algorithm, 3)
+    assert rule.offset == model.offset_
+    np.testing.assert_array_equal(rule.scores(table), model.score_samples(table))
+    np.testing.assert_array_equal(rule.mean, table.mean(axis=0))
+    facts = engine.fitted_facts()
+    assert facts["objective"] == model.objective_
+    assert facts["violation"] == engine.violation == model.violation_
+    assert facts["n_iter"] == model.n_iter_
+    assert ("radius" in facts) == engine.is_ball
+    assert facts.keys() & {"n_passes", "duality_gap"} == set()
+    np.testing.assert_array_equal(engine.support, model.support_)
+    np.testing.assert_array_equal(engine.dual_coef, model.dual_coef_[0])
+
+
+@BOTH
+def test_outer_steps_end_at_the_answer_of_all_rows(engine_type, make, table):
+    engine = engine_for(engine_type, nu=0.1, tol=1e-9)
+    engine.fit_rows(table[:500])
+    engine.end_outer(*outer_steps(engine, table))
+    model = make(0.1, tol=1e-9).fit(table)
+    facts = engine.fitted_facts()
+    assert facts["n_passes"] >= 1
+    assert facts["objective"] == pytest.approx(model.objective_, rel=1e-8)
+    assert facts["offset"] == pytest.approx(model.offset_, rel=1e-5)
+    assert engine.solution.converged
+    np.testing.assert_allclose(
+        engine.rule(np.zeros(D)).scores(table), model.score_samples(table), rtol=1e-4
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("compute_gap", [False, True])
+def test_an_engine_goes_on_from_what_was_solved(engine_type, make, table, compute_gap):
+    parameters = {"nu": 0.1, "tol": 1e-9, "compute_gap": compute_gap}
+    first, later = (engine_for(engine_type, **parameters) for _ in range(2))
+    first.notes.append("constant columns carry no information: f7")
+    first.fit_rows(table[:500])
+    for step in range(2):
+        facts, arrays = first.solved()
+        later.restore(json.loads(json.dumps(facts)), arrays)
+        assert_same(first, later)
+        if step == 0:
+            assert first.begin_outer(N)[0].tobytes() == later.begin_outer(N)[0].tobytes()
+            assert first.begin_outer(N)[1:] == later.begin_outer(N)[1:]
+            first.end_outer(*outer_steps(first, table))
+    assert ("duality_gap" in later.fitted_facts()) == compute_gap
+    assert later.fitted_facts()["n_passes"] == first.solution.n_passes >= 1
+
+
+def assert_same(first, later):
+    a, b = first.rule(np.ones(D), 2), later.rule(np.ones(D), 2)
+    assert (type(a), a.facts()) == (type(b), b.facts())
+    assert {k: v.tobytes() for k, v in a.arrays().items()} == {
+        k: v.tobytes() for k, v in b.arrays().items()
+    }
+    assert list(first.fitted_facts().items()) == list(later.fitted_facts().items())
+    assert first.notes == later.notes
+    assert first.violation == later.violation
+    assert first.solution.converged is later.solution.converged
+
+
+def test_a_later_note_is_not_in_what_was_solved(table):
+    engine = engine_for(OneClassEngine, nu=0.1)
+    engine.fit_rows(table)
+    facts, _ = engine.solved()
+    engine.notes.append("more")
+    assert facts["notes"] == []
+
+
+def test_too_few_steps_are_told(table):
+    engine = engine_for(OneClassEngine, nu=0.1, max_iter=1)
+    assert not engine.fit_rows(table)
+    assert not engine.solution.converged
+
+
+def test_an_origin_among_the_rows_is_noted(table):
+    X = np.concatenate([table, -table])
+    plane, ball = (
+        engine_for(kind, nu=0.5, max_iter=100_000) for kind in (OneClassEngine, BallEngine)
+    )
+    plane.fit_rows(X)
+    ball.fit_rows(X)
+    assert [note[:7] for note in plane.notes] == ["w is 0:"]
+    assert ball.notes == []
+
+
+def test_rows_are_centred_only_for_a_ball_of_dense_rows(table):
+    centres = []
+    for kind, is_sparse in ((OneClassEngine, False), (BallEngine, False), (BallEngine, True)):
+        engine = engine_for(kind)
+        engine.set_width(D, sparse=is_sparse)
+        engine.set_pilot(table[:100], N)
+        centres.append(engine.centre)
+    assert not centres[0].any()
+    np.testing.assert_array_equal(centres[1], table[:100].mean(axis=0))
+    assert not centres[2].any()
+
+
+def test_rows_to_solve_in_memory():
+    engine = engine_for(OneClassEngine)
+    fits = MEMORY_BYTES // (8 * D)
+    assert engine.key_ranges(fits)[-1][1] == 2**64
+    share = engine.key_ranges(2 * fits)[-1][1] / 2**64
+    assert share == pytest.approx(0.5)
+    share = engine_for(OneClassEngine, memory_rows=1000).key_ranges(10_000)[-1][1] / 2**64
+    assert share == pytest.approx(0.1)
+    engine.set_width(D, sparse=True)
+    assert engine.key_ranges(10_000)[-1][1] / 2**64 == pytest.approx(0.01)
+
+
+def test_sparse_rows_are_solved_as_they_are(table):
+    dense, thin = engine_for(BallEngine, nu=0.1, tol=1e-9), engine_for(BallEngine, nu=0.1, tol=1e-9)
+    dense.fit_rows(table)
+    thin.fit_rows(sparse.csr_matrix(table))
+    np.testing.assert_allclose(thin.solution.weights, dense.solution.weights, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "total"),
+    [({}, 1000.0), ({"nu": 0.1}, 200.0), ({"C": 0.01}, 100.0), ({"C": 3.0}, 1.0)],
+)
+def test_the_sum_of_alpha(parameters, total):
+    assert engine_for(BallEngine, **parameters).total(N) == pytest.approx(total)
+
+
+def test_c_is_too_small_for_few_rows():
+    with pytest.raises(ValueError, match=r"C must be at least 1 / n = 0\.01 for 100 rows, found"):
+        engine_for(BallEngine, C=0.001).total(100)

@@ -1,0 +1,70 @@
+import json
+
+import numpy as np
+import pytest
+
+from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
+
+ROWS = np.random.default_rng(0).normal(size=(300, 3))
+W, MEAN = np.array([1.0, -2.0, 0.5]), np.array([0.1, 0.2, 0.3])
+BOTH = pytest.mark.parametrize(
+    "rule", [OneClassRule(W, MEAN, 0.75), BallRule(W, MEAN, -4.0)], ids=["plane", "ball"]
+)
+
+
+def test_scores_by_hand():
+    x = np.array([[2.0, 0.0, 2.0]])
+    assert OneClassRule(W, MEAN, 0.75).scores(x).tolist() == [3.0]
+    assert BallRule(W, MEAN, -4.0).scores(x).tolist() == [-(1.0 + 4.0 + 2.25)]
+
+
+@BOTH
+def test_a_label_is_0_and_the_score_less_the_offset_decides(rule):
+    found = rule.label(ROWS)
+    assert list(found) == list(rule.meanings) == ["label", "score", "outlier"]
+    assert [part.dtype for part in found.values()] == [np.int32, np.float32, bool]
+    assert not found["label"].any()
+    np.testing.assert_array_equal(
+        found["score"], (rule.scores(ROWS) - rule.offset).astype(np.float32)
+    )
+    np.testing.assert_array_equal(found["outlier"], found["score"] < 0.0)
+    assert 0 < found["outlier"].sum() < len(ROWS)
+    assert rule.n_clusters == 1
+
+
+def test_a_row_is_outside_by_the_score_that_is_published():
+    """A score that float32 rounds to 0 is not negative."""
+    rule = OneClassRule(np.ones(1), np.zeros(1), 1e-50)
+    found = rule.label(np.zeros((1, 1)))
+    assert (rule.scores(np.zeros((1, 1))) < rule.offset).all()
+    assert not found["outlier"].any()
+
+
+@BOTH
+def test_pulls_add_up_to_the_score(rule):
+    if rule.ball:
+        np.testing.assert_allclose(rule.pulls(ROWS).sum(axis=1), -rule.scores(ROWS))
+    else:
+        below_the_mean = rule.scores(MEAN[None]) - rule.scores(ROWS)
+        np.testing.assert_allclose(rule.pulls(ROWS).sum(axis=1), below_the_mean, atol=1e-12)
+
+
+@BOTH
+def test_a_rule_comes_back_from_what_is_saved(rule):
+    assert rule.arrays().keys() == {"weights", "mean"}
+    assert rule.facts() == {"offset": rule.offset, "ball": isinstance(rule, BallRule), "reasons": 0}
+    facts = json.loads(json.dumps(rule.facts())) | {"reasons": 2}
+    again = type(rule).restored(facts, {**rule.arrays(), "origin": np.zeros(3)})
+    assert again.reasons == 2
+    assert again.label(ROWS)["score"].tobytes() == rule.label(ROWS)["score"].tobytes()
+
+
+def test_forms_and_words():
+    assert [rule.form for rule in (OneClassRule, BallRule)] == ["linear-one-class", "linear-svdd"]
+    assert LinearRule.float64
+    for rule, word in ((OneClassRule, "hyperplane"), (BallRule, "ball")):
+        assert rule.words.has_outliers
+        assert rule.words.boundary == 0.0
+        assert "negative is outside" in rule.words.axis
+        assert word in rule.words.meaning
+        assert word in rule.meanings["score"]
