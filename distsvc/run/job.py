@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.config import Job, PreprocessConfig
-from distsvc.errors import DataError, JobFileError
+from distsvc.errors import DataError, JobFileError, ParameterError
 from distsvc.models import sampling
 from distsvc.models.baselines.bico import BICO
 from distsvc.models.baselines.depddp import DePDDP
@@ -86,7 +86,12 @@ def run_job(
     progress = progress or Progress(quiet=True)
     output = Output(job.output.path)
     digest = job.digest()
-    with output.locked(), output.run_folder(digest[:12]) as folder, ExitStack() as stack:
+    with (
+        _naming_the_section(),
+        output.locked(),
+        output.run_folder(digest[:12]) as folder,
+        ExitStack() as stack,
+    ):
         run = RunDirectory(folder)
         with progress.phase("open"):
             table = open_table(job.input, folder / "staging")
@@ -180,8 +185,7 @@ class Steps:
 def make_model(job: Job) -> Model:
     """Return the job's estimator, its parameters checked."""
     model: Model = ESTIMATORS[job.model.algorithm](**job.model.parameters())
-    with _blaming_the_job():
-        model.begin()
+    model.begin()
     return model
 
 
@@ -258,7 +262,7 @@ def prepare(steps: Steps, job: Job, model: Model, survey: Survey) -> None:
 
     The sample holds rows as the table has them, so every learner prepares them alike.
     """
-    with steps.progress.phase("prepare"), _blaming_the_job():
+    with steps.progress.phase("prepare"):
         scaling, notes = make_scaling(job, survey, steps.run.plan)
         model.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         model.notes_ += notes
@@ -332,8 +336,7 @@ def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:
     steps.map("learn", tasks.learn_tree, model.n_init)
     with steps.progress.phase("prune"):
         trees = [GrowingTree(**arrays) for _, arrays in steps.results("trees", model.n_init)]
-        with _blaming_the_job():
-            model.choose(trees)
+        model.choose(trees)
         run.write("tree", {}, **vars(model.cluster_tree_))
         scores = model.cut_.label(model.pilot_)[1]
         summary.write_labelling(run, "imdh", model.n_clusters_, scores)
@@ -342,7 +345,7 @@ def fit_imdh(steps: Steps, model: IncrementalMDH, survey: Survey) -> None:
 def fit_linear(steps: Steps, model: LinearModel, survey: Survey, reasons: int) -> None:
     """Solve the sample in memory; where it is not the table, all rows in outer steps from there."""
     run = steps.run
-    with steps.progress.phase("train") as phase, _blaming_the_job():
+    with steps.progress.phase("train") as phase:
         Z = sparse_rows(run.plan.table) if model.sparse_ else whole_sample(run, steps.n_partitions)
         converged, phase.rows = model.fit_rows(Z), Z.shape[0]
     if phase.rows < survey.n_rows:
@@ -364,7 +367,7 @@ def fit_linear(steps: Steps, model: LinearModel, survey: Survey, reasons: int) -
 def fit_baseline(steps: Steps, model: Baseline, survey: Survey) -> None:
     """Fit the sample in memory; what labels rows is a rule of a few arrays."""
     run = steps.run
-    with steps.progress.phase("train") as phase, _blaming_the_job():
+    with steps.progress.phase("train") as phase:
         X = whole_sample(run, steps.n_partitions)
         rule, phase.rows = model.fit_sample(X), len(X)
         run.write("rule", {}, **vars(rule))
@@ -414,9 +417,9 @@ def label_table(steps: Steps, form: str = "parquet") -> summary.Totals:
 
 
 @contextmanager
-def _blaming_the_job() -> Iterator[None]:
-    """Turn an estimator's complaint about its parameters into one about the job file."""
+def _naming_the_section() -> Iterator[None]:
+    """Say that a parameter that is not allowed is one of the job file's ``[model]``."""
     try:
         yield
-    except ValueError as error:
-        raise JobFileError(f"model: {error}") from None
+    except ParameterError as error:
+        raise JobFileError(f"model: {error}") from error

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from distsvc.models import sampling
 from distsvc.models.baselines.rules import Rule
+from distsvc.parameters import check_parameters
 
 SAMPLE_ROWS = 200_000
 """Rows, about, that a job fits a baseline on, drawn at random; all rows of a smaller table."""
@@ -25,6 +26,7 @@ class Baseline(ClusterMixin, BaseEstimator):
     numbered by their sizes there.
     """
 
+    algorithm: str
     notes_: list[str]
     centre_: np.ndarray
 
@@ -34,8 +36,8 @@ class Baseline(ClusterMixin, BaseEstimator):
         raise NotImplementedError
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter out of range."""
-        raise NotImplementedError
+        """Raise ParameterError for a parameter that is not allowed."""
+        check_parameters(self.algorithm, self.get_params())
 
     def begin(self) -> None:
         """Check the parameters before any row is read."""

@@ -21,10 +21,11 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from distsvc.errors import UnusableRowsError
 from distsvc.models import sampling
-from distsvc.models.checks import check_choice, check_count, check_number, seed_of
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
-from distsvc.models.sampling import PILOT_ROWS, Reservoir
+from distsvc.models.sampling import PILOT_ROWS, Reservoir, seed_of
+from distsvc.parameters import COUNT, check_parameters
 
 Ranges = list[tuple[int, int]]
 
@@ -40,9 +41,6 @@ CHOSEN = (
 CACHED_VALUES = 2**18
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
-MOST_DEPTH = 16
-FEWEST_SAMPLES = 100
-MOST_PENALTY = 100.0
 """Beyond some 500 the first steps of an unclipped b multiply up past the largest float64."""
 
 
@@ -259,7 +257,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
         They are those of the rows of X (n, d), or of the rows that `fit` was given.
         """
-        check_count("n_clusters", n_clusters)
+        COUNT.check("n_clusters", n_clusters)
         tree = self._checked_cut().tree
         cut = tree.cut(n_clusters)
         if X is not None:
@@ -273,7 +271,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
     def begin(self) -> int:
         """Check the parameters, forget an earlier fit and return the seed of the row keys."""
-        self._check_parameters()
+        check_parameters("imdh", self.get_params())
         for name in ("growing_", "reservoir_", *CHOSEN):
             self.__dict__.pop(name, None)
         self.seed_ = seed_of(self.random_state)
@@ -322,7 +320,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         """Prune the trees; keep the one whose clusters of the pilot agree most with the others."""
         grown = [tree.with_rows(self.growth) for tree in trees]
         if not all(np.isfinite(tree.curve).all() for tree in grown):
-            raise ValueError("sums of squares are not finite in float32; scale the features")
+            raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
         cuts = [tree.cut(self.n_clusters or elbow(tree.curve, self.elbow)) for tree in grown]
         valleys = [self._valleys(cut) for cut in cuts]
         best, self.agreement_ = most_agreeing([cut.label(self.pilot_)[0] for cut in cuts])
@@ -387,24 +385,6 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     def _note(self, text: str) -> None:
         if text not in self.notes_:
             self.notes_.append(text)
-
-    def _check_parameters(self) -> None:
-        check_count("depth", self.depth, MOST_DEPTH)
-        if self.passes is not None:
-            check_count("passes", self.passes)
-        check_count("n_init", self.n_init)
-        if self.max_effective_samples is not None:
-            check_count("max_effective_samples", self.max_effective_samples)
-        if self.max_samples is not None:
-            check_count("max_samples", self.max_samples, least=FEWEST_SAMPLES)
-        if self.n_clusters is not None:
-            check_count("n_clusters", self.n_clusters, 2 ** (int(self.depth) - 1))
-        for name in ("alpha", "clip", "valley"):
-            check_number(name, getattr(self, name), zero=True)
-        check_number("penalty", self.penalty, zero=True, most=MOST_PENALTY)
-        check_number("bandwidth", self.bandwidth)
-        check_choice("growth", self.growth, ("prune", "forward"))
-        check_choice("elbow", self.elbow, ("weighted", "angle"))
 
 
 def _parts(n: int, d: int) -> Iterator[slice]:

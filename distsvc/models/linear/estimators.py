@@ -20,10 +20,9 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from distsvc.errors import ParameterError, UnusableRowsError
 from distsvc.models import sampling
-from distsvc.models.checks import check_choice, check_count, check_number, seed_of
 from distsvc.models.linear.coordinate_descent import (
-    SOLVERS,
     DenseRows,
     Problem,
     Rows,
@@ -35,6 +34,8 @@ from distsvc.models.linear.coordinate_descent import (
     threshold,
 )
 from distsvc.models.linear.working_set import WorkingSet
+from distsvc.models.sampling import seed_of
+from distsvc.parameters import check_parameters
 
 DEFAULT_NU = 0.5
 FEWEST_ROWS = 100
@@ -120,12 +121,7 @@ class LinearModel(OutlierMixin, BaseEstimator):
 
     def begin(self) -> None:
         """Check the parameters and forget an earlier fit."""
-        check_choice("solver", self.solver, SOLVERS)
-        check_number("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        if self.memory_rows is not None:
-            check_count("memory_rows", self.memory_rows, least=1000)
-        self._check_trade_off()
+        check_parameters(self.algorithm, self.get_params())
         self.seed_ = seed_of(self.random_state)
         self.notes_ = []
 
@@ -286,9 +282,6 @@ class LinearOneClassSVM(LinearModel):
         self.memory_rows = memory_rows
         self.random_state = random_state
 
-    def _check_trade_off(self) -> None:
-        check_number("nu", self.nu, most=1.0)
-
     def total(self, n_rows: int) -> float:
         """Return nu n, the sum of alpha when its bound is 1."""
         return float(self.nu) * n_rows
@@ -380,20 +373,12 @@ class LinearSVDD(LinearModel):
         self.memory_rows = memory_rows
         self.random_state = random_state
 
-    def _check_trade_off(self) -> None:
-        if self.nu is not None and self.C is not None:
-            raise ValueError(f"give nu or C, not both (found nu = {self.nu!r} and C = {self.C!r})")
-        if self.nu is not None:
-            check_number("nu", self.nu, most=1.0)
-        if self.C is not None:
-            check_number("C", self.C)
-
     def total(self, n_rows: int) -> float:
         """Return 1 / C, the sum of alpha when its bound is 1."""
         if self.C is None:
             return max(float(DEFAULT_NU if self.nu is None else self.nu) * n_rows, 1.0)
         if self.C * n_rows < 1.0 - 1e-12:
-            raise ValueError(
+            raise ParameterError(
                 f"C must be at least 1 / n = {1.0 / n_rows:.6g} for {n_rows} rows, found {self.C!r}"
             )
         return min(max(1.0 / float(self.C), 1.0), float(n_rows))
@@ -443,13 +428,13 @@ def _checked(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 def _check_indices(X: Any) -> None:
-    """Raise ValueError where a CSR or CSC matrix names a column or row that it does not have."""
+    """Raise UnusableRowsError where a CSR or CSC matrix names a column or row that is not there."""
     if X.format not in ("csr", "csc") or not X.indices.size:
         return
     size, what = (X.shape[1], "column") if X.format == "csr" else (X.shape[0], "row")
     least, most = int(X.indices.min()), int(X.indices.max())
     if least < 0 or most >= size:
         wrong = least if least < 0 else most
-        raise ValueError(
+        raise UnusableRowsError(
             f"the indices of the sparse matrix must lie in [0, {size}), found {what} {wrong}"
         )

@@ -33,9 +33,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from distsvc.errors import ParameterError
 from distsvc.models import sampling
-from distsvc.models.checks import check_choice, check_count, seed_of
-from distsvc.models.sampling import PILOT_ROWS, Reservoir
+from distsvc.models.sampling import PILOT_ROWS, Reservoir, seed_of
 from distsvc.models.support_vector import balls, complete_graph, labelling, training
 from distsvc.models.support_vector.ensemble import BUDGET, PENALTY, Blocks, Ensemble, make_ensemble
 from distsvc.models.support_vector.kernel_width import automatic_gamma
@@ -47,13 +47,15 @@ from distsvc.models.support_vector.labelling import (
 )
 from distsvc.models.support_vector.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree import LevelTree
-from distsvc.models.support_vector.parameters import (
+from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
+from distsvc.parameters import (
+    COUNT,
     IN_MEMORY,
+    Choice,
     check_parameters,
     check_streams,
     is_several,
 )
-from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
 
 Ranges = list[tuple[int, int]]
 EVALUATION_ROWS = 2048
@@ -315,10 +317,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self, "labels_")
         for name in parameters:
-            check_choice("a parameter of relabel", name, OF_THE_LABELLING)
+            Choice(OF_THE_LABELLING).check("a parameter of relabel", name)
         if self.by_levels_ or parameters.get("labelling") == "level-tree":
             raise ValueError("a level tree is not labelled again; use cut")
-        check_parameters(self.get_params() | parameters)
+        check_parameters("support-vector", self.get_params() | parameters)
         self.set_params(**parameters)
         Z = self._checked(X)
         started = perf_counter()
@@ -384,7 +386,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def begin(self) -> int:
         """Check the parameters, forget an earlier fit and return the seed of the row keys."""
-        check_parameters(self.get_params())
+        check_parameters("support-vector", self.get_params())
         for name in ("descent_", "clusters_", "reservoir_", "seconds_", *OF_THE_TREE):
             self.__dict__.pop(name, None)
         by_default = is_several(self.gamma) or (self.solver, self.gamma) == ("bsgd", "auto")
@@ -398,7 +400,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle the centre, gamma and C from pilot rows (m, d), in the order of their keys."""
         if self.solver == "exact" and self.C is not None and n_rows > EXACT_ROWS:
-            raise ValueError(
+            raise ParameterError(
                 f"solver='exact' with C keeps the whole kernel matrix and takes at most "
                 f"{EXACT_ROWS} rows, found {n_rows}; give nu, or use 'bsgd'"
             )
@@ -515,7 +517,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         if sum(value is not None for value in (n_clusters, level, significance)) != 1:
             raise ValueError("give one of n_clusters, level and significance")
         if n_clusters is not None:
-            check_count("n_clusters", n_clusters)
+            COUNT.check("n_clusters", n_clusters)
         for name, value in (("level", level), ("significance", significance)):
             if value is not None and not (isinstance(value, Real) and value == value):
                 raise ValueError(f"{name} must be a number, found {value!r}")
