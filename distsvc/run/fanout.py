@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
-from distsvc.run.progress import Phase, peak_memory_mb
+from distsvc.run.progress import Meter, peak_memory_mb
 
 IN_FLIGHT = 4
 """Tasks under way for each thread of the cluster, so that none waits for the driver."""
@@ -15,7 +15,7 @@ IN_FLIGHT = 4
 Task = Callable[[str, int], int]
 
 
-def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], phase: Phase) -> None:
+def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], phase: Meter) -> None:
     """Call ``task(run_dir, number)`` for every number; results are the files that tasks write.
 
     A task returns the number of rows it handled. Numbers ascend and are begun in order, and none

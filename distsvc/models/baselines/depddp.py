@@ -25,6 +25,7 @@ from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
+from distsvc.models.scaling import check_finite
 
 BLOCK_ROWS = 8192
 
@@ -126,6 +127,7 @@ class DePDDP(Baseline):
         self.check_parameters()
         self.centre_ = X.mean(axis=0, dtype=np.float64)
         Z = centred(X, self.centre_)
+        check_finite(Z)
         ends = self._grow(Z)
         self.clusters_ = self.tree_.numbering(self.counts_)
         self.labels_ = self.clusters_[ends]

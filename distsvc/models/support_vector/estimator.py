@@ -36,6 +36,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distsvc.errors import ParameterError
 from distsvc.models import sampling
 from distsvc.models.sampling import PILOT_ROWS, Reservoir, seed_of
+from distsvc.models.scaling import check_finite
 from distsvc.models.support_vector import balls, complete_graph, labelling, training
 from distsvc.models.support_vector.ensemble import BUDGET, PENALTY, Blocks, Ensemble, make_ensemble
 from distsvc.models.support_vector.kernel_width import automatic_gamma
@@ -406,6 +407,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             )
         self.centre_ = pilot.mean(axis=0, dtype=np.float64)
         self.pilot_ = self.centred(pilot)
+        check_finite(self.pilot_)
         wide = self.pilot_.astype(np.float64)
         if (wide == wide[0]).all():
             self._note("all rows looked at are equal: they are one cluster")
