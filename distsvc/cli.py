@@ -20,7 +20,7 @@ import click
 from distsvc import __version__
 from distsvc.errors import DistsvcError
 
-INTERRUPTED, TERMINATED = 130, 143
+DEFECT, INTERRUPTED, TERMINATED = 1, 130, 143
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -255,7 +255,7 @@ def _progress() -> Iterator[Any]:
 
 @contextmanager
 def _failing_cleanly() -> Iterator[None]:
-    """Turn an error that a user can meet into one line and its exit code."""
+    """Turn an error into one line and its exit code; the traceback of a defect is logged."""
     import signal
 
     def stop(*_: object) -> None:
@@ -273,3 +273,12 @@ def _failing_cleanly() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception as error:
+        from distsvc.run.progress import log_defect
+
+        what = f"{type(error).__name__}: {error}"
+        click.echo(
+            f"error: this is a defect of distsvc: {what}; the traceback is in the log", err=True
+        )
+        log_defect(error)
+        sys.exit(DEFECT)

@@ -2,7 +2,8 @@
 
 Every default of a job lives here, but for the parameters of an algorithm: those have one home, the
 signature of its estimator, where users of scikit-learn look for them. A ``[model]`` key that is
-not given is ``None`` here, which means the estimator's own default.
+not given is ``None`` here, which means the estimator's own default. Which keys there are, and what
+they may be, is read from the table of `distsvc.parameters`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
     ValidationError,
+    create_model,
     model_validator,
 )
+from pydantic_core.core_schema import CoreSchema, tagged_union_schema
 
 from distsvc.errors import InputNotFoundError, JobFileError
+from distsvc.parameters import PARAMETERS, check_together
 
 
 class _Section(BaseModel):
@@ -50,157 +54,52 @@ class PreprocessConfig(_Section):
     missing: Literal["error", "drop", "median"] = "error"
 
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
-Gamma = Annotated[
-    Annotated[Literal["auto"] | Positive, Tag("one")]
-    | Annotated[list[Positive], Field(min_length=1), Tag("several")],
-    Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
-]
-"""One kernel width or several; told apart first, so that a fault is one of the form meant."""
 
 
-class _ModelConfig(_Section):
-    """What the ``[model]`` sections of all algorithms have in common."""
+class ModelConfig(_Section):
+    """``[model]``: an algorithm of `distsvc.parameters`, its seed and its parameters."""
 
+    algorithm: str
     seed: Annotated[int, Field(ge=0)] = 0
 
     def parameters(self) -> dict[str, Any]:
-        """Return the estimator's parameters that the job gives, ``random_state`` included."""
+        """Return the estimator's parameters that the job gives, and the seed where it takes one."""
         given = self.model_dump(exclude={"algorithm", "seed"}, exclude_none=True)
-        return given | {"random_state": self.seed}
-
-
-class SupportVectorConfig(_ModelConfig):
-    """``[model]`` with ``algorithm = "support-vector"``."""
-
-    algorithm: Literal["support-vector"] = "support-vector"
-    gamma: Gamma | None = None
-    nu: Annotated[float, Field(gt=0, le=1)] | None = None
-    C: Positive | None = None
-    solver: Literal["bsgd", "sgd", "exact"] | None = None
-    budget: Count | None = None
-    maintenance: Literal["merge", "project-nearest", "project-random", "removal"] | None = None
-    projection_size: Count | None = None
-    stopping: Literal["held-out", "step-norm"] | None = None
-    tol: Positive | None = None
-    theta: Positive | None = None
-    max_iter: Count | None = None
-    average: bool | None = None
-    labelling: Literal["auto", "equilibria", "level-tree"] | None = None
-    effort: Literal["fast", "default", "thorough"] | None = None
-    granularity: Literal["coarse", "default", "fine"] | None = None
-    assignment: Literal["vote", "nearest"] | None = None
-    bridging: bool | None = None
-    epsilon: Positive | None = None
-    segment_samples: Count | None = None
-    boundary_size: Count | None = None
+        takes_seed = "random_state" in PARAMETERS[self.algorithm]
+        return given | ({"random_state": self.seed} if takes_seed else {})
 
     @model_validator(mode="after")
-    def _parameters_that_exclude_each_other(self) -> SupportVectorConfig:
-        if self.nu is not None and self.C is not None:
-            raise ValueError(f"give nu or C, not both (found nu = {self.nu} and C = {self.C})")
-        if self.average and self.solver != "sgd":
-            raise ValueError(
-                f"average = true needs solver = 'sgd' (found solver = {self.solver!r})"
-            )
+    def _parameters_that_do_not_go_together(self) -> ModelConfig:
+        check_together(self.algorithm, dict(self))
         return self
 
 
-class IncrementalMDHConfig(_ModelConfig):
-    """``[model]`` with ``algorithm = "imdh"``."""
-
-    algorithm: Literal["imdh"] = "imdh"
-    depth: Annotated[int, Field(ge=1, le=16)] | None = None
-    n_clusters: Count | None = None
-    alpha: NotNegative | None = None
-    penalty: Annotated[float, Field(ge=0, le=100)] | None = None
-    bandwidth: Positive | None = None
-    clip: NotNegative | None = None
-    passes: Count | None = None
-    max_effective_samples: Count | None = None
-    n_init: Count | None = None
-    growth: Literal["prune", "forward"] | None = None
-    elbow: Literal["weighted", "angle"] | None = None
-    valley: NotNegative | None = None
-    max_samples: Annotated[int, Field(ge=100)] | None = None
+def _model_section(algorithm: str) -> type[ModelConfig]:
+    """Make the ``[model]`` section of an algorithm: every key may be left out."""
+    types = {name: one.job_type() for name, one in PARAMETERS[algorithm].items()}
+    keys: dict[str, Any] = {name: (of | None, None) for name, of in types.items() if of}
+    keys["algorithm"] = (Literal[algorithm], algorithm)
+    return create_model(f"ModelConfig[{algorithm}]", __base__=ModelConfig, **keys)
 
 
-class _LinearConfig(_ModelConfig):
-    """What the two linear algorithms have in common."""
+MODELS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
+"""The ``[model]`` section of every algorithm."""
 
-    nu: Annotated[float, Field(gt=0, le=1)] | None = None
-    solver: Literal["greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"] | None = None
-    tol: Positive | None = None
-    max_iter: Count | None = None
-    compute_gap: bool | None = None
-    memory_rows: Annotated[int, Field(ge=1000)] | None = None
+DEFAULT_MODEL = MODELS["support-vector"].model_validate({})
 
 
-class LinearOneClassConfig(_LinearConfig):
-    """``[model]`` with ``algorithm = "linear-one-class"``."""
-
-    algorithm: Literal["linear-one-class"] = "linear-one-class"
-
-
-class LinearSVDDConfig(_LinearConfig):
-    """``[model]`` with ``algorithm = "linear-svdd"``."""
-
-    algorithm: Literal["linear-svdd"] = "linear-svdd"
-    C: Positive | None = None
-
-    @model_validator(mode="after")
-    def _nu_or_c(self) -> LinearSVDDConfig:
-        if self.nu is not None and self.C is not None:
-            raise ValueError(f"give nu or C, not both (found nu = {self.nu} and C = {self.C})")
-        return self
+def _algorithm(model: Any) -> Any:
+    """Return the algorithm of a ``[model]`` section, given as a dictionary or validated."""
+    if isinstance(model, dict):
+        return model.get("algorithm", DEFAULT_MODEL.algorithm)
+    return getattr(model, "algorithm", DEFAULT_MODEL.algorithm)
 
 
-class BICOConfig(_ModelConfig):
-    """``[model]`` with ``algorithm = "bico"``."""
-
-    algorithm: Literal["bico"] = "bico"
-    n_clusters: Count | None = None
-    size: Count | None = None
-    n_init: Count | None = None
-
-
-class SPDCConfig(_ModelConfig):
-    """``[model]`` with ``algorithm = "spdc"``."""
-
-    algorithm: Literal["spdc"] = "spdc"
-    window: Annotated[int, Field(ge=50)] | None = None
-    valley: NotNegative | None = None
-    bandwidth: Positive | None = None
-    amnesia: NotNegative | None = None
-    max_clusters: Count | None = None
-
-
-class DePDDPConfig(_ModelConfig):
-    """``[model]`` with ``algorithm = "depddp"``."""
-
-    algorithm: Literal["depddp"] = "depddp"
-    n_clusters: Count | None = None
-    bandwidth: Positive | None = None
-    trim: Annotated[float, Field(ge=0, le=0.5)] | None = None
-    min_samples: Count | None = None
-    grid_size: Annotated[int, Field(ge=16)] | None = None
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the estimator's parameters that the job gives: the seed is the sample's alone."""
-        return {k: v for k, v in super().parameters().items() if k != "random_state"}
-
-
-class FuzzyCMeansConfig(_ModelConfig):
-    """``[model]`` with ``algorithm = "fuzzy-c-means"``."""
-
-    algorithm: Literal["fuzzy-c-means"] = "fuzzy-c-means"
-    n_clusters: Count | None = None
-    m: Annotated[float, Field(gt=1, allow_inf_nan=False)] | None = None
-    tol: NotNegative | None = None
-    max_iter: Count | None = None
-    n_init: Count | None = None
+def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
+    """Return the schema of ``[model]``: that of the algorithm which it names."""
+    choices = {algorithm: schema(section) for algorithm, section in MODELS.items()}
+    return tagged_union_schema(choices, _algorithm)
 
 
 class ClusterConfig(_Section):
@@ -220,45 +119,13 @@ class OutputConfig(_Section):
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
 
 
-MODELS: dict[str, type[_ModelConfig]] = {
-    "support-vector": SupportVectorConfig,
-    "imdh": IncrementalMDHConfig,
-    "linear-one-class": LinearOneClassConfig,
-    "linear-svdd": LinearSVDDConfig,
-    "bico": BICOConfig,
-    "spdc": SPDCConfig,
-    "depddp": DePDDPConfig,
-    "fuzzy-c-means": FuzzyCMeansConfig,
-}
-
-
-def _algorithm(model: Any) -> Any:
-    """Return the algorithm of a ``[model]`` section, given as a dictionary or validated."""
-    if isinstance(model, dict):
-        return model.get("algorithm", "support-vector")
-    return getattr(model, "algorithm", "support-vector")
-
-
-ModelConfig = Annotated[
-    Annotated[SupportVectorConfig, Tag("support-vector")]
-    | Annotated[IncrementalMDHConfig, Tag("imdh")]
-    | Annotated[LinearOneClassConfig, Tag("linear-one-class")]
-    | Annotated[LinearSVDDConfig, Tag("linear-svdd")]
-    | Annotated[BICOConfig, Tag("bico")]
-    | Annotated[SPDCConfig, Tag("spdc")]
-    | Annotated[DePDDPConfig, Tag("depddp")]
-    | Annotated[FuzzyCMeansConfig, Tag("fuzzy-c-means")],
-    Discriminator(_algorithm),
-]
-
-
 class Job(_Section):
     """A whole job file."""
 
     input: InputConfig
     output: OutputConfig
     preprocess: PreprocessConfig = PreprocessConfig()
-    model: ModelConfig = SupportVectorConfig()
+    model: Annotated[ModelConfig, GetPydanticSchema(_any_model)] = DEFAULT_MODEL
     cluster: ClusterConfig = ClusterConfig()
 
     @model_validator(mode="after")

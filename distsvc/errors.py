@@ -13,6 +13,10 @@ class DataError(DistsvcError):
     exit_code = 65
 
 
+class UnusableRowsError(DataError, ValueError):
+    """Rows that an estimator can't learn from: not finite, or too large for its arithmetic."""
+
+
 class InputNotFoundError(DistsvcError):
     """No file, folder or array at the path that the job names."""
 
@@ -41,3 +45,7 @@ class JobFileError(DistsvcError):
     """The job file, or what is already published at its output, does not allow the run."""
 
     exit_code = 78
+
+
+class ParameterError(JobFileError, ValueError):
+    """A parameter of an estimator is not allowed; only checks of parameters raise it."""

@@ -4,9 +4,12 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tomli_w
@@ -183,6 +186,75 @@ def test_an_identical_run_says_so(job):
     events = [json.loads(line)["event"] for line in again.stderr.splitlines()]
     assert "already published" in events
     assert "already published" not in first.stderr
+
+
+def told(found):
+    """Return the one line of an error, and the events of the log."""
+    lines = found.stderr.splitlines()
+    [line] = [line for line in lines if line.startswith("error: ")]
+    return line, [json.loads(text) for text in lines if text != line]
+
+
+def test_a_defect_of_ours_is_not_blamed_on_the_job(job, tmp_path, monkeypatch):
+    def mismatch(*_):
+        return np.zeros(3) + np.zeros(2)
+
+    monkeypatch.setattr("distsvc.models.baselines.fuzzy.alternate", mismatch)
+    job.write_text(
+        tomli_w.dumps(tomllib.loads(job.read_text()) | {"model": {"algorithm": "fuzzy-c-means"}})
+    )
+    found = CliRunner().invoke(main, ["run", str(job)])
+    assert (found.exit_code, found.stdout) == (1, "")
+    line, events = told(found)
+    assert line.startswith("error: this is a defect of distsvc: ValueError: operands could not be")
+    assert line.endswith("(3,) (2,) ; the traceback is in the log")
+    assert events[-1]["event"] == "defect"
+    assert "return np.zeros(3) + np.zeros(2)" in events[-1]["traceback"]
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_a_defect_without_a_progress_is_logged_too(monkeypatch):
+    monkeypatch.setattr("distsvc.datasets.catalogue", lambda: 1 / 0)
+    found = CliRunner().invoke(main, ["datasets", "list"])
+    assert found.exit_code == 1
+    line, [event] = told(found)
+    assert "a defect of distsvc: ZeroDivisionError: division by zero; the traceback" in line
+    assert "1 / 0" in event["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"algorithm": "linear-svdd", "C": 1e-9}, "model: C must be at least 1 / n"),
+        ({"algorithm": "fuzzy-c-means", "n_clusters": 901}, "model: n_samples=900 should be >="),
+        ({"algorithm": "imdh", "n_clusters": 1000}, "model: n_clusters must be at most 128"),
+    ],
+)
+def test_a_parameter_that_is_not_allowed_is_the_jobs_fault(job, model, message):
+    job.write_text(tomli_w.dumps(tomllib.loads(job.read_text()) | {"model": model}))
+    found = CliRunner().invoke(main, ["run", str(job)])
+    line, events = told(found)
+    assert found.exit_code == 78
+    assert message in line
+    assert all("traceback" not in event for event in events)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize(
+    "model",
+    [{"gamma": "auto", "nu": 0.1}, {"algorithm": "imdh", "n_init": 1}, {"algorithm": "depddp"}],
+    ids=str,
+)
+def test_rows_beyond_float32_are_the_datas_fault(job, tmp_path, model):
+    table = make_table("gaussians3")
+    far = pa.array([1e100, *table["x"].to_pylist()[1:]])
+    pq.write_table(table.set_column(0, "x", far), tmp_path / "in.parquet")
+    given = {"model": model, "preprocess": {"scale": "none"}}
+    job.write_text(tomli_w.dumps(tomllib.loads(job.read_text()) | given))
+    with np.errstate(all="ignore"):
+        found = CliRunner().invoke(main, ["run", str(job)])
+    assert found.exit_code == 65
+    assert "not finite in float32; scale the features" in told(found)[0]
 
 
 def test_run_date_and_overwrite(job, tmp_path):

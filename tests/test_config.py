@@ -1,34 +1,14 @@
 """Every field of the job file, and the one sentence that each fault earns."""
 
 import datetime
-import inspect
 import re
 
 import pytest
 
-from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
-from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
-from distsvc.config import (
-    MODELS,
-    BICOConfig,
-    DePDDPConfig,
-    FuzzyCMeansConfig,
-    IncrementalMDHConfig,
-    Job,
-    LinearOneClassConfig,
-    LinearSVDDConfig,
-    SPDCConfig,
-    SupportVectorConfig,
-    load_job,
-    parse_job,
-)
+from distsvc.config import MODELS, Job, load_job, parse_job
 from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.models.support_vector.parameters import IN_MEMORY
+from distsvc.parameters import IN_MEMORY, PARAMETERS
 from distsvc.run.job import ESTIMATORS
-
-IN_MEMORY_PARAMETERS = {"ball_radius", "merge_radius", "noise"}
-"""Of `SupportVectorClustering.fit` alone: of the labellings that take a table in memory, and, as a
-job's output has a column that says which rows are outside, of labels that say it too."""
 
 FULL = {
     "input": {
@@ -150,26 +130,11 @@ def test_defaults():
     assert given.output.format == "parquet"
 
 
-@pytest.mark.parametrize(
-    ("estimator", "section"),
-    [
-        (SupportVectorClustering, SupportVectorConfig),
-        (IncrementalMDH, IncrementalMDHConfig),
-        (LinearOneClassSVM, LinearOneClassConfig),
-        (LinearSVDD, LinearSVDDConfig),
-        (BICO, BICOConfig),
-        (SPDC, SPDCConfig),
-        (DePDDP, DePDDPConfig),
-        (FuzzyCMeans, FuzzyCMeansConfig),
-    ],
-)
-def test_model_fields_are_the_estimators_parameters(estimator, section):
-    parameters = set(inspect.signature(estimator).parameters)
-    fields = set(section.model_fields)
-    if estimator is SupportVectorClustering:
-        assert parameters >= IN_MEMORY_PARAMETERS
-        parameters -= IN_MEMORY_PARAMETERS
-    assert fields == parameters - {"random_state"} | {"algorithm", "seed"}
+@pytest.mark.parametrize("algorithm", PARAMETERS)
+def test_model_fields_are_those_of_the_table_that_a_job_may_give(algorithm):
+    types = {name: one.job_type() for name, one in PARAMETERS[algorithm].items()}
+    fields = {name for name, of in types.items() if of is not None}
+    assert set(MODELS[algorithm].model_fields) == fields | {"algorithm", "seed"}
 
 
 @pytest.mark.parametrize("model", BASELINES, ids=lambda model: model["algorithm"])
@@ -183,7 +148,7 @@ def test_a_baseline_takes_the_least_values_of_its_section(model):
     assert hasattr(estimator, "random_state") == (model["algorithm"] != "depddp")
 
 
-@pytest.mark.parametrize("name", sorted(IN_MEMORY_PARAMETERS))
+@pytest.mark.parametrize("name", ["ball_radius", "merge_radius", "noise", "random_state"])
 def test_a_job_has_no_parameters_of_tables_in_memory(name):
     with pytest.raises(JobFileError, match=rf"unknown key 'model\.{name}'"):
         job(model={name: True})

@@ -11,8 +11,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 Ranges = list[tuple[int, int]]
 """Ranges of keys [low, high)."""
@@ -22,6 +25,13 @@ BLOCK_ROWS = 8192
 
 PILOT_ROWS = 10_000
 """Rows, those with the lowest keys, that everything but learning itself is decided on."""
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed that a random_state stands for: itself, or a number drawn from it."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
 
 
 def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:

@@ -7,7 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from distsvc.errors import UnusableRowsError
 from distsvc.kernels.moments import DIGITS, add_block, scale_rows
+
+
+def check_finite(Z: np.ndarray) -> None:
+    """Raise UnusableRowsError where rows Z (n, d) float32 are too large for a learner."""
+    if not np.isfinite(Z).all():
+        raise UnusableRowsError("values are not finite in float32; scale the features")
 
 
 @dataclass

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
-from distsvc.run.progress import Phase as Meter
-from distsvc.run.progress import peak_memory_mb
+from distsvc.run.progress import Meter, peak_memory_mb
 
 IN_FLIGHT = 4
 """Tasks under way for each thread of the cluster, so that none waits for the driver."""

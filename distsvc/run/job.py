@@ -11,9 +11,12 @@ How an algorithm learns is told by its room (`distsvc.run.algorithms`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from distsvc.config import Job
+from distsvc.errors import JobFileError, ParameterError
 from distsvc.report.page import write_page
 from distsvc.run import algorithms
 from distsvc.run.cluster import connected
@@ -61,7 +64,7 @@ def run_job(
     """
     progress = progress or Progress(quiet=True)
     output, digest = Output(job.output.path), job.digest()
-    with output.locked(), output.run_folder(digest) as folder:
+    with _naming_the_section(), output.locked(), output.run_folder(digest) as folder:
         run = RunDirectory(folder)
         with progress.phase("open"):
             table = open_table(job.input, folder / "staging")
@@ -87,3 +90,12 @@ def run_job(
             write_json(folder / "report.json", report)
             output.publish(folder, make_manifest(run, job, digest, inputs, counts))
     return report
+
+
+@contextmanager
+def _naming_the_section() -> Iterator[None]:
+    """Say that a parameter that is not allowed is one of the job file's ``[model]``."""
+    try:
+        yield
+    except ParameterError as error:
+        raise JobFileError(f"model: {error}") from error

@@ -1,13 +1,19 @@
-"""How far a run is: a bar per phase on a terminal, else one JSON line per event; and its record."""
+"""How far a run is: a bar per phase on a terminal, else one JSON line per event; and its record.
+
+Events are records of the logger ``distsvc``, whose message is the event's name and whose attribute
+``fields`` is a dictionary. A `Progress` shows its own, unless it is quiet; whoever runs a job from
+Python can attach other handlers.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import resource
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +21,62 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+LOG = logging.getLogger("distsvc")
+FINISHED = "phase finished"
 
-class Phase:
+
+class JsonLines(logging.Formatter):
+    """Makes one JSON object of a record: time, event, its fields, and an error's traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
+        event = {"time": stamp, "event": record.getMessage(), **getattr(record, "fields", {})}
+        if record.exc_info:
+            event["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+
+class AboveBars(logging.Handler):
+    """Prints what happens above the bars, which show themselves how far the phases are."""
+
+    def __init__(self, console: Console):
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the event and its fields."""
+        name = record.getMessage()
+        if name != FINISHED:
+            fields = getattr(record, "fields", {})
+            shown = " ".join(f"{key} {value}" for key, value in fields.items())
+            self._console.print(f"{name}: {shown}", highlight=False, markup=False)
+
+
+@contextmanager
+def attached(handler: logging.Handler) -> Iterator[None]:
+    """Send the package's events to a handler for a while."""
+    level = LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+
+
+def log_defect(error: Exception) -> None:
+    """Write an exception that no user should meet to standard error, with its traceback."""
+    handler = logging.StreamHandler()
+    if not sys.stderr.isatty():
+        handler.setFormatter(JsonLines())
+    with attached(handler):
+        fields = {"error": f"{type(error).__name__}: {error}"}
+        LOG.error("defect", exc_info=error, extra={"fields": fields})
+
+
+class Meter:
     """One phase while it runs: counts finished tasks and what they report."""
 
     def __init__(self, progress: Progress, name: str):
@@ -37,64 +97,65 @@ class Phase:
 
 
 class Progress:
-    """Shows events on standard error and keeps what the report says about phases."""
+    """Emits events, shows them unless `quiet`, and keeps what the report says about phases."""
 
     def __init__(self, quiet: bool = False):
-        self._quiet = quiet
+        self._shown = ExitStack()
         self._bars: Bars | None = None
-        self._last_line = 0.0
+        self._last_update = 0.0
         self.phases: list[dict[str, Any]] = []
-        if not quiet and sys.stderr.isatty():
+        if not quiet:
+            handler = self._handler()
+            handler.addFilter(lambda record: getattr(record, "source", None) is self)
+            self._shown.enter_context(attached(handler))
+
+    def _handler(self) -> logging.Handler:
+        if sys.stderr.isatty():
             columns = TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()
-            self._bars = Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True))
-            self._bars.start()
+            console = Console(stderr=True)
+            self._bars = Bars(*columns, TimeElapsedColumn(), console=console)
+            self._shown.enter_context(self._bars)
+            return AboveBars(console)
+        lines = logging.StreamHandler()
+        lines.setFormatter(JsonLines())
+        return lines
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
-        if self._bars is not None:
-            self._bars.stop()
+        """Leave the terminal and the logger as they were."""
+        self._shown.close()
 
     def event(self, name: str, **fields: Any) -> None:
-        """Show something that happened once."""
-        if self._bars is not None:
-            shown = " ".join(f"{key} {value}" for key, value in fields.items())
-            self._bars.console.print(f"{name}: {shown}", highlight=False, markup=False)
-        elif not self._quiet:
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-            line = json.dumps({"time": stamp, "event": name} | fields, default=str)
-            print(line, file=sys.stderr, flush=True)
+        """Tell of something that happened once."""
+        LOG.info(name, extra={"fields": fields, "source": self})
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[Phase]:
+    def phase(self, name: str) -> Iterator[Meter]:
         """Time a phase; its record is kept when it succeeds."""
-        phase = Phase(self, name)
+        meter = Meter(self, name)
         started = time.perf_counter()
         if self._bars is not None:
             self._bars.add_task(name, total=None)
-        yield phase
+        yield meter
         record = {
             "name": name,
             "seconds": round(time.perf_counter() - started, 4),
-            "rows": phase.rows or None,
+            "rows": meter.rows or None,
             "driver_peak_mb": round(peak_memory_mb(), 1),
-            "worker_peak_mb": round(phase.worker_peak_mb, 1) or None,
+            "worker_peak_mb": round(meter.worker_peak_mb, 1) or None,
         }
         self.phases.append(record)
         if self._bars is not None:
-            task = self._bars.task_ids[-1]
-            self._bars.update(task, total=max(phase.total, 1), completed=max(phase.total, 1))
-        else:
-            self.event(
-                "phase finished", phase=name, **{k: record[k] for k in record if k != "name"}
-            )
+            n = max(meter.total, 1)
+            self._bars.update(self._bars.task_ids[-1], total=n, completed=n)
+        self.event(FINISHED, phase=name, **{k: record[k] for k in record if k != "name"})
 
-    def update(self, phase: Phase) -> None:
-        """Show how many tasks of a phase are done, at most once a second where lines are kept."""
+    def update(self, meter: Meter) -> None:
+        """Show how many tasks of a phase are done; as an event at most once a second."""
         if self._bars is not None:
-            self._bars.update(self._bars.task_ids[-1], total=phase.total, completed=phase.done)
-        elif time.perf_counter() - self._last_line > 1.0 and phase.done < phase.total:
-            self._last_line = time.perf_counter()
-            self.event("progress", phase=phase.name, done=phase.done, total=phase.total)
+            self._bars.update(self._bars.task_ids[-1], total=meter.total, completed=meter.done)
+        elif time.perf_counter() - self._last_update > 1.0 and meter.done < meter.total:
+            self._last_update = time.perf_counter()
+            self.event("progress", phase=meter.name, done=meter.done, total=meter.total)
 
 
 def peak_memory_mb() -> float:

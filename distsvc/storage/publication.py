@@ -1,6 +1,12 @@
 """Interim."""
+
 import uuid
-from distsvc.storage.parts import PUBLISHED, described, Output as _O
+
+from distsvc.storage.parts import Output as _O
+
+
 class Output(_O):
     """Interim."""
-    def run_folder(self, digest): return super().run_folder(digest[:12] + "-" + uuid.uuid4().hex[:8])
+
+    def run_folder(self, digest):
+        return super().run_folder(digest[:12] + "-" + uuid.uuid4().hex[:8])

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.models import sampling
+from distsvc.models.sampling import seed_of
 
 MASK = 2**64 - 1
 
@@ -153,3 +154,34 @@ def test_a_reservoir_keeps_its_own_rows():
     found.add(X)
     X[:] = -1.0
     assert (found.rows >= 0.0).all()
+
+
+# --- seeds
+
+
+def test_a_whole_number_is_its_own_seed():
+    assert seed_of(7) == 7
+    assert seed_of(np.uint8(200)) == 200
+    assert type(seed_of(np.int64(3))) is int
+
+
+def test_a_generator_gives_the_next_seed():
+    generator = np.random.RandomState(3)
+    first, second = seed_of(generator), seed_of(generator)
+    assert first != second
+    assert first == seed_of(np.random.RandomState(3))
+    assert 0 <= first < 2**31
+
+
+def test_none_takes_the_global_generator():
+    state = np.random.get_state()  # noqa: NPY002
+    try:
+        np.random.seed(5)  # noqa: NPY002
+        assert seed_of(None) == seed_of(np.random.RandomState(5))
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def test_what_is_no_seed():
+    with pytest.raises(ValueError, match="'tuesday'"):
+        seed_of("tuesday")

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from contextlib import closing
 
 import dask
 import psutil
@@ -125,10 +126,12 @@ def listening(process: psutil.Process) -> set[str]:
 
 
 def test_workers_here_listen_on_loopback_only(capsys):
-    progress = Progress()
     me = psutil.Process()
     before = set(me.children(recursive=True))
-    with connected(ClusterConfig(workers=1), 0, progress) as client:
+    with (
+        closing(Progress()) as progress,
+        connected(ClusterConfig(workers=1), 0, progress) as client,
+    ):
         assert client.submit(int, "7").result() == 7
         found = {process: listening(process) for process in (me, *me.children(recursive=True))}
         workers = {
@@ -147,8 +150,9 @@ def test_workers_here_listen_on_loopback_only(capsys):
 
 def test_the_log_says_which(capsys, one):
     with (
-        connected(ClusterConfig(), 0, Progress(), one),
-        connected(ClusterConfig(workers=0), 0, Progress()),
+        closing(Progress()) as progress,
+        connected(ClusterConfig(), 0, progress, one),
+        connected(ClusterConfig(workers=0), 0, progress),
     ):
         pass
     events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]

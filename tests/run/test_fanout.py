@@ -9,7 +9,7 @@ from filelock import FileLock
 
 from distsvc.errors import DataError, PartitionFailedError, TemporaryError
 from distsvc.run.fanout import IN_FLIGHT, fan_out
-from distsvc.run.progress import Phase, Progress
+from distsvc.run.progress import Meter, Progress
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def where(request):
     return None if request.param == "loop" else request.getfixturevalue("client")
 
 
-def run(client, task, folder, numbers) -> Phase:
-    phase = Phase(Progress(quiet=True), "label")
+def run(client, task, folder, numbers) -> Meter:
+    phase = Meter(Progress(quiet=True), "label")
     fan_out(client, task, str(folder), numbers, phase)
     return phase
 
@@ -143,7 +143,7 @@ def test_the_window_is_bounded(client, tmp_path):
 
     counting, most = Counting(), 0
 
-    class Watching(Phase):
+    class Watching(Meter):
         def finished(self, *outcome):
             nonlocal most
             most = max(most, counting.submitted - self.done)

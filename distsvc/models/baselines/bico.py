@@ -24,10 +24,11 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from distsvc.errors import UnusableRowsError
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.baselines.sampled import Baseline
-from distsvc.models.checks import check_count, seed_of
+from distsvc.models.sampling import seed_of
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192
@@ -99,7 +100,7 @@ class CoresetTree:
             first = FIRST_THRESHOLD * float(least) ** 2
             self.threshold = max(first, float(np.finfo(float).tiny))
         if not np.isfinite(self.threshold):
-            raise ValueError("X has values too large to be squared in float64")
+            raise UnusableRowsError("X has values too large to be squared in float64")
 
 
 class BICO(Baseline):
@@ -150,6 +151,7 @@ class BICO(Baseline):
 
     """
 
+    algorithm = "bico"
     tree_: CoresetTree
     n_seen_: int
 
@@ -225,13 +227,6 @@ class BICO(Baseline):
 
     def _rule(self) -> Centres:
         return Centres.by_size(self.cluster_centers_, self.labels_)
-
-    def check_parameters(self) -> None:
-        """Raise ValueError for a parameter out of range."""
-        check_count("n_clusters", self.n_clusters)
-        check_count("n_init", self.n_init)
-        if self.size is not None:
-            check_count("size", self.size)
 
     def _begin(self, n_features: int) -> None:
         self.check_parameters()

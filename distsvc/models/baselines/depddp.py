@@ -25,7 +25,7 @@ from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
-from distsvc.models.checks import check_count, check_number
+from distsvc.models.scaling import check_finite
 
 BLOCK_ROWS = 8192
 
@@ -94,6 +94,7 @@ class DePDDP(Baseline):
 
     """
 
+    algorithm = "depddp"
     tree_: SplitTree
     centre_: np.ndarray
     clusters_: np.ndarray
@@ -126,6 +127,7 @@ class DePDDP(Baseline):
         self.check_parameters()
         self.centre_ = X.mean(axis=0, dtype=np.float64)
         Z = centred(X, self.centre_)
+        check_finite(Z)
         ends = self._grow(Z)
         self.clusters_ = self.tree_.numbering(self.counts_)
         self.labels_ = self.clusters_[ends]
@@ -194,15 +196,6 @@ class DePDDP(Baseline):
         return Splits(
             self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
         )
-
-    def check_parameters(self) -> None:
-        """Raise ValueError for a parameter out of range."""
-        if self.n_clusters is not None:
-            check_count("n_clusters", self.n_clusters)
-        check_number("bandwidth", self.bandwidth)
-        check_number("trim", self.trim, zero=True, most=0.5)
-        check_count("min_samples", self.min_samples)
-        check_count("grid_size", self.grid_size, least=16)
 
 
 def first_component(rows: np.ndarray) -> np.ndarray | None:

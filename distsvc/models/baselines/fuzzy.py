@@ -21,9 +21,10 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from distsvc.errors import ParameterError
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.baselines.sampled import Baseline
-from distsvc.models.checks import check_count, check_number, seed_of
+from distsvc.models.sampling import seed_of
 
 
 class Run(NamedTuple):
@@ -76,6 +77,7 @@ class FuzzyCMeans(Baseline):
 
     """
 
+    algorithm = "fuzzy-c-means"
     cluster_centers_: np.ndarray
 
     def __init__(
@@ -107,7 +109,7 @@ class FuzzyCMeans(Baseline):
         X = validate_data(self, X, dtype=[np.float64, np.float32])
         self.check_parameters()
         if len(X) < self.n_clusters:
-            raise ValueError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
+            raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
         X = np.ascontiguousarray(X, np.float64)
         random = np.random.RandomState(seed_of(self.random_state))
         best: Run | None = None
@@ -138,16 +140,6 @@ class FuzzyCMeans(Baseline):
 
     def _rule(self) -> Centres:
         return Centres.by_size(self.cluster_centers_, self.labels_)
-
-    def check_parameters(self) -> None:
-        """Raise ValueError for a parameter out of range."""
-        check_count("n_clusters", self.n_clusters)
-        check_number("m", self.m)
-        if self.m <= 1.0:
-            raise ValueError(f"m must be above 1, found {self.m!r}")
-        check_number("tol", self.tol, zero=True)
-        check_count("max_iter", self.max_iter)
-        check_count("n_init", self.n_init)
 
 
 def squared_distances(X: np.ndarray, centres: np.ndarray) -> np.ndarray:

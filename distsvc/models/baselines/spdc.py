@@ -24,8 +24,8 @@ from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred
-from distsvc.models.checks import check_count, check_number, seed_of
 from distsvc.models.hyperplanes.tree import valley
+from distsvc.models.sampling import seed_of
 
 BLOCK_ROWS = 8192
 GRID = 512
@@ -118,6 +118,7 @@ class SPDC(Baseline):
 
     """
 
+    algorithm = "spdc"
     tree_: SplitTree
     state_: StreamState
     centre_: np.ndarray
@@ -184,14 +185,6 @@ class SPDC(Baseline):
         return Splits(
             self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
         )
-
-    def check_parameters(self) -> None:
-        """Raise ValueError for a parameter out of range."""
-        check_count("window", self.window, least=50)
-        check_count("max_clusters", self.max_clusters)
-        check_number("valley", self.valley, zero=True)
-        check_number("bandwidth", self.bandwidth)
-        check_number("amnesia", self.amnesia, zero=True)
 
     def _begin(self, X: np.ndarray) -> None:
         self.check_parameters()

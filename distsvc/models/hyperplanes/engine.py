@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import normalized_mutual_info_score
 
+from distsvc.errors import UnusableRowsError
 from distsvc.models import sampling
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
-
-Ranges = list[tuple[int, int]]
+from distsvc.models.sampling import Ranges
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
@@ -130,14 +130,14 @@ class TreeEngine:
 
         Raises
         ------
-        ValueError
+        UnusableRowsError
             Where sums of squares are beyond float32.
 
         """
         of = self.parameters
         grown = [tree.with_rows(of["growth"]) for tree in trees]
         if not all(np.isfinite(tree.curve).all() for tree in grown):
-            raise ValueError("sums of squares are not finite in float32; scale the features")
+            raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
         cuts = [tree.cut(of["n_clusters"] or elbow(tree.curve, of["elbow"])) for tree in grown]
         valleys = [self._valleys(cut) for cut in cuts]
         labels = [cut.label(self.pilot)[0] for cut in cuts]

@@ -21,11 +21,11 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.models import sampling
-from distsvc.models.checks import check_choice, check_count, check_number, seed_of
 from distsvc.models.hyperplanes.engine import Ranges, TreeEngine
 from distsvc.models.hyperplanes.stream import TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
-from distsvc.models.sampling import PILOT_ROWS
+from distsvc.models.sampling import PILOT_ROWS, seed_of
+from distsvc.parameters import COUNT, check_parameters
 
 PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
 """The parameters of the paper's experiments (section 4), where they are not the defaults."""
@@ -230,7 +230,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
         They are those of the rows of X (n, d), or of the rows that `fit` was given.
         """
-        check_count("n_clusters", n_clusters)
+        COUNT.check("n_clusters", n_clusters)
         tree = self._checked_cut().tree
         cut = tree.cut(n_clusters)
         if X is not None:
@@ -242,7 +242,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
 
     def _begin(self) -> TreeEngine:
         """Check the parameters, forget an earlier fit and return the engine of a new one."""
-        self._check_parameters()
+        check_parameters("imdh", self.get_params())
         self._forget(("_stream", *CHOSEN))
         self._engine = TreeEngine(self.get_params(), seed_of(self.random_state))
         return self._engine
@@ -289,24 +289,6 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         found = [cut.label(self._engine.centred(X[part])) for part in _parts(*X.shape)]
         labels, margins = zip(*found, strict=True)
         return np.concatenate(labels), np.concatenate(margins)
-
-    def _check_parameters(self) -> None:
-        check_count("depth", self.depth, MOST_DEPTH)
-        if self.passes is not None:
-            check_count("passes", self.passes)
-        check_count("n_init", self.n_init)
-        if self.max_effective_samples is not None:
-            check_count("max_effective_samples", self.max_effective_samples)
-        if self.max_samples is not None:
-            check_count("max_samples", self.max_samples, least=FEWEST_SAMPLES)
-        if self.n_clusters is not None:
-            check_count("n_clusters", self.n_clusters, 2 ** (int(self.depth) - 1))
-        for name in ("alpha", "clip", "valley"):
-            check_number(name, getattr(self, name), zero=True)
-        check_number("penalty", self.penalty, zero=True, most=MOST_PENALTY)
-        check_number("bandwidth", self.bandwidth)
-        check_choice("growth", self.growth, ("prune", "forward"))
-        check_choice("elbow", self.elbow, ("weighted", "angle"))
 
 
 def _parts(n: int, d: int) -> Iterator[slice]:

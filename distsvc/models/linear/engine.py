@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from distsvc.errors import ParameterError
 from distsvc.models import sampling
 from distsvc.models.linear.coordinate_descent import (
     DenseRows,
@@ -147,7 +148,7 @@ class LinearEngine(ABC):
 
         Raises
         ------
-        ValueError
+        ParameterError
             Where C is too small for so few rows.
 
         """
@@ -288,12 +289,12 @@ class BallEngine(LinearEngine):
     rule_type = BallRule
 
     def total(self, n_rows: int) -> float:
-        """Return 1 / C, or nu n; raises ValueError where C is too small for so few rows."""
+        """Return 1 / C, or nu n; raises ParameterError where C is too small for so few rows."""
         nu, C = self.parameters["nu"], self.parameters["C"]
         if C is None:
             return max(float(DEFAULT_NU if nu is None else nu) * n_rows, 1.0)
         if C * n_rows < 1.0 - 1e-12:
-            raise ValueError(
+            raise ParameterError(
                 f"C must be at least 1 / n = {1.0 / n_rows:.6g} for {n_rows} rows, found {C!r}"
             )
         return min(max(1.0 / float(C), 1.0), float(n_rows))

@@ -19,8 +19,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from distsvc.models.checks import check_choice, check_count, check_number, seed_of
-from distsvc.models.linear.coordinate_descent import SOLVERS
+from distsvc.errors import UnusableRowsError
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -29,6 +28,8 @@ from distsvc.models.linear.engine import (
     radius,
 )
 from distsvc.models.linear.rule import scores
+from distsvc.models.sampling import seed_of
+from distsvc.parameters import check_parameters
 
 
 class _LinearEstimator(OutlierMixin, BaseEstimator):
@@ -55,7 +56,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
 
         """
         X = _checked(self, X, reset=True, ensure_min_samples=2)
-        self._check_parameters()
+        check_parameters(self._engine_type.algorithm, self.get_params())
         engine = self._engine_type(self.get_params(), seed_of(self.random_state))
         converged = engine.fit_rows(X)
         self._publish(engine)
@@ -88,14 +89,6 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def _check_parameters(self) -> None:
-        check_choice("solver", self.solver, SOLVERS)
-        check_number("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        if self.memory_rows is not None:
-            check_count("memory_rows", self.memory_rows, least=1000)
-        self._check_trade_off()
 
     def _publish(self, engine: LinearEngine) -> None:
         """Set the attributes that both problems have."""
@@ -188,9 +181,6 @@ class LinearOneClassSVM(_LinearEstimator):
         self.memory_rows = memory_rows
         self.random_state = random_state
 
-    def _check_trade_off(self) -> None:
-        check_number("nu", self.nu, most=1.0)
-
     def _publish(self, engine: LinearEngine) -> None:
         super()._publish(engine)
         self.coef_ = engine.solution.weights[None, :]
@@ -265,14 +255,6 @@ class LinearSVDD(_LinearEstimator):
         self.memory_rows = memory_rows
         self.random_state = random_state
 
-    def _check_trade_off(self) -> None:
-        if self.nu is not None and self.C is not None:
-            raise ValueError(f"give nu or C, not both (found nu = {self.nu!r} and C = {self.C!r})")
-        if self.nu is not None:
-            check_number("nu", self.nu, most=1.0)
-        if self.C is not None:
-            check_number("C", self.C)
-
     def _publish(self, engine: LinearEngine) -> None:
         super()._publish(engine)
         self.center_, self.radius_ = engine.solution.weights, radius(self.offset_)
@@ -300,13 +282,13 @@ def _checked(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 def _check_indices(X: Any) -> None:
-    """Raise ValueError where a CSR or CSC matrix names a column or row that it does not have."""
+    """Raise UnusableRowsError where CSR or CSC names a column or row that is not there."""
     if X.format not in ("csr", "csc") or not X.indices.size:
         return
     size, what = (X.shape[1], "column") if X.format == "csr" else (X.shape[0], "row")
     least, most = int(X.indices.min()), int(X.indices.max())
     if least < 0 or most >= size:
         wrong = least if least < 0 else most
-        raise ValueError(
+        raise UnusableRowsError(
             f"the indices of the sparse matrix must lie in [0, {size}), found {what} {wrong}"
         )

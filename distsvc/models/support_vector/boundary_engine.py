@@ -24,15 +24,16 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.errors import ParameterError
 from distsvc.models import sampling
-from distsvc.models.sampling import Reservoir
+from distsvc.models.sampling import Ranges, Reservoir
 from distsvc.models.support_vector import balls, complete_graph, labelling, training
-from distsvc.models.support_vector.engine import Engine, Ranges
+from distsvc.models.support_vector.engine import Engine
 from distsvc.models.support_vector.kernel_width import automatic_gamma
 from distsvc.models.support_vector.labelling import Boundary, Clusters, DecisionFunction
-from distsvc.models.support_vector.parameters import IN_MEMORY
 from distsvc.models.support_vector.rules import BoundaryRule
 from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
+from distsvc.parameters import IN_MEMORY
 
 EVALUATION_ROWS = 2048
 EXACT_ROWS = 10_000
@@ -85,13 +86,13 @@ class BoundaryEngine(Engine):
 
         Raises
         ------
-        ValueError
+        ParameterError
             More than 10,000 rows with ``solver="exact"`` and C.
 
         """
         given = self.parameters
         if given.solver == "exact" and given.C is not None and n_rows > EXACT_ROWS:
-            raise ValueError(
+            raise ParameterError(
                 f"solver='exact' with C keeps the whole kernel matrix and takes at most "
                 f"{EXACT_ROWS} rows, found {n_rows}; give nu, or use 'bsgd'"
             )

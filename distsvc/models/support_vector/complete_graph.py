@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
+from distsvc.errors import ParameterError
 from distsvc.kernels.graph import spanning_forest
 from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE, DecisionFunction, halves
 
@@ -31,14 +32,14 @@ def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 
     Raises
     ------
-    ValueError
+    ParameterError
         If there are more than 100,000.
 
     """
     values = f(X)
     inside = np.unique(X[values >= min(-SEGMENT_TOLERANCE, values.max())], axis=0)
     if len(inside) > MOST_VERTICES:
-        raise ValueError(
+        raise ParameterError(
             f"labelling='complete-graph' takes at most {MOST_VERTICES} different rows inside, "
             f"found {len(inside)}; use 'equilibria' or 'balls'"
         )

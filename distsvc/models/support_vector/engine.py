@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from distsvc.models.rules import Rule
+from distsvc.models.sampling import Ranges
+from distsvc.models.scaling import check_finite
 from distsvc.models.support_vector.labelling import DecisionFunction
-
-Ranges = list[tuple[int, int]]
-"""Ranges of the rows' random keys, [low, high): a block of an epoch each."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +101,7 @@ class Engine(ABC):
         """Settle what follows from pilot rows (m, d) of a table of `n_rows`, in order of keys."""
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         self.pilot = self.centred(pilot)
+        check_finite(self.pilot)
         if (self.pilot == self.pilot[0]).all():
             self.note("all rows looked at are equal: they are one cluster")
 

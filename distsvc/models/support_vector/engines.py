@@ -8,7 +8,7 @@ from typing import Any
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
-from distsvc.models.support_vector.parameters import check_parameters, check_streams, is_several
+from distsvc.parameters import check_parameters, check_streams, is_several
 
 
 def engine_for(parameters: Mapping[str, Any], seed: int) -> LevelTreeEngine | BoundaryEngine:
@@ -18,11 +18,11 @@ def engine_for(parameters: Mapping[str, Any], seed: int) -> LevelTreeEngine | Bo
 
     Raises
     ------
-    ValueError
+    ParameterError
         A parameter is out of range, or does not go with another.
 
     """
-    check_parameters(dict(parameters))
+    check_parameters("support-vector", parameters)
     given = Parameters.of(parameters)
     by_default = is_several(given.gamma) or (given.solver, given.gamma) == ("bsgd", "auto")
     if given.labelling == "level-tree" or (given.labelling == "auto" and by_default):
@@ -35,10 +35,10 @@ def engine_for_blocks(parameters: Mapping[str, Any], seed: int) -> BoundaryEngin
 
     Raises
     ------
-    ValueError
+    ParameterError
         As `engine_for`; or the parameters ask for what needs all rows at once.
 
     """
-    check_parameters(dict(parameters))
-    check_streams(dict(parameters))
+    check_parameters("support-vector", parameters)
+    check_streams(parameters)
     return BoundaryEngine(Parameters.of(parameters), seed)

@@ -25,14 +25,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.models import sampling
-from distsvc.models.checks import check_choice, check_count, seed_of
-from distsvc.models.sampling import PILOT_ROWS
+from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.engines import engine_for, engine_for_blocks
 from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
-from distsvc.models.support_vector.parameters import check_parameters
+from distsvc.parameters import COUNT, Choice, check_parameters
 
 OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
 OF_THE_LABELLING = (
@@ -275,11 +274,11 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self, "labels_")
         for name in parameters:
-            check_choice("a parameter of relabel", name, OF_THE_LABELLING)
+            Choice(OF_THE_LABELLING).check("a parameter of relabel", name)
         engine = self._engine
         if isinstance(engine, LevelTreeEngine) or parameters.get("labelling") == "level-tree":
             raise ValueError("a level tree is not labelled again; use cut")
-        check_parameters(self.get_params() | parameters)
+        check_parameters("support-vector", self.get_params() | parameters)
         self.set_params(**parameters)
         rows = self._seen(X)
         started = perf_counter()
@@ -355,7 +354,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         if sum(value is not None for value in (n_clusters, level, significance)) != 1:
             raise ValueError("give one of n_clusters, level and significance")
         if n_clusters is not None:
-            check_count("n_clusters", n_clusters)
+            COUNT.check("n_clusters", n_clusters)
         for name, value in (("level", level), ("significance", significance)):
             if value is not None and not (isinstance(value, Real) and value == value):
                 raise ValueError(f"{name} must be a number, found {value!r}")

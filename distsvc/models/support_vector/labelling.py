@@ -26,6 +26,7 @@ from distsvc.kernels import ascent
 from distsvc.kernels.nearest import nearest_point
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.kernels.segments import lowest_on_segments
+from distsvc.models.scaling import check_finite
 
 CLIMB_TOLERANCE = 1e-4
 """Length of a trajectory's last step, in units of sigma = 1 / sqrt(2 gamma)."""
@@ -235,6 +236,7 @@ def merge_equilibria(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray,
 
 
 def _merged(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    check_finite(ends)
     radius = MERGE_TOLERANCE * f.sigma
     distinct, member = np.unique(ends, axis=0, return_inverse=True)
     pairs = cKDTree(distinct).query_pairs(radius, output_type="ndarray")

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from distsvc.models import sampling
+from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector import labelling
-from distsvc.models.support_vector.engine import Engine, Ranges
+from distsvc.models.support_vector.engine import Engine
 from distsvc.models.support_vector.ensemble import BUDGET, PENALTY, Blocks, Ensemble, make_ensemble
 from distsvc.models.support_vector.labelling import DecisionFunction
 from distsvc.models.support_vector.level_sets import LevelSets

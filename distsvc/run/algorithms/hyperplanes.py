@@ -13,6 +13,7 @@ from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import GrowingTree, valley
 from distsvc.models.rules import Rule
+from distsvc.parameters import check_parameters
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.room import Room, Rows, Tally
@@ -41,7 +42,9 @@ class Hyperplanes(Room):
         """Return the room of a job for iMDH."""
         if job.model.algorithm != "imdh":
             return None
-        return cls(IncrementalMDH(**job.model.parameters()).get_params(), job.model.seed)
+        parameters = IncrementalMDH(**job.model.parameters()).get_params()
+        check_parameters(job.model.algorithm, parameters)
+        return cls(parameters, job.model.seed)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn the trees and prune the best."""

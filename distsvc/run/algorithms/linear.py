@@ -26,6 +26,7 @@ from distsvc.models.linear.working_set import (
 )
 from distsvc.models.rules import Rule
 from distsvc.models.scaling import ColumnSums
+from distsvc.parameters import check_parameters
 from distsvc.run.algorithms.reasons import Reasons
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
@@ -60,6 +61,7 @@ class Linear(Room):
             return None
         estimator, engine_of = PROBLEMS[job.model.algorithm]
         parameters = estimator(**job.model.parameters()).get_params()
+        check_parameters(job.model.algorithm, parameters)
         X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
         engine = engine_of(parameters, job.model.seed)

@@ -39,8 +39,11 @@ class Sampled(Room):
     @classmethod
     def begin(cls, job: Job, table: Table) -> Sampled | None:
         """Return the room of a job for one of the baselines."""
-        estimator = ESTIMATORS.get(job.model.algorithm)
-        return cls(estimator(**job.model.parameters())) if estimator is not None else None
+        if job.model.algorithm not in ESTIMATORS:
+            return None
+        estimator = ESTIMATORS[job.model.algorithm](**job.model.parameters())
+        estimator.check_parameters()
+        return cls(estimator)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the sample; what labels rows is a rule of a few arrays."""

@@ -368,7 +368,7 @@ def test_far_rows_are_outliers_of_some_cluster():
         ({"maintenance": "pnn"}, "maintenance must be one of .*'merge'.*found 'pnn'"),
         ({"stopping": "never"}, "stopping must be one of .*'held-out'"),
         ({"labelling": "graph"}, "labelling must be one of .*'equilibria'"),
-        ({"average": True}, "average=True needs solver='sgd'"),
+        ({"average": True}, "average = true needs solver = 'sgd'"),
     ],
 )
 def test_invalid_parameters(parameters, message):

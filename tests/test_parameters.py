@@ -1,0 +1,324 @@
+"""One table says what parameters may be: the estimators have them, and the job file agrees."""
+
+import inspect
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
+from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
+from distsvc.errors import JobFileError, ParameterError
+from distsvc.models.linear.coordinate_descent import SOLVERS
+from distsvc.models.support_vector.consensus import REFERENCE_ROWS
+from distsvc.models.support_vector.ensemble import EFFORTS
+from distsvc.models.support_vector.stochastic_gradient import STRATEGIES
+from distsvc.parameters import (
+    COUNT,
+    NOT_NEGATIVE,
+    PARAMETERS,
+    POSITIVE,
+    RULES,
+    SHARE,
+    Choice,
+    Count,
+    Flag,
+    InMemory,
+    KernelWidth,
+    Number,
+    OrNone,
+    RandomState,
+    check_parameters,
+    check_streams,
+    check_together,
+    is_several,
+)
+
+ESTIMATORS = {
+    "support-vector": SupportVectorClustering,
+    "imdh": IncrementalMDH,
+    "linear-one-class": LinearOneClassSVM,
+    "linear-svdd": LinearSVDD,
+    "bico": BICO,
+    "spdc": SPDC,
+    "depddp": DePDDP,
+    "fuzzy-c-means": FuzzyCMeans,
+}
+SUPPORT_VECTOR = SupportVectorClustering().get_params()
+
+
+def refused(constraint, value, message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        constraint.check("x", value)
+    assert str(caught.value) == f"x must {message}, found {value!r}"
+
+
+def in_job(constraint, value) -> bool:
+    try:
+        TypeAdapter(constraint.job_type()).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def for_estimator(constraint, value) -> bool:
+    try:
+        constraint.check("x", value)
+    except ParameterError:
+        return False
+    return True
+
+
+# --- the table
+
+
+def test_the_table_has_every_algorithm():
+    assert list(PARAMETERS) == list(ESTIMATORS)
+    assert set(RULES) <= set(PARAMETERS)
+
+
+@pytest.mark.parametrize("algorithm", ESTIMATORS)
+def test_the_table_has_the_parameters_of_the_signature(algorithm):
+    assert set(PARAMETERS[algorithm]) == set(inspect.signature(ESTIMATORS[algorithm]).parameters)
+
+
+@pytest.mark.parametrize("algorithm", ESTIMATORS)
+def test_defaults_are_allowed(algorithm):
+    check_parameters(algorithm, ESTIMATORS[algorithm]().get_params())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name"), [(a, name) for a, of in PARAMETERS.items() for name in of]
+)
+def test_every_parameter_is_checked_by_its_estimator(algorithm, name):
+    wrong = object()
+    with pytest.raises(ParameterError, match=rf"^{name} must .* found <object"):
+        ESTIMATORS[algorithm](**{name: wrong}).fit(np.eye(200, 2))
+
+
+def test_choices_are_those_that_the_models_know():
+    table = PARAMETERS["support-vector"]
+    assert table["maintenance"].names == tuple(STRATEGIES)
+    assert table["effort"].names == tuple(EFFORTS)
+    assert table["granularity"].names == tuple(REFERENCE_ROWS)
+    assert PARAMETERS["linear-svdd"]["solver"].names == SOLVERS
+
+
+def test_a_parameter_is_the_jobs_fault_and_a_value_error():
+    assert issubclass(ParameterError, (JobFileError, ValueError))
+    assert issubclass(ParameterError, ValueError)
+    assert ParameterError.exit_code == 78
+
+
+VALUES = (-1, 0, 0.5, 1, 1.5, 15, 16, 17, 49, 50, 100, 100.5, 999, 1000, np.inf, -np.inf, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [
+        (algorithm, name)
+        for algorithm, of in PARAMETERS.items()
+        for name, constraint in of.items()
+        if constraint.job_type() is not None
+    ],
+)
+def test_job_and_estimator_allow_the_same_values(algorithm, name):
+    constraint = PARAMETERS[algorithm][name]
+    values = VALUES + (() if isinstance(constraint, Flag) else ("merge", "auto", "", [], [1.0]))
+    values = (True, False) if isinstance(constraint, Flag) else values
+    for value in values:
+        assert in_job(constraint, value) == for_estimator(constraint, value), value
+
+
+# --- constraints
+
+
+@pytest.mark.parametrize("value", [1, 0.5, 1e-300, np.float32(2), np.int8(3), Fraction(1, 3)])
+def test_positive_numbers(value):
+    POSITIVE.check("x", value)
+    NOT_NEGATIVE.check("x", value)
+
+
+@pytest.mark.parametrize(
+    "value", [-1, -1e-9, np.nan, np.inf, -np.inf, 10**400, True, "1", None, [1.0], 1j]
+)
+def test_what_is_no_positive_number(value):
+    refused(POSITIVE, value, "be a positive number")
+    refused(NOT_NEGATIVE, value, "be a number of at least 0")
+
+
+def test_zero_is_a_number_where_it_may_be():
+    NOT_NEGATIVE.check("x", 0)
+    NOT_NEGATIVE.check("x", 0.0)
+    refused(POSITIVE, 0.0, "be a positive number")
+
+
+def test_numbers_with_a_bound():
+    SHARE.check("x", 1.0)
+    closed = Number(high=1.0, low_open=False)
+    closed.check("x", 0.0)
+    refused(closed, 1.5, "lie in [0, 1]")
+    for value in (1.5, 0.0, np.nan, "half"):
+        refused(SHARE, value, "lie in (0, 1]")
+
+
+def test_numbers_above_one():
+    Number(low=1.0).check("x", 1.0 + 1e-9)
+    for value in (1.0, 0, "two"):
+        refused(Number(low=1.0), value, "be above 1")
+
+
+@pytest.mark.parametrize("value", [1, 10**30, np.int64(7), np.uint8(1)])
+def test_counts(value):
+    COUNT.check("x", value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, np.float64(2), True, np.True_, "3", None, np.nan])
+def test_what_is_no_count(value):
+    refused(COUNT, value, "be a whole number of at least 1")
+
+
+def test_counts_with_a_bound():
+    Count(most=16).check("x", 16)
+    refused(Count(most=16), 17, "be at most 16")
+    refused(Count(most=16), 0, "be a whole number of at least 1")
+    refused(Count(100), 99, "be a whole number of at least 100")
+
+
+def test_choices():
+    Choice(("a", "b")).check("x", "b")
+    for value in ("c", "A", None, 1):
+        refused(Choice(("a", "b")), value, "be one of ('a', 'b')")
+
+
+def test_a_choice_in_memory_is_none_of_a_job():
+    choice = Choice(("a",), ("b",))
+    choice.check("x", "b")
+    refused(choice, "c", "be one of ('a', 'b')")
+    assert in_job(choice, "a")
+    assert not in_job(choice, "b")
+
+
+def test_flags():
+    for value in (True, False, np.True_, np.False_):
+        Flag().check("x", value)
+    for value in (0, 1, "true", None):
+        refused(Flag(), value, "be True or False")
+
+
+@pytest.mark.parametrize("value", ["auto", 2, 0.5, [1], (1.0, 2.0), np.array([0.5]), np.array(2.0)])
+def test_kernel_widths(value):
+    KernelWidth().check("x", value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["scale", 0.0, np.nan, np.inf, True, None, [], [1.0, 0.0], ["auto"], [[1.0], [2.0]], {1: 1.0}],
+)
+def test_what_is_no_kernel_width(value):
+    refused(KernelWidth(), value, "be 'auto', a positive number or a list of them")
+
+
+def test_random_states():
+    for value in (None, 0, np.uint8(3), np.random.RandomState(0), np.random):
+        RandomState().check("x", value)
+    for value in (-1, 1.0, True, "tuesday", np.random.default_rng(0)):
+        refused(RandomState(), value, "be a whole number of at least 0")
+    assert RandomState().job_type() is None
+
+
+def test_none_where_it_may_be():
+    OrNone(COUNT).check("x", None)
+    refused(OrNone(COUNT), 0, "be a whole number of at least 1")
+    refused(COUNT, None, "be a whole number of at least 1")
+
+
+def test_what_only_tables_in_memory_have():
+    refused(InMemory(POSITIVE), 0, "be a positive number")
+    assert InMemory(POSITIVE).job_type() is None
+
+
+# --- rules
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given", "message"),
+    [
+        (
+            "support-vector",
+            {"nu": 0.1, "C": 2.0},
+            "give nu or C, not both (found nu = 0.1 and C = 2.0)",
+        ),
+        ("linear-svdd", {"nu": 1, "C": 2}, "give nu or C, not both (found nu = 1 and C = 2)"),
+        (
+            "support-vector",
+            {"average": True},
+            "average = true needs solver = 'sgd' (found solver = 'bsgd')",
+        ),
+        (
+            "support-vector",
+            {"gamma": [1.0], "labelling": "equilibria"},
+            "several values of gamma need labelling='level-tree', found [1.0]",
+        ),
+        (
+            "support-vector",
+            {"gamma": [1.0], "solver": "exact"},
+            "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'",
+        ),
+        (
+            "support-vector",
+            {"labelling": "level-tree", "solver": "exact"},
+            "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'",
+        ),
+        ("imdh", {"depth": 6, "n_clusters": 33}, "n_clusters must be at most 32, found 33"),
+    ],
+)
+def test_what_does_not_go_together(algorithm, given, message):
+    parameters = ESTIMATORS[algorithm]().get_params() | given
+    with pytest.raises(ParameterError, match=f"^{re.escape(message)}$"):
+        check_parameters(algorithm, parameters)
+
+
+def test_rules_take_a_job_whose_other_parameters_are_not_given():
+    nothing = dict.fromkeys(SUPPORT_VECTOR)
+    with pytest.raises(ParameterError, match=r"give nu or C, not both"):
+        check_together("support-vector", nothing | {"nu": 0.1, "C": 2.0})
+    with pytest.raises(ParameterError, match=r"found solver = None"):
+        check_together("support-vector", nothing | {"average": True})
+    with pytest.raises(ParameterError, match=r"found 'exact'"):
+        check_together("support-vector", nothing | {"gamma": [1.0], "solver": "exact"})
+    check_together("support-vector", nothing | {"gamma": [1.0]})
+
+
+@pytest.mark.parametrize("algorithm", PARAMETERS)
+def test_a_job_that_gives_nothing_keeps_every_rule(algorithm):
+    check_together(algorithm, dict.fromkeys(PARAMETERS[algorithm]))
+
+
+def test_what_can_go_together():
+    several = {"gamma": [1.0, 2.0], "solver": "sgd", "average": True}
+    check_parameters("support-vector", SUPPORT_VECTOR | several)
+    check_parameters("imdh", IncrementalMDH(depth=6, n_clusters=32).get_params())
+    check_together("imdh", {"depth": None, "n_clusters": 10**6})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"solver": "exact"}, "solver='exact' needs all rows at once; use fit"),
+        ({"labelling": "level-tree"}, "a level tree needs all rows at once; use fit"),
+        ({"gamma": [1.0]}, "a level tree needs all rows at once; use fit"),
+        ({"labelling": "balls"}, "labelling='balls' needs all rows at once; use fit"),
+    ],
+)
+def test_what_takes_no_blocks(given, message):
+    check_streams(SUPPORT_VECTOR)
+    with pytest.raises(ParameterError, match=f"^{re.escape(message)}$"):
+        check_streams(SUPPORT_VECTOR | given)
+
+
+def test_one_width_or_several():
+    assert not any(map(is_several, ("auto", 1, 0.5, np.float64(2), None)))
+    assert all(map(is_several, ([1.0], (), np.array([1.0]))))
