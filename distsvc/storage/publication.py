@@ -2,7 +2,7 @@
 
 import uuid
 
-from distsvc.storage.parts import Output as _O
+from distsvc.storage.parts import PUBLISHED, described, Output as _O  # noqa
 
 
 class Output(_O):
