@@ -40,7 +40,8 @@ from distsvc.models.sampling import PILOT_ROWS
 from distsvc.models.scaling import ColumnSums, Scaling
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.support_vector.labelling import Boundary, pair_blocks
-from distsvc.report.page import write_page
+from distsvc.report.content import Report
+from distsvc.report.page import render_page
 from distsvc.run import outer, summary, tasks
 from distsvc.run.cluster import connected
 from distsvc.run.directory import Plan, RunDirectory
@@ -49,7 +50,7 @@ from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Progress
 from distsvc.run.stream import prepared, sample_blocks, whole_sample
 from distsvc.run.summary import Model
-from distsvc.storage.arrays import read_json, write_json
+from distsvc.storage.arrays import read_json, write_json, write_text
 from distsvc.storage.parts import Output, create_zarr
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks, sparse_rows
 
@@ -118,7 +119,8 @@ def run_job(
         with progress.phase("report"):
             summary.write_model(run, job, model)
             report = summary.make_report(run, job, model, survey.pilot, totals, command)
-            write_page(report | {"phases": progress.phases}, run.path / "report.html")
+            typed = Report.model_validate(report | {"phases": progress.phases})
+            write_text(run.path / "report.html", render_page(typed))
         with progress.phase("publish"):
             report["phases"] = progress.phases
             write_json(run.path / "report.json", report)

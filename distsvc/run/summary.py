@@ -25,10 +25,11 @@ from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.tree import ClusterTree
 from distsvc.models.linear.estimators import LinearModel, LinearOneClassSVM, LinearSVDD
 from distsvc.models.support_vector.estimator import SupportVectorClustering
-from distsvc.report.page import write_page
+from distsvc.report.content import Report
+from distsvc.report.page import render_page
 from distsvc.run import level_pictures, pictures, reasons
 from distsvc.run.directory import Plan, RunDirectory
-from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
+from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json, write_text
 from distsvc.storage.parts import PUBLISHED, described
 from distsvc.storage.tables import open_table
 from distsvc.storage.where import where_columns
@@ -416,8 +417,8 @@ def rewrite_page(folder: Path) -> Path:
     """
     if not (folder / "manifest.json").exists():
         raise InputNotFoundError(f"no run is published in {folder}: it has no manifest.json")
-    page = folder / "report.html"
-    write_page(read_json(folder / "report.json"), page)
+    page, source = folder / "report.html", folder / "report.json"
+    write_text(page, render_page(Report.parsed(read_json(source), str(source))))
     content = read_json(folder / "manifest.json")
     for file in content["files"]:
         if file["file"] == page.name:
