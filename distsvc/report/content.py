@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError
@@ -110,7 +111,7 @@ class Sample(Part):
 
     unsaid = ("explained", "beyond")
     kind: Literal["columns", "single", "pca"]
-    axes: list[str]
+    axes: Annotated[list[str], Field(min_length=2, max_length=2)]
     explained: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     beyond: int = 0
     label: list[int]
@@ -184,12 +185,15 @@ class Report(Part):
 
 def _explained(error: ValidationError) -> str:
     """Put the first fault into words, and count the others."""
-    first = error.errors(include_url=False)[0]
-    place = ".".join(str(step) for step in first["loc"] if step not in (SPLIT, LEAF))
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
+    steps = [str(step) for step in first["loc"] if step not in (SPLIT, LEAF)]
+    place, more = ".".join(steps) or "the report", f" (and {n_more} more)" if n_more else ""
     if first["type"] == "missing":
         return f"{place} is missing{more}"
-    expected = first["msg"].removeprefix("Input should be ").split(" or instance of ")[0]
-    found = repr(first["input"])
-    found = found if len(found) <= LONGEST_VALUE else found[: LONGEST_VALUE - 1] + "…"
-    return f"{place or 'the report'}: expected {expected}, found {found}{more}"
+    expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", first["msg"])
+    return f"{place}: expected {expected}, found {_shortened(first['input'])}{more}"
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"

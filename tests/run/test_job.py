@@ -627,6 +627,18 @@ def test_the_page_can_be_written_again(published, tmp_path, monkeypatch):
         rewrite_page(tmp_path)
 
 
+def test_a_damaged_report_is_named(published, tmp_path):
+    copy = copied(published, tmp_path)
+    page = (copy / "report.html").read_bytes()
+    report = json.loads((copy / "report.json").read_text())
+    report["input"]["n_rows"] = "many"
+    (copy / "report.json").write_text(json.dumps(report))
+    expected = "report.json: input.n_rows: expected a valid integer, found 'many'"
+    with pytest.raises(DataError, match=expected):
+        rewrite_page(copy)
+    assert (copy / "report.html").read_bytes() == page
+
+
 def test_a_task_can_be_done_by_hand_and_twice(table, tmp_path, monkeypatch):
     """As after a lost worker: the second file is the first, byte for byte."""
     real = tasks.label_partition
