@@ -13,12 +13,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from distsvc import __version__
 from distsvc.errors import DistsvcError
+
+if TYPE_CHECKING:
+    from distsvc.report.content import Report
 
 DEFECT, INTERRUPTED, TERMINATED = 1, 130, 143
 
@@ -38,12 +41,12 @@ def demo(out: str) -> None:
 
         reports = run_demo(Path(out), progress)
     for name, report in reports.items():
-        indices = report["indices"]
+        indices = report.indices or {}
         click.echo(
-            f"{name:<11} {len(report['clusters']):>3} clusters"
-            f" in {report['input']['n_rows']:>5} rows"
+            f"{name:<11} {len(report.clusters):>3} clusters"
+            f" in {report.input.n_rows:>5} rows"
             f"   {outside(report):<13}"
-            f"   adjusted Rand index {indices['adjusted_rand_index']['value']:.3f}"
+            f"   adjusted Rand index {indices['adjusted_rand_index'].value:.3f}"
             f"   {out}/{name}/report.html"
         )
 
@@ -82,16 +85,14 @@ def run(
             progress=progress,
         )
     if as_json:
-        click.echo(json.dumps(report))
+        click.echo(json.dumps(report.dumped()))
         return
-    seconds = sum(phase["seconds"] for phase in report["phases"])
-    k = len(report["clusters"])
-    found = "" if "reasons" in report else f"{k} cluster{'' if k == 1 else 's'} in "
-    click.echo(
-        f"{found}{report['input']['n_rows']:,} rows, "
-        f"{outside(report, '' if 'reasons' in report else ' every cluster')}, {seconds:.1f} s"
-    )
-    for warning in [*report["warnings"], *report.get("levels", {}).get("doubts", ())]:
+    seconds = sum(phase.seconds for phase in report.phases)
+    k = len(report.clusters)
+    found = "" if report.reasons else f"{k} cluster{'' if k == 1 else 's'} in "
+    where = outside(report, "" if report.reasons else " every cluster")
+    click.echo(f"{found}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
+    for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
         click.echo(f"warning: {warning}")
     click.echo(f"{job.output.path}/report.html")
 
@@ -236,10 +237,10 @@ def bench_report(out: str) -> None:
             click.echo(str(path))
 
 
-def outside(report: dict[str, Any], of: str = "") -> str:
+def outside(report: Report, of: str = "") -> str:
     """Say which share of the rows is outside, or that the algorithm has no outside."""
-    outliers = report["outliers"]
-    return f"{outliers['share']:.1%} outside{of}" if outliers.get("defined", True) else "no outside"
+    outliers = report.outliers
+    return f"{outliers.share:.1%} outside{of}" if outliers.defined else "no outside"
 
 
 @contextmanager

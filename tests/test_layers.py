@@ -28,7 +28,7 @@ OURS = {
     "datasets": {"datasets", "errors"},
     "kernels": {"kernels"},
     "storage": {"config", "errors", "storage"},
-    "report": {"metrics", "report"},
+    "report": {"errors", "metrics", "report"},
     "config": {"config", "errors", "parameters"},
     "errors": set(),
     "parameters": {"errors"},

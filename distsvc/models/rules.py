@@ -25,7 +25,8 @@ class ScoreWords:
     meaning : str
         A paragraph, or nothing for what the page says of decision values.
     heading, axis : str
-        The heading of the scores' histogram, and what stands below its axis.
+        The heading of the scores' histogram, and what stands below its axis: nothing for what the
+        page says of decision values.
     boundary : float or None
         The score that divides rows inside from rows outside.
 
@@ -34,7 +35,7 @@ class ScoreWords:
     has_outliers: bool = True
     meaning: str = ""
     heading: str = "Inside or outside"
-    axis: str = "decision value f(x)"
+    axis: str = ""
     boundary: float | None = 0.0
 
 

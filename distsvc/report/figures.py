@@ -1,4 +1,4 @@
-"""The report's figures: each function takes a part of ``report.json`` and returns one SVG string.
+"""The report's figures: each function takes a part of the report and returns one SVG string.
 
 The same input gives the same bytes. Text stays text (escaped, and never read as mathematics), so
 that the page's font applies and a reader can search it; layers of points are embedded as images.
@@ -12,17 +12,23 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
+
+from distsvc.report.content import ClusterRow, PhaseCost, Sample, ScoreHistogram
+from distsvc.report.formats import compact, one_line, percent
+from distsvc.report.model_parts import DomainPart
 
 Arguments = ParamSpec("Arguments")
 
@@ -56,33 +62,9 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def cluster_colours(clusters: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
     """Return the colour of each label, by rank: the largest cluster comes first."""
-    return {row["label"]: COLOURS[i % len(COLOURS)] for i, row in enumerate(clusters)}
-
-
-def one_line(text: object, length: int) -> str:
-    """Return untrusted text without line breaks and control characters, cut to a length."""
-    clean = "".join(c if c.isprintable() else " " for c in str(text))
-    clean = " ".join(clean.split())
-    return clean if len(clean) <= length else clean[: length - 1] + "…"
-
-
-def compact(number: float) -> str:
-    """Format a number of things in little room."""
-    for size, unit in ((1e9, " bn"), (1e6, " M")):
-        if abs(number) >= size:
-            return f"{number / size:.4g}{unit}"
-    return f"{number:,.0f}"
-
-
-def percent(share: float) -> str:
-    """Format a share so that rounding never claims "none" or "all"."""
-    if 0 < share < 0.0005:
-        return "< 0.1\u00a0%"
-    if 0.9995 < share < 1:
-        return "> 99.9\u00a0%"
-    return f"{100 * share:.0f}\u00a0%" if share in (0, 1) else f"{100 * share:.1f}\u00a0%"
+    return {row.label: COLOURS[i % len(COLOURS)] for i, row in enumerate(clusters)}
 
 
 def ink_on(colour: str) -> str:
@@ -127,9 +109,9 @@ def _inline(svg: str, name: str) -> str:
 
 @drawn
 def plane(
-    sample: Mapping[str, Any],
-    clusters: Sequence[Mapping[str, Any]],
-    picture: Mapping[str, Any] | None = None,
+    sample: Sample,
+    clusters: Sequence[ClusterRow],
+    picture: DomainPart | None = None,
     boundary: float | None = 0.0,
 ) -> Figure:
     """Draw sampled rows in two dimensions, coloured by cluster.
@@ -137,25 +119,24 @@ def plane(
     Parameters
     ----------
     sample
-        ``kind``, ``axes``, ``x``, ``y``, ``label`` and ``outlier`` of each row. The kind
-        ``"single"`` has the decision value as y.
+        The rows; those of the kind ``"single"`` have the score as y.
     clusters
-        ``label`` of each cluster, largest first: their rank is their colour.
+        Largest first: their rank is their colour.
     picture
-        ``grid_x``, ``grid_y``, ``f``, ``support_vectors`` and ``equilibria``; adds the domain of
-        novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham, Le and Dang.
+        Adds the domain of novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham,
+        Le and Dang.
     boundary
         The score that parts inside from outside; of use to the kind ``"single"`` only.
 
     """
     figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
     axes = figure.add_subplot()
-    x, y = np.asarray(sample["x"], float), np.asarray(sample["y"], float)
-    labels, outlier = np.asarray(sample["label"], int), np.asarray(sample["outlier"], bool)
-    legend: list[Any] = []
+    x, y = np.asarray(sample.x, float), np.asarray(sample.y, float)
+    labels, outlier = np.asarray(sample.label, int), np.asarray(sample.outlier, bool)
+    legend: list[Artist] = []
     if picture is not None:
         legend += _domain(axes, picture)
-    if sample["kind"] == "single" and boundary is not None:
+    if sample.kind == "single" and boundary is not None:
         name = f"boundary, f = {boundary:.4g}"
         legend.append(axes.axhline(boundary, color=EDGE, linewidth=1.2, label=name))
 
@@ -177,11 +158,11 @@ def plane(
     if picture is not None:
         legend += _vectors(axes, picture)
 
-    _frame(axes, x, y, sample["kind"])
-    axes.set_xlabel(one_line(sample["axes"][0], 50))
-    axes.set_ylabel(one_line(sample["axes"][1], 50))
+    _frame(axes, x, y, sample.kind)
+    axes.set_xlabel(one_line(sample.axes[0], 50))
+    axes.set_ylabel(one_line(sample.axes[1], 50))
     if len(clusters) > 1:
-        shown = [row["label"] for row in clusters[:MAX_SHOWN]]
+        shown = [row.label for row in clusters[:MAX_SHOWN]]
         _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
     if legend:
         figure.legend(handles=legend, loc="outside lower center", ncols=2)
@@ -189,14 +170,14 @@ def plane(
 
 
 @drawn
-def cluster_sizes(clusters: Sequence[Mapping[str, Any]], with_outside: bool = True) -> Figure:
+def cluster_sizes(clusters: Sequence[ClusterRow], with_outside: bool = True) -> Figure:
     """Draw the rows of the largest clusters as bars, the pale end being rows outside, if any."""
     shown = clusters[:MAX_SHOWN]
     colours = list(cluster_colours(clusters).values())[: len(shown)]
-    names = [str(row["label"]) for row in shown]
-    rows = [row["rows"] for row in shown]
-    outside = [row["outliers"] if with_outside else 0 for row in shown]
-    shares = [row["share"] for row in shown]
+    names = [str(row.label) for row in shown]
+    rows = [row.rows for row in shown]
+    outside = [row.outliers if with_outside else 0 for row in shown]
+    shares = [row.share for row in shown]
     figure = Figure(figsize=(WIDTH, 1.1 + 0.27 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     inside = [a - b for a, b in zip(rows, outside, strict=True)]
@@ -224,16 +205,12 @@ def cluster_sizes(clusters: Sequence[Mapping[str, Any]], with_outside: bool = Tr
 
 
 @drawn
-def score_histogram(
-    edges: Sequence[float],
-    counts: Sequence[int],
-    boundary: float | None = 0.0,
-    title: str | None = None,
-) -> Figure:
+def score_histogram(scores: ScoreHistogram) -> Figure:
     """Draw how the scores are spread, on both sides of the boundary where there is one."""
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
-    cuts, heights = np.asarray(edges, float), np.asarray(counts, float)
+    cuts, heights = np.asarray(scores.edges, float), np.asarray(scores.counts, float)
+    boundary = scores.boundary
     low, high = cuts[0], cuts[-1]
     if boundary is not None:
         low, high = min(low, boundary), max(high, boundary)
@@ -253,12 +230,12 @@ def score_histogram(
         axes.axvline(boundary, color=EDGE, linewidth=1.6)
         right = (low + high) / 2 >= boundary
         axes.annotate(
-            f"boundary, {'f = ' if title is None else ''}{boundary:.4g}",
+            f"boundary, {'' if scores.title else 'f = '}{boundary:.4g}",
             (boundary, 1), xycoords=("data", "axes fraction"),
             xytext=(6 if right else -6, -2), textcoords="offset points",
             ha="left" if right else "right", va="top", color="#8a4b00", fontsize=9.5,
         )  # fmt: skip
-    title = title or "decision value f(x); negative is outside every cluster"
+    title = scores.title or "decision value f(x); negative is outside every cluster"
     axes.set_xlabel(textwrap.fill(one_line(title, 120), 60))
     axes.set_ylabel("rows")
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS))
@@ -268,24 +245,24 @@ def score_histogram(
 
 
 @drawn
-def phase_costs(phases: Sequence[Mapping[str, Any]]) -> Figure:
+def phase_costs(phases: Sequence[PhaseCost]) -> Figure:
     """Draw the seconds and the peak memory of each phase, side by side."""
     figure = Figure(figsize=(WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")
     time, memory = figure.subplots(1, 2, sharey=True)
     at = np.arange(len(phases))
-    durations = np.array([row["seconds"] for row in phases], float)
+    durations = np.array([row.seconds for row in phases], float)
     size, unit = next((s, u) for s, u in UNITS_OF_TIME if s == 1 or durations.max() >= 3 * s)
     time.barh(at, durations / size, color="#0072b2", height=0.62)
-    time.set_yticks(at, [one_line(row["name"], 22) for row in phases])
+    time.set_yticks(at, [one_line(row.name, 22) for row in phases])
     time.set_ylim(len(phases) - 0.4, -0.6)
     time.set_xlabel(unit)
-    names = (
-        ("driver_peak_mb", "driver", "#009e73", -0.17),
-        ("worker_peak_mb", "worker", "#cc79a7", 0.17),
+    peaks = (
+        ("driver", [row.driver_peak_mb for row in phases], "#009e73", -0.17),
+        ("worker", [row.worker_peak_mb for row in phases], "#cc79a7", 0.17),
     )
-    for key, name, colour, shift in names:
-        values = [row.get(key) or 0.0 for row in phases]
-        memory.barh(at + shift, values, color=colour, height=0.31, label=name)
+    for name, sizes, colour, shift in peaks:
+        known = [size or 0.0 for size in sizes]
+        memory.barh(at + shift, known, color=colour, height=0.31, label=name)
     memory.set_xlabel("peak memory, MB")
     for axes in (time, memory):
         axes.tick_params(axis="y", length=0)
@@ -296,26 +273,26 @@ def phase_costs(phases: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def _domain(axes: Axes, picture: Mapping[str, Any]) -> list[Any]:
-    f = np.asarray(picture["f"], float)
+def _domain(axes: Axes, picture: DomainPart) -> list[Artist]:
+    f = np.asarray(picture.f, float)
     if not (f >= 0).any():
         return []
-    grid = (picture["grid_x"], picture["grid_y"], f)
+    grid = (picture.grid_x, picture.grid_y, f)
     axes.contourf(*grid, levels=[0, max(float(f.max()), 1e-12)], colors=[REGION], zorder=1)
     if (f < 0).any():
         axes.contour(*grid, levels=[0], colors=[EDGE], linewidths=0.9, zorder=1.1)
     return [Patch(facecolor=REGION, edgecolor=EDGE, label="domain of novelty, f ≥ 0")]
 
 
-def _vectors(axes: Axes, picture: Mapping[str, Any]) -> list[Any]:
-    few = len(picture["equilibria"]) <= 40
-    kinds: tuple[tuple[str, str, str, float, str, str], ...] = (
-        ("support_vectors", "support vector", "o", 5, "none", INK),
-        ("equilibria", "equilibrium", "*", 12 if few else 8, "#fff200", "black"),
+def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
+    few = len(picture.equilibria) <= 40
+    kinds = (
+        (picture.support_vectors, "support vector", "o", 5, "none", INK),
+        (picture.equilibria, "equilibrium", "*", 12 if few else 8, "#fff200", "black"),
     )
-    legend: list[Any] = []
-    for key, name, marker, size, face, edge in kinds:
-        points = np.asarray(picture[key], float).reshape(-1, 2)
+    legend: list[Artist] = []
+    for vectors, name, marker, size, face, edge in kinds:
+        points = np.asarray(vectors, float).reshape(-1, 2)
         if len(points):
             legend += axes.plot(
                 points[:, 0], points[:, 1], linestyle="", marker=marker, markersize=size,
@@ -365,6 +342,6 @@ def _number_clusters(
                 break
 
 
-def _count_axis(axis: Any) -> None:
+def _count_axis(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
     axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))

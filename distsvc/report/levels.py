@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from distsvc.report import figures
 from distsvc.report.figures import GREY, INK
+from distsvc.report.formats import one_line
+from distsvc.report.model_parts import LevelTreePart
 
 Array = NDArray[np.float64]
 
@@ -46,7 +48,7 @@ class Hill(NamedTuple):
     mass: float
     z: float | None
     kept: bool
-    label: Any
+    label: int | None
     levels: Array
     shares: Array
 
@@ -75,14 +77,13 @@ class Slot(NamedTuple):
 
 
 @figures.drawn
-def level_tree(tree: Mapping[str, Any], colours: Mapping[int, str]) -> Figure:
+def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     """Draw the tree of level sets as hills that run together as the level falls.
 
     Parameters
     ----------
     tree
-        ``top`` and ``branches``, the root first and at least it: ``id``, ``parent``, ``birth``,
-        ``death``, ``mass``, ``z``, ``kept``, ``label`` and ``profile`` of each.
+        Of one branch at least.
     colours
         The colour of each cluster's label.
 
@@ -98,7 +99,7 @@ def level_tree(tree: Mapping[str, Any], colours: Mapping[int, str]) -> Figure:
     slots = list(_walk(_layout(shown, room)))
     inks: dict[int, str] = {}
     for slot in slots:
-        shade = colours.get(slot.hill.label, GREY) if slot.hill.kept else WEAK
+        shade = _shade(slot.hill, colours)
         _draw_hill(axes, slot, shade, joins[slot.hill.id], scale)
         inks |= {
             child.hill.id: INK if child.hill.death <= joins[slot.hill.id] else figures.ink_on(shade)
@@ -120,37 +121,29 @@ def level_tree(tree: Mapping[str, Any], colours: Mapping[int, str]) -> Figure:
     return figure
 
 
-def width(tree: Mapping[str, Any]) -> float:
+def width(tree: LevelTreePart) -> float:
     """Return the width of the drawing of a tree."""
     return _width(drawn_hills(hills(tree)))
 
 
-def hills(tree: Mapping[str, Any]) -> list[Hill]:
-    """Return the branches, the root first; what is missing or out of range is made good."""
-    branches = tree.get("branches") or []
-    top = max([_finite(tree.get("top")), *(_finite(branch.get("birth")) for branch in branches)])
-    ids = {branch["id"] for branch in branches}
+def hills(tree: LevelTreePart) -> list[Hill]:
+    """Return the branches, the root first; what is out of range is made good."""
+    top = max([tree.top, *(branch.birth for branch in tree.branches)])
+    ids = {branch.id for branch in tree.branches}
     found: list[Hill] = []
-    for branch in branches:
+    for branch in tree.branches:
         is_root = not found
-        birth = _share(branch.get("birth"), top)
-        death = 0.0 if is_root else min(birth, _share(branch.get("death"), top))
-        mass = 1.0 if is_root else _share(branch.get("mass"))
-        parent, z = branch.get("parent"), branch.get("z")
-        levels, shares = _profile(branch.get("profile") or [], birth, death, mass, top)
-        hill = Hill(
-            branch["id"],
-            None if is_root else parent if parent in ids else found[0].id,
-            birth,
-            death,
-            mass,
-            None if z is None or math.isnan(z) else float(z),
-            is_root or bool(branch.get("kept")),
-            branch.get("label"),
-            levels,
-            shares,
+        birth = _share(branch.birth, top)
+        death = 0.0 if is_root else min(birth, _share(branch.death, top))
+        mass = 1.0 if is_root else _share(branch.mass)
+        parent = None if is_root else branch.parent if branch.parent in ids else found[0].id
+        levels, shares = _profile(branch.profile, birth, death, mass, top)
+        kept = is_root or branch.kept
+        found.append(
+            Hill(
+                branch.id, parent, birth, death, mass, branch.z, kept, branch.label, levels, shares
+            )
         )
-        found.append(hill)
     return found
 
 
@@ -199,12 +192,14 @@ class Scale:
         return taken
 
 
-def _finite(number: Any) -> float:
-    return float(number) if number is not None and math.isfinite(number) else 0.0
+def _share(number: float, of: float = 1.0) -> float:
+    return min(1.0, max(0.0, number / of)) if of > 0 else 0.0
 
 
-def _share(number: Any, of: float = 1.0) -> float:
-    return min(1.0, max(0.0, _finite(number) / of)) if of > 0 else 0.0
+def _shade(hill: Hill, colours: Mapping[int, str]) -> str:
+    if not hill.kept:
+        return WEAK
+    return GREY if hill.label is None else colours.get(hill.label, GREY)
 
 
 def _profile(
@@ -245,7 +240,7 @@ def _joins(found: Sequence[Hill]) -> dict[int, float]:
 
 
 def _label(hill: Hill) -> str:
-    return "" if hill.label is None else figures.one_line(hill.label, LONGEST_LABEL)
+    return "" if hill.label is None else one_line(hill.label, LONGEST_LABEL)
 
 
 def _extent(text: str) -> float:

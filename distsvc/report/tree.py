@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,9 +20,10 @@ from matplotlib.transforms import Bbox, TransformedBbox
 from numpy.typing import NDArray
 
 from distsvc.report import figures
+from distsvc.report.content import ClusterRow
 from distsvc.report.figures import EDGE, GREY, INK
-
-Node = Mapping[str, Any]
+from distsvc.report.formats import compact, one_line, percent, things
+from distsvc.report.model_parts import Curve, LeafNode, SplitNode, Term, TreeNode
 
 MAX_LEAVES = 12  # a larger tree is drawn down to its most important splits
 LEAF_WIDTH, WIDEST_LEAF = 0.76, 1.8
@@ -42,40 +43,51 @@ REASONS = {"elbow": "at the elbow", "n_clusters": "as asked for"}
 class Place(NamedTuple):
     """Where a node is drawn: its level, and the leaves it spans, counted from the left."""
 
-    node: Node
+    node: TreeNode
     level: int
     left: float
     right: float
-    split: bool  # drawn as a panel with two branches, not as a chip
+    panel: SplitNode | None  # the node, where it is drawn as a panel with two branches
 
 
-def is_leaf(node: Node) -> bool:
-    """Return whether a node is a cluster."""
-    return "label" in node
-
-
-def splits(nodes: Sequence[Node]) -> list[Node]:
+def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:
     """Return the nodes that are split, the most important first."""
-    return sorted((node for node in nodes if not is_leaf(node)), key=lambda node: node["rank"])
+    found = [node for node in nodes if isinstance(node, SplitNode)]
+    return sorted(found, key=lambda node: node.rank)
 
 
-def width(nodes: Sequence[Node]) -> float:
+def width(nodes: Sequence[TreeNode]) -> float:
     """Return the width of the drawing of a tree."""
     return _leaf_width(_places(nodes)) * _leaves(_places(nodes))
 
 
-def direction(node: Node, columns: int = 5, room: float = float("inf")) -> str:
-    """Write a node's direction with its heaviest columns, as many as there is room for."""
-    terms = node["direction"][:columns]
+def direction(
+    heaviest: Sequence[Term], others: int = 0, columns: int = 5, room: float = float("inf")
+) -> str:
+    """Write a direction with its heaviest columns, as many as there is room for.
+
+    Parameters
+    ----------
+    heaviest
+        The heaviest first.
+    others
+        How many more columns have a weight.
+    columns
+        The most to write.
+    room
+        In characters.
+
+    """
+    terms = heaviest[:columns]
     for n_terms in range(len(terms), 0, -1):
         text = ""
         for term in terms[:n_terms]:
-            minus = "− " if term["weight"] < 0 else "+ "
+            minus = "− " if term.weight < 0 else "+ "
             sign = (" " + minus) if text else minus.strip("+ ")
-            name = figures.one_line(term["column"], 80)
-            weight = abs(term["weight"])
+            name = one_line(term.column, 80)
+            weight = abs(term.weight)
             text += f"{sign}{weight:{'.2f' if weight >= 0.01 else '.1g'}} {name}"
-        if n_terms < len(node["direction"]) or node["others"]:
+        if n_terms < len(heaviest) or others:
             text += " …"
         if _cells(text) <= room:
             return text
@@ -83,17 +95,15 @@ def direction(node: Node, columns: int = 5, room: float = float("inf")) -> str:
 
 
 @figures.drawn
-def tree(nodes: Sequence[Node], clusters: Sequence[Mapping[str, Any]]) -> Figure:
+def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
     """Draw the splits as panels from the first down to the clusters.
 
     Parameters
     ----------
     nodes
-        ``id``, ``rows`` and ``share`` of each, the root first; of clusters ``label``; of splits
-        the ids ``below`` and ``above``, ``rank``, ``direction``, ``others``, ``split``, ``density``
-        and ``sample``.
+        The root first.
     clusters
-        ``label`` of each cluster, largest first: their rank is their colour.
+        Largest first: their rank is their colour.
 
     """
     places = _places(nodes)
@@ -103,20 +113,20 @@ def tree(nodes: Sequence[Node], clusters: Sequence[Mapping[str, Any]]) -> Figure
     canvas = figure.add_axes((0, 0, 1, 1))
     canvas.set(xlim=(0, figure.get_figwidth()), ylim=(tops[-1], 0))
     canvas.set_axis_off()
-    middles = {place.node["id"]: unit * (place.left + place.right) / 2 for place in places}
-    by_id = {node["id"]: node for node in nodes}
+    middles = {place.node.id: unit * (place.left + place.right) / 2 for place in places}
+    by_id = {node.id: node for node in nodes}
     for place in places:
-        middle, top = middles[place.node["id"]], tops[place.level]
-        if not place.split:
+        middle, top, node = middles[place.node.id], tops[place.level], place.panel
+        if node is None:
             labels = list(_labels(place.node, by_id))
             _chip(canvas, place.node, labels, colours, middle, top)
             continue
         across = min(PANEL_WIDTH, unit * (place.right - place.left) - SIDE_GAP)
-        _head(canvas, place.node, middle, top, across)
+        _head(canvas, node, middle, top, across)
         box = Bbox.from_bounds(middle - across / 2, top + HEAD, across, PANEL_HEIGHT)
-        _panel(figure, place.node, colours, box)
-        for child, side in (("below", -0.25), ("above", 0.25)):
-            start, end = middle + side * across, middles[place.node[child]]
+        _panel(figure, node, colours, box)
+        for child, side in ((node.below, -0.25), (node.above, 0.25)):
+            start, end = middle + side * across, middles[child]
             low, high = box.y1, tops[place.level + 1]
             between = (low + high) / 2
             canvas.plot(
@@ -127,21 +137,20 @@ def tree(nodes: Sequence[Node], clusters: Sequence[Mapping[str, Any]]) -> Figure
 
 
 @figures.drawn
-def curve(clusters: Sequence[int], share: Sequence[float], chosen: int, by: str) -> Figure:
+def curve(found: Curve) -> Figure:
     """Draw the share of the sum of squares that is left within clusters, and the chosen number."""
     figure = Figure(figsize=(figures.WIDTH, 3.2), layout="constrained")
     axes = figure.add_subplot()
-    end = shown_clusters(clusters, chosen)
-    x, y = np.asarray(clusters, float), np.asarray(share, float)
+    end, chosen = shown_clusters(found), found.chosen
+    x, y = np.asarray(found.clusters, float), np.asarray(found.share, float)
     x, y = x[x <= end], y[x <= end]
     few = len(x) <= 40
     axes.plot(x, y, color="#0072b2", linewidth=1.6, marker="o" if few else "", markersize=3.2)
     at = x == chosen
     if at.any():
         left = float(y[at][0])
-        reason = figures.one_line(REASONS.get(by, by), 40)
-        text = f"{chosen:,} cluster{'' if chosen == 1 else 's'}, {reason}: "
-        text += f"{figures.percent(left)} left"
+        reason = one_line(REASONS.get(found.by, found.by), 40)
+        text = f"{things(chosen, 'cluster')}, {reason}: {percent(left)} left"
         right = 2 * chosen <= end
         axes.plot(chosen, left, "o", color=EDGE, markersize=8, zorder=3)
         axes.axvline(chosen, color=EDGE, linewidth=1.2, zorder=1)
@@ -161,35 +170,35 @@ def curve(clusters: Sequence[int], share: Sequence[float], chosen: int, by: str)
     return figure
 
 
-def shown_clusters(clusters: Sequence[int], chosen: int) -> int:
+def shown_clusters(found: Curve) -> int:
     """Return the number of clusters at which the drawn curve ends."""
-    return min(max(clusters), max(30, 3 * chosen))
+    return min(max(found.clusters), max(30, 3 * found.chosen))
 
 
-def shown_splits(nodes: Sequence[Node]) -> int:
+def shown_splits(nodes: Sequence[TreeNode]) -> int:
     """Return how many splits the drawing of a tree shows."""
-    return sum(place.split for place in _places(nodes))
+    return sum(place.panel is not None for place in _places(nodes))
 
 
-def _places(nodes: Sequence[Node]) -> list[Place]:
+def _places(nodes: Sequence[TreeNode]) -> list[Place]:
     """Lay out the tree, the root first: a node is above the middle of its leaves."""
-    by_id = {node["id"]: node for node in nodes}
+    by_id = {node.id: node for node in nodes}
     opened: set[int] = set()
-    fringe = [] if is_leaf(nodes[0]) else [nodes[0]]
+    fringe = splits(nodes[:1])
     while fringe and len(opened) < MAX_LEAVES - 1:
-        node = min(fringe, key=lambda node: node["rank"])
-        fringe.remove(node)
-        opened.add(node["id"])
-        fringe += [by_id[node[c]] for c in ("below", "above") if not is_leaf(by_id[node[c]])]
+        most = min(fringe, key=lambda node: node.rank)
+        fringe.remove(most)
+        opened.add(most.id)
+        fringe += splits([by_id[most.below], by_id[most.above]])
     places: list[Place] = []
 
-    def place(node: Node, level: int, left: float) -> float:
-        split = node["id"] in opened
+    def place(node: TreeNode, level: int, left: float) -> float:
+        panel = node if isinstance(node, SplitNode) and node.id in opened else None
         at, right = len(places), left + 1
-        places.append(Place(node, level, left, right, split))
-        if split:
-            right = place(by_id[node["below"]], level + 1, left)
-            right = place(by_id[node["above"]], level + 1, right)
+        places.append(Place(node, level, left, right, panel))
+        if panel is not None:
+            right = place(by_id[panel.below], level + 1, left)
+            right = place(by_id[panel.above], level + 1, right)
             places[at] = places[at]._replace(right=right)
         return right
 
@@ -209,31 +218,31 @@ def _tops(places: Sequence[Place]) -> list[float]:
     """Return the top of each level, and the bottom of the figure."""
     tops = [0.04]
     for level in range(max(place.level for place in places) + 1):
-        split = any(place.split for place in places if place.level == level)
+        split = any(place.panel for place in places if place.level == level)
         height = HEAD + PANEL_HEIGHT + LEVEL_GAP if split else CHIP_HEIGHT + STRIP + 1.4 * LINE
         tops.append(tops[-1] + height)
     return tops
 
 
-def _labels(node: Node, by_id: Mapping[int, Node]) -> Iterator[int]:
+def _labels(node: TreeNode, by_id: Mapping[int, TreeNode]) -> Iterator[int]:
     """Return the clusters below a node, from left to right."""
-    if is_leaf(node):
-        yield node["label"]
+    if isinstance(node, LeafNode):
+        yield node.label
     else:
-        yield from _labels(by_id[node["below"]], by_id)
-        yield from _labels(by_id[node["above"]], by_id)
+        yield from _labels(by_id[node.below], by_id)
+        yield from _labels(by_id[node.above], by_id)
 
 
-def _head(canvas: Axes, node: Node, middle: float, top: float, across: float) -> None:
+def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:
     """Write a split's number, its rows and its direction above its panel."""
     canvas.add_patch(Circle((middle, top + BADGE), BADGE, color=INK, linewidth=0, zorder=2))
     canvas.text(
-        middle, top + BADGE, str(node["rank"]), color="white", fontsize=FONT, fontweight="bold",
+        middle, top + BADGE, str(node.rank), color="white", fontsize=FONT, fontweight="bold",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
     lines = (
-        f"n = {figures.compact(node['rows'])}, {figures.percent(node['share'])}",
-        direction(node, 2, across / CHARACTER),
+        f"n = {compact(node.rows)}, {percent(node.share)}",
+        direction(node.direction, node.others, 2, across / CHARACTER),
     )
     for i, text in enumerate(lines):
         low = top + 2 * BADGE + i * LINE
@@ -245,12 +254,12 @@ def _head(canvas: Axes, node: Node, middle: float, top: float, across: float) ->
         written.set_clip_box(TransformedBbox(room, canvas.transData))
 
 
-def _panel(figure: Figure, node: Node, colours: Mapping[int, str], box: Bbox) -> None:
+def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbox) -> None:
     """Draw the projections of a node's rows under their density, and the split."""
     wide, high = figure.get_size_inches()
     axes = figure.add_axes((box.x0 / wide, 1 - box.y1 / high, box.width / wide, box.height / high))
-    grid, density = (np.asarray(node["density"][key], float) for key in ("x", "y"))
-    x, labels = np.asarray(node["sample"]["x"], float), np.asarray(node["sample"]["label"], int)
+    grid, density = np.asarray(node.density.x, float), np.asarray(node.density.y, float)
+    x, labels = np.asarray(node.sample.x, float), np.asarray(node.sample.label, int)
     peak = float(density.max(initial=0.0))
     if peak > 0:
         density = density / peak
@@ -264,8 +273,8 @@ def _panel(figure: Figure, node: Node, colours: Mapping[int, str], box: Bbox) ->
     for label in sorted(set(labels.tolist())):
         own = labels == label
         _dots(axes, x[own], heights[own], colours.get(label, GREY), size)
-    axes.axvline(node["split"], color=EDGE, linewidth=1.8, zorder=4)
-    ends = np.concatenate([grid, x, [node["split"]]])
+    axes.axvline(node.split, color=EDGE, linewidth=1.8, zorder=4)
+    ends = np.concatenate([grid, x, [node.split]])
     margin = 0.03 * float(np.ptp(ends)) or 1.0
     axes.set(xlim=(ends.min() - margin, ends.max() + margin), ylim=(0, 1.08), xticks=[], yticks=[])
     axes.spines["left"].set_visible(False)
@@ -286,14 +295,14 @@ def _dots(
 
 def _chip(
     canvas: Axes,
-    node: Node,
+    node: TreeNode,
     labels: Sequence[int],
     colours: Mapping[int, str],
     middle: float,
     top: float,
 ) -> None:
     """Draw a cluster, or a box that stands for several, with its share."""
-    one = is_leaf(node)
+    one = isinstance(node, LeafNode)
     shade = colours.get(labels[0], GREY) if one else "white"
     across = CHIP_WIDTH * (0.75 if one else 1)
     left = middle - across / 2
@@ -318,7 +327,7 @@ def _chip(
             stripe = Rectangle(corner, step, STRIP, color=colours.get(label, GREY), linewidth=0)
             canvas.add_patch(stripe)
     canvas.text(
-        middle, bottom + LINE, figures.percent(node["share"]), fontsize=FONT, ha="center",
+        middle, bottom + LINE, percent(node.share), fontsize=FONT, ha="center",
         va="baseline",
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import tomli_w
 
 from distsvc.config import load_job
+from distsvc.report.content import Report
 from distsvc.run.job import run_job
 from distsvc.run.progress import Progress
 
@@ -79,7 +80,7 @@ def demo_job(name: str, folder: str) -> dict[str, Any]:
     }
 
 
-def run_demo(folder: Path, progress: Progress) -> dict[str, dict[str, Any]]:
+def run_demo(folder: Path, progress: Progress) -> dict[str, Report]:
     """Write the demo's tables and job files to a folder, run the jobs, and return their reports."""
     for sub in ("data", "jobs"):
         (folder / sub).mkdir(parents=True, exist_ok=True)
@@ -94,5 +95,5 @@ def run_demo(folder: Path, progress: Progress) -> dict[str, dict[str, Any]]:
         reports[name] = run_job(
             job, command=f"distsvc run {path}", overwrite=True, progress=Progress(quiet=True)
         )
-        progress.event("demo", job=name, clusters=len(reports[name]["clusters"]))
+        progress.event("demo", job=name, clusters=len(reports[name].clusters))
     return reports

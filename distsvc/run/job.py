@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from distsvc.config import Job
 from distsvc.errors import JobFileError, ParameterError
-from distsvc.report.page import write_page
+from distsvc.report.content import Report
+from distsvc.report.page import render_page
 from distsvc.run import algorithms
 from distsvc.run.cluster import connected
 from distsvc.run.directory import RunDirectory
@@ -28,9 +28,9 @@ from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
 from distsvc.run.preparation import prepare, prepared
 from distsvc.run.progress import Progress
-from distsvc.run.summary import make_report
+from distsvc.run.summary import make_report, read_report
 from distsvc.run.survey import survey_table
-from distsvc.storage.arrays import read_json, write_json
+from distsvc.storage.arrays import write_json, write_text
 from distsvc.storage.publication import Output
 from distsvc.storage.tables import fingerprint, open_table
 
@@ -43,7 +43,7 @@ def run_job(
     scheduler_file: str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Report:
     """Cluster a table and publish labels, model and report; return the report.
 
     Nothing is published unless everything is. `distsvc.errors` lists what can go wrong.
@@ -71,7 +71,7 @@ def run_job(
             inputs = fingerprint(table)
             if output.check_free(digest, inputs, overwrite):
                 progress.event("already published", output=str(output.path))
-                return read_json(output.path / "report.json")
+                return read_report(output.path)
             run.write_plan(Plan.of(job, table))
             room = algorithms.begin(job, table)
         with connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file) as client:
@@ -84,10 +84,10 @@ def run_job(
         with progress.phase("report"):
             write_model(run, job, room)
             report = make_report(run, job, room, survey.pilot, counts, tally, command)
-            write_page(report | {"phases": progress.phases}, folder / "report.html")
+            write_text(folder / "report.html", render_page(report.with_phases(progress.phases)))
         with progress.phase("publish"):
-            report["phases"] = progress.phases
-            write_json(folder / "report.json", report)
+            report = report.with_phases(progress.phases)
+            write_json(folder / "report.json", report.dumped())
             output.publish(folder, make_manifest(run, job, digest, inputs, counts))
     return report
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from distsvc.models.rules import Rule
+from distsvc.report.content import Sample
 from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.room import Rows
@@ -33,30 +34,34 @@ def plane(
     X: np.ndarray,
     labels: np.ndarray,
     scores: np.ndarray,
-) -> dict[str, Any]:
+) -> Sample:
     """Return the points to draw: two columns, or the column and the score, or two components.
 
     Rows come raw (m, d), prepared (m, d) and with labels (m,) and scores (m,).
     """
     raw, X, labels, scores = (a[:SHOWN_ROWS] for a in (raw, X, labels, scores))
-    sample: dict[str, Any] = {}
+    kind: Literal["columns", "single", "pca"] = "columns"
+    axes, explained = list(columns), None
     if len(columns) == 1:
-        upwards = "f(x)" if rule.words.has_outliers else "distance"
-        sample |= {"kind": "single", "axes": [columns[0], upwards]}
+        kind, axes = "single", [columns[0], "f(x)" if rule.words.has_outliers else "distance"]
         x, y = raw[:, 0], np.where(np.isfinite(scores), scores, 0.0)
     elif len(columns) == 2:
-        sample |= {"kind": "columns", "axes": list(columns)}
         x, y = raw.T
     else:
-        x, y, share = _components(X, scores >= 0.0)
-        sample |= {"kind": "pca", "axes": ["first component", "second component"]}
-        sample["explained"] = share
+        kind, axes = "pca", ["first component", "second component"]
+        x, y, explained = _components(X, scores >= 0.0)
     far = _beyond(x, y, scores < 0.0)
-    if far.any():
-        x, y, labels, scores = x[~far], y[~far], labels[~far], scores[~far]
-        sample["beyond"] = int(far.sum())
-    sample |= {"label": labels.tolist(), "outlier": (scores < 0.0).tolist()}
-    return sample | {"x": _rounded(x), "y": _rounded(y)}
+    drawn = ~far
+    return Sample(
+        kind=kind,
+        axes=axes,
+        explained=explained,
+        beyond=int(far.sum()),
+        label=labels[drawn].tolist(),
+        outlier=(scores[drawn] < 0.0).tolist(),
+        x=_rounded(x[drawn]),
+        y=_rounded(y[drawn]),
+    )
 
 
 def _rounded(values: np.ndarray) -> list[float]:

@@ -21,6 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from distsvc.report.content import PhaseCost
+
 LOG = logging.getLogger("distsvc")
 FINISHED = "phase finished"
 
@@ -103,7 +105,7 @@ class Progress:
         self._shown = ExitStack()
         self._bars: Bars | None = None
         self._last_update = 0.0
-        self.phases: list[dict[str, Any]] = []
+        self.phases: list[PhaseCost] = []
         if not quiet:
             handler = self._handler()
             handler.addFilter(lambda record: getattr(record, "source", None) is self)
@@ -136,18 +138,18 @@ class Progress:
         if self._bars is not None:
             self._bars.add_task(name, total=None)
         yield meter
-        record = {
-            "name": name,
-            "seconds": round(time.perf_counter() - started, 4),
-            "rows": meter.rows or None,
-            "driver_peak_mb": round(peak_memory_mb(), 1),
-            "worker_peak_mb": round(meter.worker_peak_mb, 1) or None,
-        }
-        self.phases.append(record)
+        cost = PhaseCost(
+            name=name,
+            seconds=round(time.perf_counter() - started, 4),
+            rows=meter.rows or None,
+            driver_peak_mb=round(peak_memory_mb(), 1),
+            worker_peak_mb=round(meter.worker_peak_mb, 1) or None,
+        )
+        self.phases.append(cost)
         if self._bars is not None:
             n = max(meter.total, 1)
             self._bars.update(self._bars.task_ids[-1], total=n, completed=n)
-        self.event(FINISHED, phase=name, **{k: record[k] for k in record if k != "name"})
+        self.event(FINISHED, phase=name, **cost.model_dump(exclude={"name"}))
 
     def update(self, meter: Meter) -> None:
         """Show how many tasks of a phase are done; as an event at most once a second."""

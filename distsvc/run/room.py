@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypedDict
 
 import numpy as np
 
 from distsvc.config import Job
 from distsvc.models.engine import Engine
 from distsvc.models.rules import Rule
+from distsvc.report.content import Sample
+from distsvc.report.model_parts import DomainPart, LevelsPart, ReasonsPart, TreePart
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Steps
 from distsvc.run.survey import Survey
@@ -27,21 +29,31 @@ Columns = dict[str, Any]
 class Rows:
     """The labelled pilot: raw (m, d) float64, prepared X (m, d), labels (m,) and scores (m,).
 
-    ``sample`` is what the page draws of it.
+    `sample` is what the page draws of it.
     """
 
     raw: np.ndarray
     X: np.ndarray
     labels: np.ndarray
     scores: np.ndarray
-    sample: dict[str, Any]
+    sample: Sample
+
+
+class Parts(TypedDict, total=False):
+    """The parts of the report that only some algorithms have, by their names there."""
+
+    picture: DomainPart | None
+    tree: TreePart
+    levels: LevelsPart
+    reasons: ReasonsPart
 
 
 class Tally(Protocol):
     """What an algorithm counts, and publishes besides its rule, while rows are labelled."""
 
-    columns: Sequence[str]
-    """The published columns that it adds."""
+    @property
+    def columns(self) -> Sequence[str]:
+        """The published columns that it adds."""
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         """Take in a block with its prepared rows Z (n, d) and their labels; return more columns."""
@@ -82,9 +94,13 @@ class Room(Protocol):
         """Return arrays that are published beside the rule's, but don't label rows."""
         return {}
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
-        """Return the parts of the report that this algorithm has, by their names there."""
-        return {}
+    def warnings(self) -> list[str]:
+        """Return what is remarkable, for the top of the page."""
+        return self.engine.notes
+
+    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
+        """Return the parts of the report that this algorithm has."""
+        return Parts()
 
     @staticmethod
     def tally(rule: Rule, columns: Sequence[str], count: int) -> Tally | None:

@@ -2,7 +2,8 @@
 
 import uuid
 
-from distsvc.storage.parts import PUBLISHED, described, Output as _O  # noqa
+from distsvc.storage.parts import PUBLISHED, described  # noqa
+from distsvc.storage.parts import Output as _O
 
 
 class Output(_O):

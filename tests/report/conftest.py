@@ -1,9 +1,11 @@
 import pytest
 
-from distsvc.report import page
+from distsvc.report import levels, page, tree
 
 
 @pytest.fixture
 def undrawn(monkeypatch):
     """Leave the figures out where a test looks only at the page's own text."""
     monkeypatch.setattr(page, "_figures", lambda _: dict.fromkeys(page.FIGURES))
+    for module, name in ((levels, "level_tree"), (tree, "tree"), (tree, "curve")):
+        monkeypatch.setattr(module, name, lambda *_: None)

@@ -13,6 +13,7 @@ from distsvc.config import parse_job
 from distsvc.errors import JobFileError
 from distsvc.models import sampling
 from distsvc.models.baselines import sampled
+from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run.job import predict_table, run_job
 from distsvc.run.summary import MODEL_FILES
@@ -164,7 +165,7 @@ def test_arrays_of_a_saved_model_have_names_of_their_own(form):
 def test_the_page(published):
     _, out, report = published
     page = (out / "report.html").read_text()
-    assert render_page(read_json(out / "report.json"))
+    assert render_page(Report.parsed(read_json(out / "report.json"), "report.json"))
     assert report["score_histogram"]["heading"] in page
     assert "divide" in page
     assert "The splits" not in page

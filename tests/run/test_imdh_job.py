@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from distsvc import IncrementalMDH
 from distsvc.config import parse_job
 from distsvc.errors import JobFileError
+from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run import job as job_module
 from distsvc.run import tasks
@@ -159,7 +160,11 @@ def test_the_report_tells_the_tree(published):
     assert tree["curve"]["share"][0] == 1.0
     assert len(tree["rules"]) == k
     assert all("p" in c for rule in tree["rules"] for c in rule["conditions"])
-    assert "The splits" in render_page(json.loads((out / "report.json").read_text()))
+    assert "The splits" in rendered(out)
+
+
+def rendered(out):
+    return render_page(Report.parsed(json.loads((out / "report.json").read_text()), "report.json"))
 
 
 def under(by_id, node):
@@ -216,7 +221,7 @@ def test_one_cluster(tmp_path):
     assert any("the answer is one cluster" in note for note in report["warnings"])
     assert np.isinf(labels_of(tmp_path / "out")["score"].to_numpy()).all()
     assert report["score_histogram"]["counts"] == []
-    page = render_page(json.loads((tmp_path / "out/report.json").read_text()))
+    page = rendered(tmp_path / "out")
     assert "1 cluster" in page
 
 

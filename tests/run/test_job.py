@@ -22,6 +22,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from distsvc import SupportVectorClustering
 from distsvc.config import parse_job
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run import job as job_module
 from distsvc.run import summary, tasks
@@ -76,14 +77,11 @@ def two_workers():
         yield cluster.scheduler_address
 
 
-write_page = summary.write_page
-
-
 @pytest.fixture(autouse=True)
 def quick_page(monkeypatch):
     """Drawing the page takes longer than all the rest; `published` has a real one."""
     for module in (summary, job_module):
-        monkeypatch.setattr(module, "write_page", lambda _, path: Path(path).write_text("a page"))
+        monkeypatch.setattr(module, "render_page", lambda _: "a page")
 
 
 FEATURES = {"columns": ["x", "y"]}
@@ -618,15 +616,27 @@ def test_predict_with_a_newer_model(published, table, tmp_path):
 
 
 def test_the_page_can_be_written_again(published, tmp_path, monkeypatch):
-    monkeypatch.setattr(summary, "write_page", write_page)
+    monkeypatch.setattr(summary, "render_page", render_page)
     copy = copied(published, tmp_path)
     (copy / "report.html").write_text("lost")
     assert rewrite_page(copy) == copy / "report.html"
     report = json.loads((copy / "report.json").read_text())
-    assert (copy / "report.html").read_text() == render_page(report)
+    assert (copy / "report.html").read_text() == render_page(Report.parsed(report, "report.json"))
     check_manifest(copy)
     with pytest.raises(InputNotFoundError, match="no run is published in"):
         rewrite_page(tmp_path)
+
+
+def test_a_damaged_report_is_named(published, tmp_path):
+    copy = copied(published, tmp_path)
+    page = (copy / "report.html").read_bytes()
+    report = json.loads((copy / "report.json").read_text())
+    report["input"]["n_rows"] = "many"
+    (copy / "report.json").write_text(json.dumps(report))
+    expected = "report.json: input.n_rows: expected a valid integer, found 'many'"
+    with pytest.raises(DataError, match=expected):
+        rewrite_page(copy)
+    assert (copy / "report.html").read_bytes() == page
 
 
 def test_a_task_can_be_done_by_hand_and_twice(table, tmp_path, monkeypatch):

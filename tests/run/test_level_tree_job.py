@@ -22,6 +22,7 @@ from distsvc.models import sampling
 from distsvc.models.support_vector import ensemble
 from distsvc.models.support_vector.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.labelling import DecisionFunction
+from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run import job as job_module
 from distsvc.run import level_pictures, tasks
@@ -78,7 +79,7 @@ def model_of(out):
 @pytest.fixture(autouse=True)
 def quick_page(monkeypatch):
     """Drawing the page takes longer than all the rest."""
-    monkeypatch.setattr(job_module, "write_page", lambda _, path: Path(path).write_text("a page"))
+    monkeypatch.setattr(job_module, "render_page", lambda _: "a page")
 
 
 @pytest.fixture(scope="module", params=[2, 6])
@@ -104,7 +105,7 @@ def published(table, given, tmp_path_factory):
     """One run, done in this process, that tests may read and not change."""
     out = tmp_path_factory.mktemp("out") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job_module, "write_page", lambda _, path: Path(path).write_text("a page"))
+        patch.setattr(job_module, "render_page", lambda _: "a page")
         return out, run(table, out, input=given)
 
 
@@ -355,7 +356,7 @@ def test_one_cluster(tmp_path, d):
     assert len(report["clusters"]) == 1
     assert report["warnings"] == ["no split is significant: the answer is one cluster"]
     assert set(labels_of(tmp_path / "out")["label"].to_pylist()) == {0}
-    assert "Why 1 cluster<" in render_page(report)
+    assert "Why 1 cluster<" in render_page(Report.parsed(report, "report.json"))
 
 
 @pytest.mark.parametrize("d", [1, 2, 6])
@@ -366,7 +367,7 @@ def test_rows_that_are_all_equal(tmp_path, d):
     assert any("all rows looked at are equal" in note for note in report["warnings"])
     assert report["outliers"]["rows"] == 0
     assert report["model"]["fitted"]["n_branches"] == 1
-    assert "Why 1 cluster<" in render_page(report)
+    assert "Why 1 cluster<" in render_page(Report.parsed(report, "report.json"))
 
 
 @pytest.mark.parametrize("d", [2, 6])
@@ -447,7 +448,7 @@ def test_the_report_tells_the_tree(published):
     for branch in kept[1:]:
         assert branch["profile"][-1][1] == pytest.approx(branch["mass"], abs=0.06)
         assert branch["z"] > 2.0
-    assert "Why 3 clusters" in render_page(report)
+    assert "Why 3 clusters" in render_page(Report.parsed(report, "report.json"))
 
 
 def test_branches_that_are_not_listed_are_counted(flat, tmp_path, monkeypatch):
@@ -479,4 +480,4 @@ def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatc
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["levels"]["doubts"] == [doubt]
     assert report["warnings"] == []
-    assert render_page(report).count(doubt) == 1
+    assert render_page(Report.parsed(report, "report.json")).count(doubt) == 1

@@ -25,7 +25,7 @@ from distsvc.run.algorithms.domain import domain_part
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared
-from distsvc.run.room import Room, Rows, Tally
+from distsvc.run.room import Parts, Room, Rows, Tally
 from distsvc.run.stream import sample_blocks
 from distsvc.run.survey import Survey
 from distsvc.storage.tables import Table
@@ -90,9 +90,9 @@ class BoundaryModel(Room):
             "equilibrium_labels": self.engine.equilibrium_labels,
         }
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
+    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
         """Return the domain of novelty of a table with two columns."""
-        return domain_part(run, self.engine, rows.sample)
+        return Parts(picture=domain_part(run, self.engine, rows.sample))
 
 
 def find_boundary(run: RunDirectory, number: int) -> Result:

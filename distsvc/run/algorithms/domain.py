@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from distsvc.models.support_vector.labelling import DecisionFunction
+from distsvc.report.content import Sample
+from distsvc.report.model_parts import DomainPart
 from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import PREPARATION, Preparation
 
@@ -25,12 +27,12 @@ class Fitted(Protocol):
         """Of the decision function."""
 
 
-def domain_part(run: RunDirectory, engine: Fitted, sample: dict[str, Any]) -> dict[str, Any]:
+def domain_part(run: RunDirectory, engine: Fitted, sample: Sample) -> DomainPart | None:
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     if len(run.plan.table.columns) != 2:
-        return {}
+        return None
     preparation = Preparation.restored(run.read(PREPARATION))
-    drawn = np.column_stack([sample["x"], sample["y"]])
+    drawn = np.column_stack([sample.x, sample.y])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
     x, y = (np.linspace(a, b, GRID) for a, b in zip(low - margin, high + margin, strict=True))
@@ -42,12 +44,10 @@ def domain_part(run: RunDirectory, engine: Fitted, sample: dict[str, Any]) -> di
         scaled = (Z + engine.centre).astype(np.float32).astype(float)
         return (scaled * scaling.scale + scaling.centre).tolist()
 
-    return {
-        "picture": {
-            "grid_x": x.tolist(),
-            "grid_y": y.tolist(),
-            "f": np.round(f.astype(float), 5).tolist(),
-            "support_vectors": raw(engine.support_vectors),
-            "equilibria": raw(engine.equilibria),
-        }
-    }
+    return DomainPart(
+        grid_x=x.tolist(),
+        grid_y=y.tolist(),
+        f=np.round(f.astype(float), 5).tolist(),
+        support_vectors=raw(engine.support_vectors),
+        equilibria=raw(engine.equilibria),
+    )

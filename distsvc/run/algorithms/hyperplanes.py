@@ -11,12 +11,22 @@ from distsvc.config import Job
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.hyperplanes.tree import GrowingTree, valley
+from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
 from distsvc.models.rules import Rule
 from distsvc.parameters import check_parameters
+from distsvc.report.model_parts import (
+    Curve,
+    Density,
+    LeafNode,
+    NodeSample,
+    SplitNode,
+    Term,
+    TreePart,
+)
+from distsvc.report.model_parts import Rule as RulePart
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
-from distsvc.run.room import Room, Rows, Tally
+from distsvc.run.room import Parts, Room, Rows, Tally
 from distsvc.run.stream import sample_blocks
 from distsvc.run.survey import Survey
 from distsvc.storage.tables import Table
@@ -54,9 +64,9 @@ class Hyperplanes(Room):
             self.engine.choose([GrowingTree(**result.arrays) for result in trees])
         return self.engine.rule
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
+    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
         """Return the tree of splits."""
-        return {"tree": tree_part(self.engine, run.plan.table.columns, rows)}
+        return Parts(tree=tree_part(self.engine, run.plan.table.columns, rows))
 
 
 def learn(run: RunDirectory, restart: int) -> Result:
@@ -73,57 +83,80 @@ def learn(run: RunDirectory, restart: int) -> Result:
 LEARN = Phase("learn", learn)
 
 
-def tree_part(engine: TreeEngine, columns: Sequence[str], rows: Rows) -> dict[str, Any]:
+def tree_part(engine: TreeEngine, columns: Sequence[str], rows: Rows) -> TreePart:
     """Return the pruned tree to draw, the curve of sums of squares and every cluster's rule."""
     cut, grown = engine.cut, engine.cluster_tree
-    total, n_rows = float(grown.sums_of_squares[0]), float(grown.counts[0])
-    nodes: dict[int, dict[str, Any]] = {0: {"id": int(grown.ids[0]), "parent": None}}
+    total = float(grown.sums_of_squares[0])
+    parents: dict[int, int | None] = {0: None}
     conditions: dict[int, list[str]] = {0: []}
+    nodes: dict[int, SplitNode | LeafNode] = {}
     for rank, (j, places, positions) in enumerate(cut.projections(rows.X), start=1):
-        below, above = map(int, cut.children[j])
+        nodes[j] = _split(engine, j, parents[j], rank, columns, positions, rows.labels[places])
         weights = grown.V[j]
-        heavy = np.argsort(-np.abs(weights), kind="stable")[:HEAVIEST]
-        heavy = heavy[weights[heavy] != 0.0]
-        gain = grown.sums_of_squares[j] - grown.sums_of_squares[[below, above]].sum()
-        in_units = positions / grown.spreads[j]
-        nodes[j] |= {
-            "below": int(grown.ids[below]),
-            "above": int(grown.ids[above]),
-            "rank": rank,
-            "gain": float(gain) / total if total > 0.0 else 0.0,
-            "valley": valley(positions)[1],
-            "direction": [
-                {"column": columns[k], "weight": round(float(weights[k]), 4)} for k in heavy
-            ],
-            "others": int(np.count_nonzero(weights)) - len(heavy),
-            "split": 0.0,
-            "density": _density(in_units),
-            "sample": {
-                "x": _rounded(in_units[:SHOWN_IN_NODE]),
-                "label": rows.labels[places[:SHOWN_IN_NODE]].tolist(),
-            },
-        }
         threshold = grown.thresholds[j] + float(weights.astype(np.float64) @ engine.centre)
-        for child, sign in ((below, "<"), (above, "≥")):
-            nodes[child] = {"id": int(grown.ids[child]), "parent": int(grown.ids[j])}
-            text = _combination(weights, heavy[:IN_RULES], columns)
+        text = _combination(weights, _heaviest(weights)[:IN_RULES], columns)
+        for child, sign in zip(map(int, cut.children[j]), ("<", "≥"), strict=True):
+            parents[child] = int(grown.ids[j])
             conditions[child] = [*conditions[j], f"{text} {sign} {_number(threshold)}"]
-    for j, node in nodes.items():
-        node |= {"rows": round(float(grown.counts[j])), "share": float(grown.counts[j] / n_rows)}
+    for j in parents:
         if cut.labels[j] >= 0:
-            node["label"] = int(cut.labels[j])
-    leaves = sorted((j for j in nodes if cut.labels[j] >= 0), key=lambda j: cut.labels[j])
+            label = int(cut.labels[j])
+            nodes[j] = LeafNode(**_node(grown, j, parents[j]), label=label)
+    leaves = sorted((j for j in parents if cut.labels[j] >= 0), key=lambda j: cut.labels[j])
     share = grown.curve / total if total > 0.0 else np.ones_like(grown.curve)
-    return {
-        "nodes": list(nodes.values()),
-        "curve": {
-            "clusters": list(range(1, grown.n_leaves + 1)),
-            "share": _rounded(share),
-            "chosen": cut.n_clusters,
-            "by": _chosen_by(engine),
-        },
-        "rules": [{"label": int(cut.labels[j]), "conditions": conditions[j]} for j in leaves],
-    }
+    return TreePart(
+        nodes=[nodes[j] for j in parents],
+        curve=Curve(
+            clusters=list(range(1, grown.n_leaves + 1)),
+            share=_rounded(share),
+            chosen=cut.n_clusters,
+            by=_chosen_by(engine),
+        ),
+        rules=[RulePart(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
+    )
+
+
+def _split(
+    engine: TreeEngine,
+    j: int,
+    parent: int | None,
+    rank: int,
+    columns: Sequence[str],
+    positions: np.ndarray,
+    labels: np.ndarray,
+) -> SplitNode:
+    """Return a node that is split, with positions (n,) and labels (n,) of its rows."""
+    grown, weights = engine.cluster_tree, engine.cluster_tree.V[j]
+    below, above = map(int, engine.cut.children[j])
+    squares, total = grown.sums_of_squares, float(grown.sums_of_squares[0])
+    gain, heavy = squares[j] - squares[[below, above]].sum(), _heaviest(weights)
+    in_units = positions / grown.spreads[j]
+    shown = _rounded(in_units[:SHOWN_IN_NODE]), labels[:SHOWN_IN_NODE].tolist()
+    return SplitNode(
+        **_node(grown, j, parent),
+        below=int(grown.ids[below]),
+        above=int(grown.ids[above]),
+        rank=rank,
+        gain=float(gain) / total if total > 0.0 else 0.0,
+        valley=float(valley(positions)[1]),
+        direction=[Term(column=columns[k], weight=round(float(weights[k]), 4)) for k in heavy],
+        others=int(np.count_nonzero(weights)) - len(heavy),
+        split=0.0,
+        density=_density(in_units),
+        sample=NodeSample(x=shown[0], label=shown[1]),
+    )
+
+
+def _node(grown: ClusterTree, j: int, parent: int | None) -> dict[str, Any]:
+    """Return what all nodes have."""
+    rows, share = round(float(grown.counts[j])), float(grown.counts[j] / float(grown.counts[0]))
+    return {"id": int(grown.ids[j]), "parent": parent, "rows": rows, "share": share}
+
+
+def _heaviest(weights: np.ndarray) -> np.ndarray:
+    """Return the columns of the largest weights (d,), those without any left out."""
+    heavy = np.argsort(-np.abs(weights), kind="stable")[:HEAVIEST]
+    return heavy[weights[heavy] != 0.0]
 
 
 def _chosen_by(engine: TreeEngine) -> str:
@@ -132,16 +165,17 @@ def _chosen_by(engine: TreeEngine) -> str:
     return "for want of a valley of the density" if engine.cut.n_clusters == 1 else "elbow"
 
 
-def _density(x: np.ndarray) -> dict[str, list[float]]:
+def _density(x: np.ndarray) -> Density:
     """Return a kernel estimate of the density of x (n,), by Scott's rule, but for the tails."""
     if len(x) < 2 or x.std() == 0.0:
-        return {"x": [], "y": []}
+        return Density(x=[], y=[])
     width = 1.06 * x.std() * len(x) ** -0.2
     low, high = np.quantile(x, [0.002, 0.998])
     low, high = min(low, 0.0) - 2.0 * width, max(high, 0.0) + 2.0 * width
     at = np.linspace(low, high, DENSITY_POINTS)
     kernels = np.exp(-0.5 * ((at[:, None] - x) / width) ** 2)
-    return {"x": _rounded(at), "y": _rounded(kernels.sum(axis=1) / (len(x) * width * 2.5066283))}
+    heights = kernels.sum(axis=1) / (len(x) * width * 2.5066283)
+    return Density(x=_rounded(at), y=_rounded(heights))
 
 
 def _combination(weights: np.ndarray, heavy: np.ndarray, columns: Sequence[str]) -> str:

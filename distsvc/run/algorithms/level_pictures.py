@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from distsvc.models.support_vector.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.labelling import Nearest
 from distsvc.models.support_vector.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree import LevelTree
+from distsvc.report.model_parts import (
+    Branch,
+    Candidate,
+    Granularity,
+    LevelModel,
+    LevelsPart,
+    LevelTreePart,
+)
 
 LISTED = 40
 """Branches listed, at least those that are kept."""
@@ -17,41 +23,46 @@ LISTED = 40
 PROFILE_POINTS = 40
 
 
-def levels_part(found: LevelSets) -> dict[str, Any]:
-    """Return what ``report["levels"]`` holds."""
-    answer = found.answer
-    members = zip(found.ensemble.members, found.trees, answer.supporters, strict=True)
-    return {
-        "tree": _tree(found),
-        "models": [
-            {
-                "gamma": member.gamma,
-                "C": member.C,
-                "n_components": member.n_components,
-                "n_support_vectors": len(tree.a),
-                "n_splits": tree.n_branches - 1,
-                "supports": supports,
-                "chosen": number == answer.member,
-            }
-            for number, (member, tree, supports) in enumerate(members)
-        ],
-        "candidates": answer.candidates,
-        "granularity": [
-            {
-                "name": name,
-                "n_clusters": other.n_clusters,
-                "support": other.support,
-                "rows": min(REFERENCE_ROWS[name], found.n_rows),
-                "chosen": name == found.granularity,
-            }
+def levels_part(found: LevelSets) -> LevelsPart:
+    """Return what the page tells of a vote."""
+    return LevelsPart(
+        tree=_tree(found),
+        models=_models(found),
+        candidates=[Candidate.model_validate(row) for row in found.answer.candidates],
+        granularity=[
+            Granularity(
+                name=name,
+                n_clusters=other.n_clusters,
+                support=other.support,
+                rows=min(REFERENCE_ROWS[name], found.n_rows),
+                chosen=name == found.granularity,
+            )
             for name, other in found.answers.items()
         ],
-        "why": _why(found),
-        "doubts": found.doubts(),
-    }
+        why=_why(found),
+        doubts=found.doubts(),
+    )
 
 
-def _tree(found: LevelSets) -> dict[str, Any]:
+def _models(found: LevelSets) -> list[LevelModel]:
+    """Return who voted."""
+    answer = found.answer
+    members = zip(found.ensemble.members, found.trees, answer.supporters, strict=True)
+    return [
+        LevelModel(
+            gamma=member.gamma,
+            C=member.C,
+            n_components=member.n_components,
+            n_support_vectors=len(tree.a),
+            n_splits=tree.n_branches - 1,
+            supports=bool(supports),
+            chosen=number == answer.member,
+        )
+        for number, (member, tree, supports) in enumerate(members)
+    ]
+
+
+def _tree(found: LevelSets) -> LevelTreePart:
     """Return the branches, the root first: all that are kept, and the most significant others."""
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
@@ -73,19 +84,19 @@ def _tree(found: LevelSets) -> dict[str, Any]:
         inside = reached if is_root else reached[reached > tree.deaths[branch]]
         inside = np.minimum(inside, tree.births[branch])
         branches.append(
-            {
-                "id": branch,
-                "parent": None if is_root else parent,
-                "birth": float(tree.births[branch]) / top,
-                "death": 0.0 if is_root else float(tree.deaths[branch]) / top,
-                "mass": 1.0 if is_root else float(tree.masses[branch]),
-                "z": None if is_root else float(tree.z[branch]),
-                "kept": bool(kept[branch]),
-                "label": int(found.part[tree.peaks[branch]]) if kept[branch] else None,
-                "profile": _profile(inside / top, len(rows)),
-            }
+            Branch(
+                id=branch,
+                parent=None if is_root else parent,
+                birth=float(tree.births[branch]) / top,
+                death=0.0 if is_root else float(tree.deaths[branch]) / top,
+                mass=1.0 if is_root else float(tree.masses[branch]),
+                z=None if is_root else float(tree.z[branch]),
+                kept=bool(kept[branch]),
+                label=int(found.part[tree.peaks[branch]]) if kept[branch] else None,
+                profile=_profile(inside / top, len(rows)),
+            )
         )
-    return {"top": 1.0, "branches": branches, "n_hidden": tree.n_branches - len(branches)}
+    return LevelTreePart(top=1.0, branches=branches, n_hidden=tree.n_branches - len(branches))
 
 
 def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:

@@ -26,7 +26,7 @@ from distsvc.run.algorithms.level_pictures import levels_part
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared
-from distsvc.run.room import Room, Rows, Tally
+from distsvc.run.room import Parts, Room, Rows, Tally
 from distsvc.run.stream import sample_blocks
 from distsvc.run.survey import Survey
 from distsvc.storage.tables import Table
@@ -66,13 +66,15 @@ class LevelTrees(Room):
             engine.choose(trees, np.split(sums, ends, axis=1), survey.n_rows)
         return engine.rule
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
-        """Return the hills of density and why they are so many; the doubts are among them."""
-        levels = levels_part(self.engine.levels)
-        doubts = levels["doubts"]
-        warnings = [note for note in self.engine.notes if note not in doubts]
+    def warnings(self) -> list[str]:
+        """Return what is remarkable; the doubts have a place of their own on the page."""
+        doubts = self.engine.levels.doubts()
+        return [note for note in self.engine.notes if note not in doubts]
+
+    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
+        """Return the hills of density and why they are so many, and the domain of novelty."""
         domain = domain_part(run, self.engine, rows.sample)
-        return domain | {"levels": levels, "warnings": warnings}
+        return Parts(picture=domain, levels=levels_part(self.engine.levels))
 
 
 def learn(run: RunDirectory, number: int) -> Result:

@@ -31,7 +31,7 @@ from distsvc.run.algorithms.reasons import Reasons
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared
-from distsvc.run.room import Room, Rows, Tally
+from distsvc.run.room import Parts, Room, Rows, Tally
 from distsvc.run.stream import whole_sample
 from distsvc.run.survey import Survey
 from distsvc.storage.tables import Table, sparse_rows
@@ -90,10 +90,10 @@ class Linear(Room):
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> dict[str, Any]:
+    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
         """Return the columns that pull outliers out, and the farthest of them."""
         assert isinstance(tally, Reasons)
-        return {"reasons": tally.part()}
+        return Parts(reasons=tally.part())
 
     @staticmethod
     def tally(rule: Rule, columns: Sequence[str], count: int) -> Tally | None:

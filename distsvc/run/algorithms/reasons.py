@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from distsvc.models.linear.rule import LinearRule
+from distsvc.report.model_parts import FarRow, LeadingColumn, Reason, ReasonsPart
 from distsvc.run.directory import Result
 from distsvc.run.room import Columns
 from distsvc.storage.tables import Block
@@ -36,7 +36,7 @@ class Reasons:
         self.rule, self.names, self.count = rule, columns, count
         self.columns = ("reasons",) if count else ()
         self.leading = np.zeros(len(columns), np.int64)
-        self.farthest: list[dict[str, Any]] = []
+        self.farthest: list[FarRow] = []
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         """Take in a block with its prepared rows Z (n, d) and their scores.
@@ -67,24 +67,24 @@ class Reasons:
 
     def result(self) -> Result:
         """Return how often each column pulls hardest, and the farthest rows."""
-        return Result({"farthest": self.farthest}, {"leading": self.leading})
+        rows = [row.model_dump() for row in self.farthest]
+        return Result({"farthest": rows}, {"leading": self.leading})
 
     def merge(self, other: Result) -> None:
         """Take in another partition's reasons."""
         self.leading = self.leading + other.arrays["leading"]
-        self.farthest = farthest(self.farthest + other.facts["farthest"])
+        rows = [FarRow.model_validate(row) for row in other.facts["farthest"]]
+        self.farthest = farthest(self.farthest + rows)
 
-    def part(self) -> dict[str, Any]:
+    def part(self) -> ReasonsPart:
         """Return what the page says: the columns that most often pull hardest, and the rows."""
         order = np.argsort(-self.leading, kind="stable")[:FARTHEST]
-        return {
-            "leading": [
-                {"column": self.names[k], "rows": int(self.leading[k])}
-                for k in order
-                if self.leading[k] > 0
-            ],
-            "farthest": self.farthest,
-        }
+        leading = [
+            LeadingColumn(column=self.names[k], rows=int(self.leading[k]))
+            for k in order
+            if self.leading[k] > 0
+        ]
+        return ReasonsPart(leading=leading, farthest=self.farthest)
 
     def _text(self, ks: np.ndarray, shares: np.ndarray) -> str:
         named = zip(ks, shares, strict=True)
@@ -92,17 +92,16 @@ class Reasons:
 
     def _row(
         self, block: Block, place: int, score: np.ndarray, ks: np.ndarray, shares: np.ndarray
-    ) -> dict[str, Any]:
+    ) -> FarRow:
         named = zip(ks[:IN_REPORT], shares[:IN_REPORT], strict=True)
         reasons = [
-            {"column": self.names[k], "share": float(share), "value": float(block.X[place, k])}
+            Reason(column=self.names[k], share=float(share), value=float(block.X[place, k]))
             for k, share in named
             if share > 0.0
         ]
-        row = int(block.rows[place])
-        return {"row": row, "score": float(score[place]), "reasons": reasons}
+        return FarRow(row=int(block.rows[place]), score=float(score[place]), reasons=reasons)
 
 
-def farthest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def farthest(rows: list[FarRow]) -> list[FarRow]:
     """Return the rows with the lowest scores, equal ones in the order of the table."""
-    return sorted(rows, key=lambda row: (row["score"], row["row"]))[:FARTHEST]
+    return sorted(rows, key=lambda row: (row.score, row.row))[:FARTHEST]

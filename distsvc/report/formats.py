@@ -1,0 +1,83 @@
+"""How numbers, times and untrusted text are written on the page and in its figures."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+
+
+def one_line(text: object, length: int) -> str:
+    """Return untrusted text without line breaks and control characters, cut to a length."""
+    clean = "".join(c if c.isprintable() else " " for c in str(text))
+    clean = " ".join(clean.split())
+    return clean if len(clean) <= length else clean[: length - 1] + "…"
+
+
+def count(number: float | None) -> str:
+    """Format a number of things with thousands separators."""
+    return "–" if number is None else f"{number:,.0f}"
+
+
+def compact(number: float) -> str:
+    """Format a number of things in little room."""
+    for size, unit in ((1e9, " bn"), (1e6, " M")):
+        if abs(number) >= size:
+            return f"{number / size:.4g}{unit}"
+    return f"{number:,.0f}"
+
+
+def things(number: int, name: str) -> str:
+    """Format a number of things with what they are: "1 row", "2,000 rows"."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Format a share so that rounding never claims "none" or "all"."""
+    if 0 < share < 0.0005:
+        return "< 0.1\u00a0%"
+    if 0.9995 < share < 1:
+        return "> 99.9\u00a0%"
+    return f"{100 * share:.0f}\u00a0%" if share in (0, 1) else f"{100 * share:.1f}\u00a0%"
+
+
+def seconds(duration: float) -> str:
+    """Format a duration at a precision that suits its length."""
+    if duration < 59.95:
+        return f"{duration:.2f}\u00a0s" if duration < 10 else f"{duration:.1f}\u00a0s"
+    minutes, rest = divmod(round(duration), 60)
+    if minutes < 60:
+        return f"{minutes}\u00a0min\u00a0{rest:02d}\u00a0s"
+    return f"{minutes // 60:,}\u00a0h\u00a0{minutes % 60:02d}\u00a0min"
+
+
+def megabytes(size: float | None) -> str:
+    """Format an amount of memory given in MB."""
+    if size is None:
+        return "–"
+    return f"{size:,.0f}\u00a0MB" if size < 1000 else f"{size / 1000:,.2f}\u00a0GB"
+
+
+def moment(text: str) -> str:
+    """Format an ISO time to the minute; return what is not a time unchanged."""
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    zone = time.tzname()
+    return f"{time:%Y-%m-%d %H:%M}" + (f" {zone}" if zone else "")
+
+
+def value(content: object) -> str:
+    """Format any parameter or fitted value."""
+    if content is None:
+        return "not set"
+    if isinstance(content, bool):
+        return str(content).lower()
+    if isinstance(content, int):
+        return f"{content:,}"
+    if isinstance(content, float):
+        return "not defined" if math.isnan(content) else f"{content:,.6g}"
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return ", ".join(value(item) for item in content)
+    return str(content)

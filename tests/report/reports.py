@@ -1,0 +1,262 @@
+"""Reports as JSON holds them, and their pages."""
+
+import copy
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+
+from distsvc.metrics import INDICES
+from distsvc.report.content import Report
+from distsvc.report.page import render_page
+
+VOID = {"meta", "link", "img", "br", "input", "hr"}
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Page(HTMLParser):
+    """Elements, visible text and whether every tag is closed."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.tags, self.texts, self.attributes = [], [], [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "title"):
+            self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+
+def typed(report):
+    """Return the report that JSON holds."""
+    return Report.parsed(report, "report.json")
+
+
+def rendered(report):
+    """Return its page."""
+    return render_page(typed(report))
+
+
+def page_text(report):
+    """Return what the page says, without its tags."""
+    return Page(rendered(report)).text.replace("\u00a0", " ")
+
+
+def texts(svg):
+    return [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def make_report(n_clusters=3, n_rows=1500, drawn=300, outside=32, picture=False):
+    rng = np.random.default_rng(0)
+    labels = np.arange(drawn) % n_clusters
+    sizes = [n_rows // n_clusters] * n_clusters
+    sizes[0] += n_rows - sum(sizes)
+    outlier = np.arange(drawn) < round(drawn * outside / n_rows)
+    report = {
+        "title": "Two rings and a centre",
+        "distsvc_version": "0.1.0",
+        "command": "distsvc run jobs/rings.toml",
+        "job_file": '[input]\npath = "data/rings.parquet"\n',
+        "finished": "2026-08-01T12:34:56+00:00",
+        "input": {"path": "data/rings.parquet", "format": "parquet", "n_rows": n_rows,
+                  "n_rows_read": n_rows + 7, "n_features": 2, "columns": ["width", "height"]},
+        "model": {"algorithm": "support-vector",
+                  "parameters": {"gamma": "auto", "nu": 0.02, "C": None, "average": True},
+                  "fitted": {"gamma": 1.5, "n_support_vectors": 100, "n_iter": 300000}},
+        "clusters": [{"label": k, "rows": size, "share": size / n_rows, "outliers": 0}
+                     for k, size in enumerate(sizes)],
+        "outliers": {"rows": outside, "share": outside / n_rows},
+        "score_histogram": {"edges": np.linspace(-1, 2.1, 32).tolist(),
+                            "counts": rng.integers(100, size=31).tolist()},
+        "phases": [
+            {"name": "scan", "seconds": 0.5, "rows": n_rows, "driver_peak_mb": 180.0,
+             "worker_peak_mb": 1310.0},
+            {"name": "fit", "seconds": 99.5, "rows": None, "driver_peak_mb": 210.0,
+             "worker_peak_mb": None},
+        ],
+        "warnings": [],
+        "sample": {"kind": "columns", "axes": ["width", "height"],
+                   "x": rng.normal(size=drawn).tolist(), "y": rng.normal(size=drawn).tolist(),
+                   "label": labels.tolist(), "outlier": outlier.tolist()},
+        "indices": {name: {"value": 0.5, "rows": n_rows} for name in INDICES},
+    }  # fmt: skip
+    if picture:
+        grid = np.linspace(-3, 3, 40)
+        f = 1 - np.hypot(*np.meshgrid(grid, grid)) / 2
+        report["picture"] = {
+            "grid_x": grid.tolist(), "grid_y": grid.tolist(), "f": f.tolist(),
+            "support_vectors": [[0.0, 1.0], [1.0, 0.0]], "equilibria": [[0.0, 0.0]],
+        }  # fmt: skip
+    return report
+
+
+def make_nodes(n_clusters, n_rows=4800, chain=False, names=("width", "height", "depth")):
+    """Split the cluster with most rows in the middle, or the last one off, until there are k."""
+    rng = np.random.default_rng(0)
+    rows, leaves = {1: n_rows}, [1]
+    ranks = {}
+    while len(leaves) < n_clusters:
+        split = leaves[-1] if chain else max(leaves, key=lambda i: (rows[i], -i))
+        ranks[split] = len(ranks) + 1
+        rows |= {2 * split: rows[split] // 2, 2 * split + 1: rows[split] - rows[split] // 2}
+        leaves.remove(split)
+        leaves += [2 * split, 2 * split + 1]
+    labels = {i: label for label, i in enumerate(sorted(leaves, key=lambda i: (-rows[i], i)))}
+    x = np.linspace(-3, 3, 61)
+    nodes = []
+    for i in sorted(rows):
+        node = {"id": i, "parent": i // 2 or None, "rows": rows[i], "share": rows[i] / n_rows}
+        if i in labels:
+            node["label"] = labels[i]
+        else:
+            y = np.exp(-2 * (x - 1.5) ** 2) + np.exp(-2 * (x + 1.5) ** 2)
+            sample = np.round(rng.choice([-1.5, 1.5], 30) + rng.normal(0, 0.4, 30), 3)
+            below = [label for leaf, label in labels.items() if is_below(leaf, i)]
+            node |= {
+                "below": 2 * i, "above": 2 * i + 1, "rank": ranks[i], "gain": 0.5 / ranks[i],
+                "valley": 0.125, "split": 0.0, "others": 4,
+                "direction": [{"column": name, "weight": -0.81 / (j + 1)}
+                              for j, name in enumerate(names)],
+                "density": {"x": x.tolist(), "y": y.tolist()},
+                "sample": {"x": sample.tolist(), "label": rng.choice(below, 30).tolist()},
+            }  # fmt: skip
+        nodes.append(node)
+    return nodes
+
+
+def is_below(node, ancestor):
+    while node > ancestor:
+        node //= 2
+    return node == ancestor
+
+
+def make_tree_report(n_clusters, longest=128, **kwargs):
+    report = make_report(n_clusters, n_rows=12_000, outside=0)
+    for row in report["clusters"]:
+        del row["outliers"]
+    report["outliers"] |= {"defined": False, "meaning": "Each row has a <cluster>."}
+    report["score_histogram"] |= {
+        "title": "distance to the nearest hyperplane", "boundary": None, "heading": "How clear",
+    }  # fmt: skip
+    clusters = list(range(1, longest + 1))
+    report["tree"] = {
+        "nodes": make_nodes(n_clusters, **kwargs),
+        "curve": {"clusters": clusters, "share": [1 / k for k in clusters],
+                  "chosen": n_clusters, "by": "elbow"},
+        "rules": [{"label": k, "conditions": [f"0.81 width + … < {k}", "height ≥ 2"]}
+                  for k in range(n_clusters)],
+    }  # fmt: skip
+    return report
+
+
+def make_level_tree(n_clusters, n_weak=0, shares=None, lowest=0.3, parents="root", seed=0):
+    """Make a tree whose clusters have given shares and tops falling to the lowest one."""
+    rng = np.random.default_rng(seed)
+    n = n_clusters + n_weak
+    shares = [1 / n_clusters] * n_clusters if shares is None else list(shares)
+    shares = np.array(shares + [0.01] * n_weak) / (sum(shares) + 0.01 * n_weak)
+    births = np.r_[np.geomspace(1, lowest, n_clusters), rng.uniform(0.2, 1, n_weak) * lowest]
+    branches = []
+    for i in range(n):
+        kept = i < n_clusters
+        parent = None if i == 0 else {
+            "root": 0, "chain": i - 1, "random": int(rng.integers(min(i, n_clusters))),
+        }[parents if kept else "random"]  # fmt: skip
+        death = 0.0
+        if i:
+            low, high = branches[parent]["death"], branches[parent]["birth"]
+            births[i] = np.clip(births[i], low + 0.3 * (high - low), high)
+            death = low + (births[i] - low) * rng.uniform(*((0.02, 0.3) if kept else (0.7, 0.95)))
+        branches.append({
+            "id": 10 + i, "parent": parent, "birth": float(births[i]), "death": float(death),
+            "z": None if i == 0 else round(rng.uniform(3, 9) if kept else rng.uniform(0, 1), 3),
+            "kept": kept, "label": i if kept else None, "own": shares[i],
+        })  # fmt: skip
+    for i in reversed(range(n)):
+        complete_branch(branches, i)
+    for branch in branches:
+        del branch["own"]
+        branch["parent"] = None if branch["parent"] is None else 10 + branch["parent"]
+    return {"top": 1.0, "branches": branches, "n_hidden": 0}
+
+
+def complete_branch(branches, i):
+    """Add the mass and the profile, with a step wherever another branch merges."""
+    branch = branches[i]
+    below = [child for child in branches if child["parent"] == i]
+    first = max([child["death"] for child in below], default=branch["death"])
+    grid = branch["birth"] + (first - branch["birth"]) * np.linspace(0, 1, 12)
+    grid = np.sort([*grid, *(child["death"] for child in below), branch["death"]])[::-1]
+    grown = np.clip((branch["birth"] - grid) / max(branch["birth"] - first, 1e-300), 0.02, 1)
+    share = branch["own"] * grown
+    for child in below:
+        share = share + child["mass"] * (grid <= child["death"])
+    branch["mass"] = 1.0 if i == 0 else float(share[-1])
+    branch["profile"] = np.column_stack([grid, share]).tolist()
+
+
+TREES = {
+    "one": make_level_tree(1),
+    "two": make_level_tree(2),
+    "spiral": make_level_tree(3, shares=[0.34, 0.33, 0.33], lowest=0.8),
+    "r15": make_level_tree(15, lowest=0.7),
+    "nested": make_level_tree(9, parents="random", n_weak=5),
+    "chain": make_level_tree(20, parents="chain"),
+    "d31": make_level_tree(31, parents="random", lowest=0.8),
+    "birch": make_level_tree(120, parents="random", lowest=0.5),
+    "shuttle": make_level_tree(13, shares=[0.8] + [0.2 / 12] * 12, lowest=1e-4),
+    "shallow": make_level_tree(5, shares=[0.96, 0.01, 0.01, 0.01, 0.01], lowest=1e-9),
+    "bumps": make_level_tree(2, n_weak=150),
+    "one of many": make_level_tree(1, n_weak=12),
+}
+
+
+def make_levels(tree="spiral", doubts=()):
+    tree = copy.deepcopy(TREES[tree] if isinstance(tree, str) else tree)
+    k = sum(branch["kept"] for branch in tree["branches"])
+    return {
+        "tree": tree,
+        "models": [
+            {"gamma": 2.0**i, "C": 2.0, "n_support_vectors": 200, "n_splits": 7 + i,
+             "supports": i > 0, "n_components": 2 + i, "chosen": i == 2}
+            for i in range(4)
+        ],
+        "candidates": [
+            {"n_clusters": n, "votes": 1 / (1 + abs(n - k)), "support": 0.75 / (1 + abs(n - k)),
+             "z": None if n == 1 else 12.0 / n, "winner": n == k}
+            for n in range(max(1, k - 3), k + 4)
+        ],
+        "granularity": [
+            {"name": name, "n_clusters": n, "support": 0.75, "rows": rows, "chosen": n == k}
+            for name, n, rows in (
+                ("coarse", max(1, k - 1), 3000), ("default", k, 10_000), ("fine", k + 2, 58_000)
+            )
+        ],
+        "why": ["All models agree.", "The weakest valley has z = 3.1."],
+        "doubts": list(doubts),
+    }  # fmt: skip
+
+
+def make_levels_report(tree="spiral", **kwargs):
+    found = make_levels(tree, **kwargs)
+    report = make_report(max(1, sum(branch["kept"] for branch in found["tree"]["branches"])))
+    return report | {"levels": found}

@@ -1,0 +1,136 @@
+import copy
+import json
+import re
+
+import pytest
+
+from distsvc.report import figures, levels
+from tests.report.reports import Page, make_levels_report, make_report, page_text, rendered, typed
+
+
+def test_colours_are_those_of_the_page():
+    report = make_levels_report("bumps")
+    report["clusters"].reverse()
+    html = rendered(report)
+    drawing = html[html.index('aria-label="Hills') : html.index("clusters run together")]
+    fills = set(re.findall(r"fill: (#\w{6})", drawing))
+    assert set(figures.COLOURS) & fills == set(figures.COLOURS[:2])
+    assert {levels.WEAK, levels.JOINED} <= fills
+    colours = figures.cluster_colours(typed(report).clusters)
+    assert drawing.index(f"fill: {colours[0]}") < drawing.index(f"fill: {colours[1]}")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_place_on_the_page():
+    report = make_levels_report("r15", doubts=["The models hardly agree.", "Try iMDH."])
+    report["warnings"] = ["max_iter was reached"]
+    html = rendered(report)
+    assert re.findall(r"<h2>(.*?)</h2>", html) == [
+        "Warning", "This table may need another tool", "The clusters", "Why 15 clusters",
+        "Cluster sizes", "Inside or outside", "Validity indices", "Time and memory",
+        "What was run",
+    ]  # fmt: skip
+    assert 'class="doubts" role="note"' in html
+    assert "another tool The models hardly agree. Try iMDH. The clusters" in page_text(report)
+    for other in (make_report(), make_levels_report()):
+        assert 'class="doubts"' not in rendered(other)
+    assert "Why" not in page_text(make_report())
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_candidates_answers_and_models():
+    report = make_levels_report("spiral")
+    html, text = rendered(report), page_text(report)
+    assert "Clusters Votes Support z 1 25.0 % – 2 37.5 % 6.0 3 75.0 % 4.0 4" in text
+    bars = re.findall(r'style="width:(\S+)%" role="img" aria-label="(\S+\s%)', html)
+    assert bars[:3] == [("33.3", "33.3\u00a0%"), ("50.0", "50.0\u00a0%"), ("100.0", "100\u00a0%")]
+    best = re.findall(r'<tr class="best">(.*?)</tr>', html, flags=re.DOTALL)
+    assert [re.sub(r"<.*?>|\u00a0", "", row) for row in best] == [
+        "375.0%4.0", "default · this run375.0%10,000", "4422009yes · drawn above",
+    ]  # fmt: skip
+    assert "coarse 2 75.0 % 3,000 default · this run 3 75.0 % 10,000 fine 5" in text
+    assert "<summary>The 4 models</summary>" in html
+    assert "2 1 2 200 7 no 3 2 2 200 8 yes" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_granularities_that_agree_are_one_sentence():
+    report = make_levels_report()
+    for row in report["levels"]["granularity"]:
+        row["n_clusters"] = 3
+    text = page_text(report)
+    assert "The granularities coarse, default and fine all give 3 clusters." in text
+    assert "Coarser or finer" not in text
+    report["levels"]["granularity"] = report["levels"]["granularity"][:1]
+    assert "ranularit" not in page_text(report)
+
+
+EMPTY = {"tree": {"branches": []}} | {
+    part: [] for part in ("models", "candidates", "granularity", "why", "doubts")
+}
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("part", EMPTY)
+def test_what_is_missing_has_no_heading(part):
+    words = {
+        "models": "The 4 models", "candidates": "considered", "granularity": "Coarser or finer",
+        "why": "All models agree.", "doubts": "another tool",
+    }  # fmt: skip
+    report = make_levels_report(doubts=["Try iMDH."])
+    found = report.pop("levels")
+    without = {name: content for name, content in found.items() if name != part}
+    for levels_found in (without, found | {part: EMPTY[part]}):
+        text = page_text(report | {"levels": levels_found})
+        assert {name for name in words if words[name] not in text} == {part} - {"tree"}
+        assert "Why 3 clusters" in text
+
+
+def test_nothing_is_drawn_without_branches():
+    report = make_levels_report()
+    assert 'aria-label="Hills' in rendered(report)
+    for found in ({}, EMPTY):
+        html = rendered(report | {"levels": found})
+        assert 'aria-label="Hills' not in html
+        assert "<h2>Why" not in html
+
+
+def test_page_is_well_formed_and_the_same_again():
+    report = make_levels_report("nested", doubts=["Try iMDH."])
+    before = copy.deepcopy(report)
+    html = rendered(report)
+    assert report == before
+    assert rendered(json.loads(json.dumps(report))) == html
+    ids = [content for name, content in Page(html).attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    targets = re.findall(r'(?:href="#|url\(#)([^")]+)', html)
+    assert set(targets) <= set(ids)
+
+
+def test_untrusted_text_is_escaped():
+    evil = '<script>alert(1)</script>"&\x00\n$x_1$ 列 id="a" url(#b)'
+    report = make_levels_report(doubts=[evil, "d" * 5000, " \n"])
+    report["levels"]["why"] = [evil, "w" * 5000]
+    report["levels"]["granularity"][0]["name"] = evil
+    html = rendered(report)
+    page = Page(html)
+    assert "script" not in page.tags
+    assert page.text.count('<script>alert(1)</script>"& $x_1$ 列 id="a" url(#b)') == 2
+    assert "d" * 700 not in html
+    assert "w" * 700 not in html
+    section = html[html.index('class="doubts"') : html.index("The clusters</h2>")]
+    assert section.count("<li>") == 2
+
+
+def test_every_model_of_a_large_vote_is_listed_with_the_components_it_sees():
+    report = make_levels_report("r15")
+    models = [
+        {"gamma": 2.0, "C": 2.0, "n_components": 40 + i, "n_support_vectors": 200, "n_splits": 7,
+         "supports": True, "chosen": i == 23}
+        for i in range(24)
+    ]  # fmt: skip
+    report["levels"]["models"] = models
+    html = rendered(report)
+    assert "<summary>The 24 models</summary>" in html
+    assert all(f'<td class="n">{40 + i}</td>' in html for i in range(24))
+    assert html.count("drawn above") == 1

@@ -1,0 +1,230 @@
+import copy
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from distsvc.errors import DataError
+from distsvc.report.content import (
+    ClusterRow,
+    IndexValue,
+    OutlierPart,
+    PhaseCost,
+    Report,
+    Sample,
+    ScoreHistogram,
+)
+from distsvc.report.model_parts import Branch, LeafNode, LevelsPart, SplitNode
+from tests.report.reports import make_levels_report, make_report, make_tree_report, typed
+
+
+def make_reasons_report():
+    """Make the report of a model that names the reasons of outliers."""
+    report = make_report(1)
+    del report["indices"]
+    reason = {"column": "width", "share": 0.75, "value": 3.5}
+    farthest = [{"row": 7, "score": -0.5, "reasons": [reason]}]
+    report["reasons"] = {"leading": [{"column": "width", "rows": 32}], "farthest": farthest}
+    report["outliers"]["meaning"] = "Far away."
+    report["score_histogram"]["title"] = "decision value"
+    return report
+
+
+def make_pca_report():
+    """Make a report whose rows are drawn on components, some of them beyond the frame."""
+    report = make_report()
+    report["sample"] |= {"kind": "pca", "explained": [0.5, 0.25], "beyond": 3}
+    return report
+
+
+REPORTS = {
+    "columns": make_report(picture=True),
+    "components": make_pca_report(),
+    "levels": make_levels_report(doubts=["Try another."]),
+    "splits": make_tree_report(5),
+    "one cluster": make_tree_report(1),
+    "reasons": make_reasons_report(),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_what_json_holds_comes_back(name):
+    content = REPORTS[name]
+    if name in ("splits", "one cluster"):
+        for row in content["clusters"]:
+            row.setdefault("outliers", 0)
+    before = copy.deepcopy(content)
+    assert typed(content).dumped() == content == before
+    again = json.loads(json.dumps(typed(content).dumped(), allow_nan=False))
+    assert again == content
+    assert typed(again) == typed(content)
+
+
+def test_keys_keep_their_order():
+    content = REPORTS["components"]
+    report = typed(content).dumped()
+    assert list(report)[-4:] == ["warnings", "sample", "indices", "phases"]
+    assert list(report["sample"]) == [
+        "kind", "axes", "explained", "beyond", "label", "outlier", "x", "y",
+    ]  # fmt: skip
+
+
+def test_what_is_not_said_is_no_key():
+    report = typed(make_report()).dumped()
+    assert {"picture", "tree", "levels", "reasons"} & set(report) == set()
+    assert set(report["outliers"]) == {"rows", "share"}
+    assert set(report["score_histogram"]) == {"edges", "counts"}
+    assert {"explained", "beyond"} & set(report["sample"]) == set()
+    assert set(report["indices"]["purity"]) == {"value", "rows"}
+
+
+def test_what_is_said_is_a_key_also_where_it_is_null():
+    scores = ScoreHistogram(edges=[0.0, 1.0], counts=[3], boundary=None)
+    assert scores.model_dump() == {"edges": [0.0, 1.0], "counts": [3], "boundary": None}
+    outliers = OutlierPart(rows=0, share=0.0, defined=False)
+    assert outliers.model_dump() == {"rows": 0, "share": 0.0, "defined": False}
+    phase = PhaseCost(name="a", seconds=1.0, rows=None, driver_peak_mb=None, worker_peak_mb=None)
+    assert list(phase.model_dump().values()) == ["a", 1.0, None, None, None]
+    branch = {"parent": None, "z": None, "label": None}
+    assert branch.items() <= Branch(id=3, parent=None).model_dump().items()
+
+
+def test_what_is_said_as_usual_is_no_key():
+    """So whoever writes a report can say everything, and the file says what is special."""
+    scores = ScoreHistogram(
+        edges=[0.0, 1.0], counts=[3], heading="Inside or outside", title="", boundary=0.0
+    )
+    assert set(scores.model_dump()) == {"edges", "counts"}
+    assert set(OutlierPart(rows=0, share=0.0, defined=True, meaning="").model_dump()) == {
+        "rows", "share",
+    }  # fmt: skip
+    content = make_report()
+    parts = {"picture": None, "tree": None, "levels": None, "reasons": None, "indices": None}
+    assert set(parts) & set(typed(content | parts).dumped()) == set()
+
+
+def test_nodes_are_splits_or_clusters():
+    kinds = [type(node) for node in typed(make_tree_report(2)).tree.nodes]
+    assert kinds == [SplitNode, LeafNode, LeafNode]
+
+
+def test_a_part_does_not_change():
+    row = ClusterRow(label=0, rows=3, share=1.0, outliers=0)
+    with pytest.raises(ValidationError, match="frozen"):
+        row.rows = 4
+
+
+def test_levels_may_be_missing():
+    assert LevelsPart().tree.branches == []
+    assert LevelsPart.model_validate({"tree": {}}) == LevelsPart()
+
+
+@given(st.floats() | st.none())
+def test_odd_numbers_of_branches_are_made_good(number):
+    branch = Branch.model_validate(
+        {"id": 1, "birth": number, "death": number, "mass": number, "z": number,
+         "profile": [[number, number]]}
+    )  # fmt: skip
+    plain = number if number is not None and math.isfinite(number) else 0.0
+    assert [branch.birth, branch.death, branch.mass, *branch.profile[0]] == [plain] * 5
+    assert branch.z is None if number is None or math.isnan(number) else branch.z == number
+
+
+def test_nan_is_not_known():
+    assert IndexValue(value=math.nan, rows=3, error=math.nan) == IndexValue(value=None, rows=3)
+
+
+def damaged(name, *place, value=None):
+    """Return a report where one place has another value, or, without one, is missing."""
+    content = copy.deepcopy(REPORTS[name])
+    *way, last = place
+    part = content
+    for step in way:
+        part = part[step]
+    if value is None:
+        del part[last]
+    else:
+        part[last] = value
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (damaged("columns", "input"), "input is missing"),
+        (damaged("columns", "input", "n_rows"), "input.n_rows is missing"),
+        (
+            damaged("columns", "input", "n_rows", value="12"),
+            "input.n_rows: expected a valid integer, found '12'",
+        ),
+        (
+            damaged("columns", "clusters", 2, "rows", value=[1]),
+            r"clusters.2.rows: expected a valid integer, found \[1\]",
+        ),
+        (damaged("columns", "clusters", value={}), "clusters: expected a valid list, found {}"),
+        (
+            damaged("columns", "outliers", "defined", value=1),
+            "outliers.defined: expected a valid boolean, found 1",
+        ),
+        (
+            damaged("columns", "phases", 0, "driver_peak_mb", value="much"),
+            "phases.0.driver_peak_mb: expected a valid number, found 'much'",
+        ),
+        (
+            damaged("columns", "sample", "kind", value="cube"),
+            "sample.kind: expected 'columns', 'single' or 'pca', found 'cube'",
+        ),
+        (
+            damaged("columns", "picture", "f", 3, value="z" * 99),
+            r"picture.f.3: expected a valid list, found 'z{58}…",
+        ),
+        (
+            damaged("columns", "indices", "purity", value=0.5),
+            "indices.purity: expected a valid dictionary, found 0.5",
+        ),
+        (
+            damaged("levels", "levels", "tree", "branches", 1, "label", value="<b>$x$</b>"),
+            r"levels.tree.branches.1.label: expected a valid integer, found '<b>\$x\$</b>'",
+        ),
+        (
+            damaged("levels", "levels", "tree", "branches", 0, "profile", 0, value=[0.5]),
+            "levels.tree.branches.0.profile.0: expected at least 2 items",
+        ),
+        (damaged("levels", "levels", "models", 2, "gamma"), "levels.models.2.gamma is missing"),
+        (damaged("splits", "tree", "nodes", 0, "rank"), "tree.nodes.0.rank is missing"),
+        (
+            damaged("splits", "tree", "nodes", 8, "share", value="x"),
+            "tree.nodes.8.share: expected a valid number, found 'x'",
+        ),
+        (
+            damaged("splits", "tree", "nodes", 0, value=7),
+            "tree.nodes.0: expected a valid dictionary, found 7",
+        ),
+        (
+            damaged("reasons", "reasons", "farthest", 0, "reasons", 0, "column", value=3),
+            "reasons.farthest.0.reasons.0.column: expected a valid string, found 3",
+        ),
+        ([], r"the report: expected a valid dictionary, found \[\]"),
+        ("text", "the report: expected a valid dictionary, found 'text'"),
+    ],
+)
+def test_damage_is_named(content, message):
+    with pytest.raises(DataError, match=f"^out/report.json: {message}"):
+        Report.parsed(content, "out/report.json")
+
+
+def test_many_faults_are_counted():
+    content = damaged("columns", "sample", "x", value=["a"] * 300)
+    with pytest.raises(DataError, match=r"sample.x.0: .*, found 'a' \(and 299 more\)$"):
+        typed(content)
+    with pytest.raises(DataError, match=r"^report.json: title is missing \(and 12 more\)$"):
+        typed({})
+
+
+def test_the_second_axis_is_needed():
+    given = make_report()["sample"] | {"axes": ["width"]}
+    with pytest.raises(ValidationError, match="axes"):
+        Sample(**given)

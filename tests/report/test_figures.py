@@ -1,0 +1,48 @@
+from xml.etree import ElementTree
+
+from distsvc.report import figures
+from distsvc.report.content import ClusterRow, PhaseCost, Sample, ScoreHistogram
+from tests.report.reports import make_report, texts
+
+
+def test_svg_text_is_escaped_in_well_formed_xml():
+    sample = make_report()["sample"] | {"axes": ["<script>&", "]]>--<b>"]}
+    svg = figures.plane(Sample(**sample), [])
+    written = [element.text for element in ElementTree.fromstring(svg).iter() if element.text]
+    assert {"<script>&", "]]>--<b>"} <= set(written)
+    assert "<script" not in svg
+
+
+def drawn_scores(**scores):
+    return texts(figures.score_histogram(ScoreHistogram(**scores)))
+
+
+def test_boundary_of_the_scores():
+    scores = {"edges": [0.0, 1.0, 2.0], "counts": [3, 4]}
+    usual = drawn_scores(edges=[-1.0, 1.0], counts=[3])
+    assert "boundary, f = 0" in usual
+    titled = drawn_scores(**scores, boundary=0.5, title="distance " * 12)
+    assert "boundary, 0.5" in titled
+    assert sum(text.startswith("distance") for text in titled) == 2  # lines
+    plain = figures.score_histogram(ScoreHistogram(**scores, boundary=None, title="distance"))
+    assert not any("boundary" in text for text in texts(plain))
+    assert figures.GREY not in plain
+    assert drawn_scores(edges=[1.0, 1.0], counts=[3], boundary=None)
+
+
+def test_user_settings_of_matplotlib_do_not_matter():
+    import matplotlib as mpl
+
+    phases = [PhaseCost(**phase) for phase in make_report()["phases"]]
+    usual = figures.phase_costs(phases)
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "black"}):
+        assert figures.phase_costs(phases) == usual
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_colours():
+    assert len(set(figures.COLOURS)) == 20
+    colours = figures.cluster_colours(
+        [ClusterRow(label=label, rows=1, share=0.1) for label in range(45)]
+    )
+    assert colours[0] == colours[20] == colours[40]

@@ -1,0 +1,41 @@
+from distsvc.report.formats import (
+    compact,
+    count,
+    megabytes,
+    moment,
+    one_line,
+    percent,
+    seconds,
+    things,
+    value,
+)
+
+
+def test_formats():
+    assert [percent(x).replace("\u00a0", " ") for x in (0, 1, 0.02, 1e-6, 1 - 1e-9)] == [
+        "0 %", "100 %", "2.0 %", "< 0.1 %", "> 99.9 %",
+    ]  # fmt: skip
+    assert [seconds(x).replace("\u00a0", " ") for x in (0.02, 12.3, 59.97, 125, 7380)] == [
+        "0.02 s", "12.3 s", "1 min 00 s", "2 min 05 s", "2 h 03 min",
+    ]  # fmt: skip
+    assert [megabytes(x).replace("\u00a0", " ") for x in (None, 999.4, 1510.0)] == [
+        "–", "999 MB", "1.51 GB",
+    ]  # fmt: skip
+    assert [value(x) for x in (None, True, 1000, 0.1 + 0.2, [1, 2.5], "x")] == [
+        "not set", "true", "1,000", "0.3", "1, 2.5", "x",
+    ]  # fmt: skip
+    assert moment("yesterday") == "yesterday"
+    assert moment("2026-08-01T12:34:56") == "2026-08-01 12:34"
+
+
+def test_numbers_of_things():
+    assert [count(x) for x in (None, 0, 1234567)] == ["–", "0", "1,234,567"]
+    assert [compact(x) for x in (999_999, 1_234_567, 2.5e9)] == ["999,999", "1.235 M", "2.5 bn"]
+    assert [things(n, "row") for n in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
+
+
+def test_untrusted_text_is_one_line_and_short():
+    assert one_line("a\n\tb\x00c  d", 20) == "a b c d"
+    assert one_line("x" * 10, 10) == "x" * 10
+    assert one_line("x" * 11, 10) == "x" * 9 + "…"
+    assert one_line(3, 10) == "3"

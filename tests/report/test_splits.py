@@ -1,0 +1,103 @@
+import copy
+import re
+
+import pytest
+
+from distsvc.report import figures, tree
+from tests.report.reports import Page, make_report, make_tree_report, page_text, rendered, typed
+
+
+def test_sections_with_and_without_a_tree():
+    with_tree = re.findall(r"<h2>(.*?)</h2>", rendered(make_tree_report(3)))
+    assert with_tree == [
+        "The clusters", "Cluster sizes", "The splits", "How many clusters", "Rules", "How clear",
+        "Validity indices", "Time and memory", "What was run",
+    ]  # fmt: skip
+    without = rendered(make_report())
+    for heading in ("The splits", "How many clusters", "Rules", "How clear"):
+        assert f"<h2>{heading}</h2>" not in without
+
+
+@pytest.mark.parametrize(("n_clusters", "chain"), [(2, False), (10, True), (40, False)])
+def test_page_is_well_formed_and_the_same_again(n_clusters, chain):
+    report = make_tree_report(n_clusters, chain=chain)
+    before = copy.deepcopy(report)
+    html = rendered(report)
+    assert report == before
+    assert rendered(report) == html
+    ids = [content for name, content in Page(html).attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    targets = re.findall(r'(?:href="#|url\(#)([^")]+)', html)
+    assert set(targets) <= set(ids)
+
+
+def test_no_split_is_said_in_words():
+    report = make_tree_report(1)
+    report["tree"]["rules"] = [{"label": 0, "conditions": []}]
+    html = rendered(report)
+    text = page_text(report)
+    assert "There is no split: all rows are in one cluster." in text
+    assert "in numbers" not in text
+    assert "1 cluster, at the elbow: 100 % left" in text
+    assert "0 100 % any values" in text
+    assert 'aria-label="The tree of splits"' not in html
+
+
+def test_splits_that_are_not_drawn_are_counted():
+    text = page_text(make_tree_report(40))
+    assert "The first 11 of 39 splits are drawn" in text
+    assert "The 39 splits in numbers" in text
+    assert "splits are drawn" not in page_text(make_tree_report(12))
+
+
+def test_numbers_of_the_splits():
+    text = page_text(make_tree_report(3))
+    assert "Split Rows Removes Valley Direction" in text
+    assert "1 4,800 50.0 % 0.12 −0.81 width − 0.41 height − 0.27 depth and 4 more" in text
+    assert "sample of 4,800." in text
+
+
+def test_a_cut_curve_is_said_to_go_on():
+    assert "The curve goes on to 128 clusters." in page_text(make_tree_report(3))
+    assert "The curve goes on" not in page_text(make_tree_report(3, longest=30))
+    report = make_tree_report(3)
+    report["tree"]["curve"] |= {"clusters": [], "share": []}
+    assert "How many clusters" not in page_text(report)
+
+
+def test_rules_are_chains_and_fold_away():
+    assert "0 33.3 % 0.81 width + … < 0 and height ≥ 2 1 33.3 %" in page_text(make_tree_report(3))
+    assert "<details><summary>20 more</summary>" in rendered(make_tree_report(40))
+    assert " more</summary>" not in rendered(make_tree_report(20))
+
+
+def test_colours_are_those_of_the_page():
+    report = make_tree_report(3)
+    report["clusters"].reverse()
+    html = rendered(report)
+    colours = figures.cluster_colours(typed(report).clusters)
+    assert colours[2] == figures.COLOURS[0]
+    for label, colour in colours.items():
+        swatch = f'<span class="swatch" style="background:{colour}"></span>{label}<'
+        assert html.count(swatch) == 2
+    drawn = tree.tree(typed(report).tree.nodes, typed(report).clusters)
+    boxes = re.findall(r"fill: (#\w{6}); stroke: \1", drawn)
+    assert set(colours.values()) == set(boxes) & set(figures.COLOURS)
+
+
+def test_untrusted_text_is_escaped():
+    evil = '<script>alert(1)</script>"&\x00\n$x_1$ 列 id="a" url(#b)'
+    report = make_tree_report(3, names=[evil, "b" * 5000])
+    report["tree"]["curve"]["by"] = evil
+    report["tree"]["rules"][0]["conditions"] = [evil, "c" * 5000]
+    report["outliers"]["meaning"] = evil
+    report["score_histogram"] |= {"title": evil, "heading": evil}
+    html = rendered(report)
+    page = Page(html)
+    assert "<script" not in html
+    assert "script" not in page.tags
+    assert "c" * 500 not in html
+    assert "b" * 100 not in html
+    assert "and 4 more" in page.text
+    in_table = '−0.81 <script>alert(1)</script>"& $x_1$ 列 id="a" url(#b)'
+    assert page.text.count(in_table) == 2
