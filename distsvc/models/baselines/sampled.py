@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from distsvc.models import sampling
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.rules import Rule
+from distsvc.parameters import check_parameters
 
 SAMPLE_ROWS = 200_000
 """Rows, about, that a job fits a baseline on, drawn at random; all rows of a smaller table."""
@@ -24,11 +25,12 @@ FITTED = ("inertia_", "objective_", "n_iter_")
 class Baseline(ClusterMixin, BaseEstimator):
     """An estimator whose answer is a rule of a few arrays."""
 
+    algorithm: str
     labels_: np.ndarray
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter out of range."""
-        raise NotImplementedError
+        """Raise ParameterError for a parameter that is not allowed."""
+        check_parameters(self.algorithm, self.get_params())
 
     def _rule(self) -> Rule:
         """Return what labels rows, after `fit`; cluster 0 has most rows."""
