@@ -23,6 +23,7 @@ from distsvc import SupportVectorClustering
 from distsvc.config import parse_job
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.report.content import Report
+from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.report.page import render_page
 from distsvc.run import job as job_module
 from distsvc.run import summary, tasks
@@ -444,7 +445,7 @@ def test_a_changed_input_is_refused(tmp_path):
         (tasks, "survey_partition", DataError("broken")),
         (tasks, "find_boundary", KeyboardInterrupt()),
         (tasks, "label_partition", DataError("broken")),
-        (SupportVectorClustering, "train", SystemExit(143)),
+        (BoundaryEngine, "train", SystemExit(143)),
         (summary, "make_report", OSError("disk full")),
         (summary, "manifest", KeyboardInterrupt()),
     ],

@@ -328,7 +328,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f (n,) float64 of every row of X (n, d), negative outside every cluster."""
-        return self._engine.values(self._seen(X)).astype(np.float64)
+        rows = self._seen(X)
+        return self._engine.values(rows).astype(np.float64)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return f + 1 = w.phi(x), (n,) float64: the weighted kernel sum, non-negative."""

@@ -7,7 +7,7 @@
 | P(x), trajectories | `climb` |
 | E, the equilibrium points | `merge_equilibria` |
 | m sample-point test | `connected_pairs`, `components` |
-| lines 9 and 10 | `Clusters` |
+| line 9 | `Clusters` |
 
 Every function here works on arrays; `fit` and the distributed job call the same ones.
 """
@@ -294,7 +294,7 @@ def components(pairs: np.ndarray, n_equilibria: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Clusters:
-    """What labels a row: the kept boundary points and the cluster of each.
+    """The points that label rows, and the cluster of each.
 
     Attributes
     ----------

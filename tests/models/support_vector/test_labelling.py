@@ -248,9 +248,8 @@ def test_the_largest_cluster_comes_first():
     assert labels.tolist() == [1, 2, 0]
     assert clusters.cluster.tolist() == [1, 2, 0, 1, 2, 0]
     assert clusters.n_clusters == 3
-    found, values = labelling.label_rows(f, clusters, clusters.labeller(), E + np.float32(0.1))
-    assert found.tolist() == [1, 2, 0]
-    assert (values == f(E + np.float32(0.1))).all()
+    near = Nearest(clusters.points)(E + np.float32(0.1))
+    assert clusters.cluster[near].tolist() == [1, 2, 0]
 
 
 def test_joined_equilibria_are_one_cluster():
@@ -286,8 +285,9 @@ def test_a_boundary_row_has_its_own_label():
     E, member = labelling.merge_equilibria(f, labelling.climb(f, boundary.X))
     group = labelling.components(every_pair(f, E, 20), len(E))
     clusters, labels = Clusters.from_equilibria(f, boundary.X, member, E, group, X)
-    found, _ = labelling.label_rows(f, clusters, clusters.labeller(), boundary.X)
+    nearest = Nearest(clusters.points)
+    found = clusters.cluster[nearest(boundary.X)]
     kept = labels[member] >= 0
     assert kept.sum() > 50
     assert (found[kept] == labels[member][kept]).all()
-    assert (np.diff(np.bincount(clusters.cluster[clusters.labeller()(X)])) <= 0).all()
+    assert (np.diff(np.bincount(clusters.cluster[nearest(X)])) <= 0).all()

@@ -269,7 +269,7 @@ def test_a_dead_zone_of_c():
 def test_equal_rows_are_one_cluster(gamma, solver):
     with warnings.catch_warnings(record=True, action="always") as caught:
         model = estimator(gamma=gamma, solver=solver).fit(np.full((50, 3), 7.25))
-    one = NO_SPLIT if model.by_levels_ else ONE_CLUSTER
+    one = NO_SPLIT if hasattr(model, "tree_") else ONE_CLUSTER
     assert [str(w.message).split(":")[0] for w in caught] == ["all rows looked at are equal", one]
     assert model.labels_.tolist() == [0] * 50
     assert model.n_clusters_ == 1
@@ -389,32 +389,7 @@ def test_invalid_rows():
         estimator().fit(X)
 
 
-def test_too_many_rows_for_the_exact_solver():
-    X = np.zeros((10_001, 1))
-    X[0] = 1.0
-    with pytest.raises(ValueError, match="takes at most 10000 rows, found 10001; give nu"):
-        estimator(solver="exact", C=2.0).fit(X)
-
-
 @pytest.mark.parametrize("method", ["predict", "decision_function", "score_samples"])
 def test_it_must_be_fitted_first(method):
     with pytest.raises(NotFittedError):
         getattr(SupportVectorClustering(), method)(small())
-
-
-def test_bridging_joins_along_the_data_and_only_inside():
-    X = moons(0)[0]
-    bridged = SupportVectorClustering(8.0, nu=0.1, random_state=0).fit(X)
-    straight = SupportVectorClustering(8.0, nu=0.1, bridging=False, random_state=0).fit(X)
-    assert bridged.n_clusters_ <= straight.n_clusters_
-    assert len(bridged.vertices_) > len(straight.vertices_) == len(straight.equilibria_)
-    # every cluster of the papers' test lies within one cluster of ours
-    assert len(set(zip(straight.labels_, bridged.labels_, strict=True))) == straight.n_clusters_
-
-
-def test_an_empty_boundary_is_widened_and_noted():
-    X = moons(0)[0]
-    with pytest.warns(UserWarning, match="no row looked at lies within epsilon = 1e-12"):
-        model = SupportVectorClustering(8.0, C=50.0, epsilon=1e-12, random_state=0).fit(X)
-    assert model.epsilon_ > 1e-12
-    assert len(model.boundary_.X) >= 50

@@ -119,13 +119,6 @@ def test_with_nu_there_is_no_limit_of_rows():
     assert model.n_clusters_ == 2
 
 
-def test_every_row_is_taken_where_sgd_would_hold_some_out():
-    ranges = svc(max_iter=100)
-    ranges.begin()
-    (low, _), *_, (_, high) = ranges.key_ranges(50_000)
-    assert (low, high) == (0, 2**64)
-
-
 # --- clusters
 
 
@@ -210,21 +203,6 @@ def test_rows_outside_take_the_label_of_the_nearest_row_inside():
     assert (model.labels_[~inside] == model.labels_[inside][far.argmin(axis=1)]).all()
 
 
-def test_rows_take_the_label_of_the_nearest_centre():
-    X, _ = blobs()
-    model = fsvc(1.0, 0.05, ball_radius=1.0).fit(X)
-    assert len(model.points_) < 60
-    coarse = fsvc(1.0, 0.05, ball_radius=3.0).fit(X)
-    assert 3 <= len(coarse.points_) < len(model.points_)
-
-
-def test_another_seed_has_other_balls():
-    X, _ = blobs()
-    a, b = fsvc(0.3).fit(X), fsvc(0.3, random_state=1).fit(X)
-    assert a.points_.shape != b.points_.shape or (a.points_ != b.points_).any()
-    assert adjusted_rand_score(a.labels_, b.labels_) == 1.0
-
-
 def test_a_large_merge_radius_joins_equilibria():
     X, _ = moons()
     fine, coarse = (fsvc(15.0, merge_radius=r).fit(X) for r in (0.05, 0.5))
@@ -237,7 +215,7 @@ def test_the_boundary_and_bridges_do_not_matter(make):
     expected = make(8.0).fit(X)
     other = make(8.0, bridging=False, epsilon=1e-12, boundary_size=7).fit(X)
     assert (other.labels_ == expected.labels_).all()
-    assert len(other.vertices_) == len(other.equilibria_)
+    assert other.equilibria_.tobytes() == expected.equilibria_.tobytes()
 
 
 # --- rows outside

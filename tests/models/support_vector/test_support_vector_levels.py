@@ -12,8 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
-GRANULARITIES = ("coarse", "default", "fine")
-
 
 def estimator(**kwargs):
     return SupportVectorClustering(**{"effort": "fast", "random_state": 0, **kwargs})
@@ -102,14 +100,12 @@ def test_attributes(fitted):
     assert model.equilibria_.shape == (4, 2)
     assert model.equilibrium_labels_.tolist() == [0, 1, 2, 3]
     assert (model.predict(model.equilibria_) == [0, 1, 2, 3]).all()
-    assert model.gamma_ in {member.gamma for member in model.plan_.members}
     assert model.C_ == 2.0
     assert model.agreement_ == 1.0
     assert [row["n_clusters"] for row in model.candidates_ if row["winner"]] == [4]
     assert tree.z.shape == tree.births.shape == (tree.n_branches,)
-    facts = model.fitted_facts()
-    assert (facts["n_clusters"], facts["n_models"]) == (4, 3)
-    assert (facts["n_components"], facts["n_support_vectors"]) == (2, b)
+    assert model.gamma_ == tree.gamma
+    assert tree.S.shape == (2, b)
 
 
 def test_f_is_the_weighted_kernel_sum(fitted):
@@ -177,7 +173,6 @@ def test_a_given_c_is_the_members_c_and_f_is_the_papers():
     X = blobs()[0]
     model = quietly(estimator(C=30.0), X)
     assert model.C_ == 30.0
-    assert model.levels_.boundary == 1.0
     assert (model.dual_coef_ == model.tree_.a).all()
 
 
@@ -203,35 +198,18 @@ def test_a_given_c_is_the_members_c_and_f_is_the_papers():
 )
 def test_the_default_is_the_level_tree(parameters, by_levels):
     model = quietly(estimator(**parameters), blobs(100)[0])
-    assert model.by_levels_ == by_levels
     assert hasattr(model, "tree_") == hasattr(model, "agreement_") == by_levels
 
 
 def test_a_list_of_gammas_is_a_model_each():
     X, y = blobs()
     model = estimator(gamma=[0.2, 0.5, 1.0]).fit(X)
-    assert [member.gamma for member in model.plan_.members] == [0.2, 0.5, 1.0]
     assert model.gamma_ in {0.2, 0.5, 1.0}
     assert adjusted_rand_score(y, model.labels_) == 1.0
     one = estimator(gamma=0.5, labelling="level-tree").fit(X)
     assert (one.gamma_, one.agreement_) == (0.5, 1.0)
     assert one.n_clusters_ == 4
     assert same(one, estimator(gamma=[0.5]).fit(X))
-
-
-@pytest.mark.parametrize("effort", ["fast", "default", "thorough"])
-def test_effort_is_the_number_of_models(effort):
-    n_models = {"fast": 3, "default": 10, "thorough": 20}[effort]
-    model = quietly(estimator(effort=effort, max_iter=500), blobs()[0])
-    assert model.fitted_facts()["n_models"] == n_models
-
-
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-def test_granularity_is_which_answer(granularity):
-    model = estimator(granularity=granularity).fit(blobs()[0])
-    assert list(model.levels_.answers) == list(GRANULARITIES)
-    assert model.levels_.answer is model.levels_.answers[granularity]
-    assert model.n_clusters_ == 4
 
 
 # --- other cuts
@@ -304,7 +282,7 @@ def test_a_fit_forgets_the_one_before():
     X = blobs()[0]
     model = estimator().fit(X)
     model.set_params(gamma=0.25, nu=0.2).fit(X)
-    for name in ("levels_", "tree_", "agreement_", "candidates_"):
+    for name in ("tree_", "agreement_", "candidates_"):
         assert not hasattr(model, name)
     assert (model.predict(X) == model.labels_).all()
     model.set_params(gamma="auto", nu=None).fit(X)
@@ -326,7 +304,7 @@ def test_blocks_are_labelled_by_equilibria():
     model = estimator().fit(X[:500])
     for block in np.array_split(np.random.default_rng(0).permutation(X), 3):
         model.partial_fit(block)
-    assert not hasattr(model, "levels_")
+    assert not hasattr(model, "tree_")
     with pytest.raises(NotFittedError):
         model.cut(2)
     assert adjusted_rand_score(y, model.predict(X)) > 0.9
@@ -373,9 +351,8 @@ def test_rows_can_take_the_cluster_of_the_nearest_support_vector():
     X, _ = blobs()
     vote, nearest = (estimator(assignment=name).fit(X) for name in ("vote", "nearest"))
     assert (nearest.predict(X) == nearest.labels_).all()
-    tree = nearest.tree_
-    view = nearest.levels_.rows(nearest.fitted_view_)
-    distances = ((view[:, None, :] - tree.S.T[None]) ** 2).sum(axis=2)
-    assert (nearest.labels_ == nearest.levels_.part[distances.argmin(axis=1)]).all()
+    distances = ((X[:, None, :] - nearest.support_vectors_) ** 2).sum(axis=2)
+    of_vector = nearest.predict(nearest.support_vectors_)
+    assert (nearest.labels_ == of_vector[distances.argmin(axis=1)]).all()
     np.testing.assert_array_equal(vote.decision_function(X), nearest.decision_function(X))
     assert adjusted_rand_score(vote.labels_, nearest.labels_) > 0.95

@@ -1,0 +1,223 @@
+"""The papers' engine: its steps as a job takes them, and what estimators do not show."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc import SupportVectorClustering
+from distsvc.models import sampling
+from distsvc.models.support_vector import labelling
+from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.engines import engine_for
+from distsvc.models.support_vector.labelling import Boundary
+
+BOUNDARY = {"gamma": 8.0, "nu": 0.1}
+IN_MEMORY = [{"solver": "exact", "labelling": name} for name in ("complete-graph", "balls")]
+
+
+def moons(n=1500):
+    return make_moons(n, noise=0.05, random_state=0)[0]
+
+
+def blobs(n=400):
+    centres = [[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]]
+    return make_blobs(n, centers=centres, cluster_std=0.6, random_state=1)[0]
+
+
+def begun(X, seed=0, **parameters):
+    """Return the engine with its pilot set, and the rows' keys."""
+    engine = engine_for(SupportVectorClustering(**parameters).get_params(), seed)
+    assert isinstance(engine, BoundaryEngine)
+    keys = sampling.row_keys(seed, np.arange(len(X)))
+    engine.set_pilot(X[np.argsort(keys)[: sampling.PILOT_ROWS]], len(X))
+    return engine, keys
+
+
+def fitted(X, seed=0, **parameters):
+    engine, keys = begun(X, seed, **parameters)
+    rows = engine.seen(X)
+    engine.learn(rows, keys)
+    engine.find_clusters(rows, keys)
+    return engine
+
+
+def find_clusters(engine, Z, keys):
+    """Do phase two as a job does, the rows in three parts and the starts in two."""
+    f, limit = engine.decision, engine.decision_facts()["boundary_size"]
+    boundary = Boundary.empty(f)
+    for part in np.array_split(np.arange(len(Z)), 3):
+        found = Boundary.collect(f, Z[part], keys[part], engine.epsilon, limit)
+        boundary = boundary.merge(found, limit)
+    engine.boundary = boundary
+    ends = [labelling.climb(f, part) for part in np.array_split(boundary.X, 2)]
+    engine.set_equilibria(boundary.X, np.concatenate(ends))
+    blocks = range(labelling.pair_blocks(len(engine.vertices)))
+    samples = engine.decision_facts()["segment_samples"]
+    pairs = [labelling.connected_pairs(f, engine.vertices, block, samples) for block in blocks]
+    engine.set_clusters(np.concatenate(pairs))
+
+
+def assert_same_arrays(a, b):
+    assert set(a) == set(b)
+    for name in a:
+        assert a[name].dtype == b[name].dtype
+        assert a[name].tobytes() == b[name].tobytes()
+
+
+# --- the steps of a job
+
+
+@pytest.mark.parametrize("parameters", [{"nu": 0.1}, {"C": 50.0}, {"nu": 0.1, "bridging": False}])
+def test_the_steps_of_a_job_are_those_of_fit(parameters):
+    X = moons()
+    model = SupportVectorClustering(8.0, **parameters, random_state=0).fit(X)
+    engine, keys = begun(X, gamma=8.0, **parameters)
+    Z, order = engine.centred(X), np.argsort(keys)
+    ranges = engine.key_ranges(len(X))
+    engine.train(
+        lambda epoch: sampling.memory_blocks(Z[order], keys[order], ranges, engine.seed, epoch)
+    )
+    find_clusters(engine, Z, keys)
+    labels = engine.rule.label(Z)
+    assert labels["label"].tobytes() == model.labels_.tobytes()
+    assert labels["score"].astype(float).tobytes() == model.decision_function(X).tobytes()
+    assert engine.original(engine.equilibria).tobytes() == model.equilibria_.tobytes()
+    assert engine.notes == model.notes_
+    facts = engine.fitted_facts()
+    assert (facts["gamma"], facts["C"]) == (model.gamma_, model.C_)
+    assert facts["n_iter"] == model.n_iter_
+    assert facts["n_support_vectors"] == len(model.dual_coef_)
+    assert facts["n_boundary"] <= facts["n_boundary_found"]
+    assert facts["n_equilibria"] == len(model.equilibrium_labels_)
+    assert facts["n_clusters"] == model.n_clusters_ == engine.clusters.n_clusters
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [BOUNDARY, {"gamma": 8.0, "C": 0.5}, {"solver": "sgd"}, {"gamma": 8.0, "solver": "exact"}],
+)
+def test_training_can_be_written_and_read_back(parameters):
+    X = moons(600)
+    engine, keys = begun(X, **parameters)
+    engine.note("said before training")
+    Z = engine.seen(X)
+    engine.learn(Z, keys)
+    facts, arrays = engine.trained()
+    again, _ = begun(X, **parameters)
+    again.restore(json.loads(json.dumps(facts)), {name: a.copy() for name, a in arrays.items()})
+    assert again.notes == engine.notes
+    assert again.trained()[0] == facts
+    for one in (engine, again):
+        find_clusters(one, Z, keys)
+    assert again.fitted_facts() == engine.fitted_facts()
+    assert again.notes == engine.notes
+    assert again.rule.facts() == engine.rule.facts()
+    assert_same_arrays(again.rule.arrays(), engine.rule.arrays())
+    assert_same_arrays(again.rule.label(Z), engine.rule.label(Z))
+
+
+def test_later_notes_are_not_part_of_what_was_trained():
+    engine, keys = begun(moons(300), **BOUNDARY)
+    engine.learn(engine.seen(moons(300)), keys)
+    facts, _ = engine.trained()
+    engine.note("said after training")
+    assert facts["notes"] == []
+
+
+# --- which rows are trained on
+
+
+def test_rows_that_the_objective_is_measured_on_are_held_out_where_there_are_many():
+    engine = engine_for(SupportVectorClustering(8.0, max_iter=10**6).get_params(), 0)
+    assert engine.key_ranges(20 * 2048 - 1)[0][0] == 0
+    assert engine.key_ranges(20 * 2048)[0][0] == 2**64 // 20
+    assert engine.key_ranges(20 * 2048)[-1][1] == 2**64
+
+
+@pytest.mark.parametrize("parameters", IN_MEMORY)
+def test_every_row_is_taken_where_sgd_would_hold_some_out(parameters):
+    given = SupportVectorClustering(2.0, nu=0.05, max_iter=100, **parameters).get_params()
+    (low, _), *_, (_, high) = engine_for(given, 0).key_ranges(50_000)
+    assert (low, high) == (0, 2**64)
+
+
+def test_too_many_rows_for_the_exact_solver():
+    X = np.zeros((10_001, 1))
+    X[0] = 1.0
+    model = SupportVectorClustering(0.5, C=2.0, solver="exact", random_state=0)
+    with pytest.raises(ValueError, match="takes at most 10000 rows, found 10001; give nu"):
+        model.fit(X)
+    with pytest.raises(ValueError, match="found 10001"):
+        engine_for(model.get_params(), 0).set_pilot(X[:5], len(X))
+
+
+# --- the boundary, its bridges, and other points that label rows
+
+
+def test_an_empty_boundary_is_widened_and_noted():
+    X, given = moons(), {"gamma": 8.0, "C": 50.0, "epsilon": 1e-12}
+    engine = fitted(X, **given)
+    assert engine.epsilon > 1e-12
+    assert len(engine.boundary.X) >= 50
+    with pytest.warns(UserWarning, match="no row looked at lies within epsilon = 1e-12"):
+        SupportVectorClustering(**given, random_state=0).fit(X)
+
+
+def test_bridging_joins_along_the_data_and_only_inside():
+    X = moons()
+    bridged, straight = (fitted(X, bridging=bridging, **BOUNDARY) for bridging in (True, False))
+    assert bridged.rule.n_clusters <= straight.rule.n_clusters
+    assert len(bridged.vertices) > len(straight.vertices) == len(straight.equilibria)
+    # every cluster of the papers' test lies within one cluster of ours
+    labels = [engine.labels(engine.seen(X))[0] for engine in (straight, bridged)]
+    assert len(set(zip(*labels, strict=True))) == straight.rule.n_clusters
+
+
+@pytest.mark.parametrize("parameters", IN_MEMORY)
+def test_tables_in_memory_have_no_bridges(parameters):
+    engine = fitted(moons(400), gamma=8.0, nu=0.05, **parameters)
+    assert len(engine.vertices) == len(engine.equilibria)
+
+
+def test_rows_take_the_label_of_the_nearest_centre():
+    given = {"gamma": 1.0, "nu": 0.05, "solver": "exact", "labelling": "balls"}
+    fine = fitted(blobs(), ball_radius=1.0, **given)
+    assert len(fine.points) < 60
+    coarse = fitted(blobs(), ball_radius=3.0, **given)
+    assert 3 <= len(coarse.points) < len(fine.points)
+    Z = fine.seen(blobs())
+    near = ((Z[:, None] - fine.clusters.points) ** 2).sum(axis=2).argmin(axis=1)
+    assert (fine.labels(Z)[0] == fine.clusters.cluster[near]).all()
+
+
+def test_another_seed_has_other_balls():
+    given = {"gamma": 0.3, "nu": 0.05, "solver": "exact", "labelling": "balls"}
+    a, b = (fitted(blobs(), seed, **given) for seed in (0, 1))
+    points = [engine.original(engine.points) for engine in (a, b)]
+    assert points[0].shape != points[1].shape or (points[0] != points[1]).any()
+    labels = [engine.labels(engine.seen(blobs()))[0] for engine in (a, b)]
+    assert adjusted_rand_score(*labels) == 1.0
+
+
+# --- a stream
+
+
+def test_clusters_of_a_stream_are_pending_until_they_are_found():
+    X = blobs()
+    engine, _ = begun(X, **BOUNDARY)
+    assert not engine.streams
+    for block in np.array_split(X, 3):
+        engine.feed(engine.centred(block))
+    assert engine.streams
+    assert engine.pending
+    assert engine.n_iter == len(X)
+    engine.find_pending_clusters()
+    assert not engine.pending
+    before = engine.rule
+    engine.feed(engine.centred(X))
+    assert engine.pending
+    engine.find_pending_clusters()
+    assert engine.rule is not before

@@ -1,0 +1,139 @@
+"""The level tree's engine: its steps as a job takes them, and what estimators do not show."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from distsvc import SupportVectorClustering
+from distsvc.models import sampling
+from distsvc.models.support_vector.engines import engine_for
+from distsvc.models.support_vector.level_engine import LevelTreeEngine
+
+GRANULARITIES = ("coarse", "default", "fine")
+
+
+def blobs(n=300, d=2):
+    centres = np.zeros((4, d))
+    centres[:, :2] = [[0.0, 0.0], [8.0, 0.0], [0.0, 8.0], [8.0, 8.0]]
+    return make_blobs([n // 10, n // 5, 3 * n // 10, 4 * n // 10], centers=centres, random_state=0)[
+        0
+    ]
+
+
+def begun(X, **parameters):
+    """Return the engine with its pilot set, and the rows' keys."""
+    given = SupportVectorClustering(**{"effort": "fast"} | parameters).get_params()
+    engine = engine_for(given, 0)
+    assert isinstance(engine, LevelTreeEngine)
+    keys = sampling.row_keys(0, np.arange(len(X)))
+    engine.set_pilot(X[np.argsort(keys)[: sampling.PILOT_ROWS]], len(X))
+    return engine, keys
+
+
+def fitted(X, **parameters):
+    engine, keys = begun(X, **parameters)
+    rows = engine.seen(X)
+    engine.learn(rows, keys)
+    engine.find_clusters(rows, keys)
+    return engine
+
+
+def quiet_fit(X, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        given = {"effort": "fast", "random_state": 0} | parameters
+        return SupportVectorClustering(**given).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("d", "parameters"),
+    [
+        (2, {}),
+        (6, {"nu": 0.1}),
+        (6, {"C": 30.0, "assignment": "nearest"}),
+        (2, {"gamma": [1e-4, 2.0]}),
+    ],
+)
+def test_the_steps_of_a_job_are_those_of_fit(d, parameters):
+    X = blobs(600, d)
+    model = quiet_fit(X, **parameters)
+    engine, keys = begun(X, **parameters)
+    Z, order = engine.centred(X), np.argsort(keys)
+    view, n = engine.ensemble.view(Z), len(X)
+
+    def blocks(stream, ranges):
+        return sampling.memory_blocks(view[order], keys[order], ranges, engine.seed, stream)
+
+    ranges = engine.key_ranges(n)
+    trees = [engine.grow(i, ranges, blocks) for i in range(len(engine.ensemble.members))]
+    sums = [tree.no_differences() for tree in trees]
+    for part in np.array_split(np.arange(n), 3):
+        for number, tree in enumerate(trees):
+            tested = view[part][engine.ensemble.rows_for(number, keys[part], n)]
+            tree.add_differences(tested, sums[number])
+    engine.choose(trees, sums, n)
+    found = engine.rule.label(Z)
+    assert found["label"].tobytes() == model.labels_.tobytes()
+    assert found["score"].astype(float).tobytes() == model.decision_function(X).tobytes()
+    assert engine.original(engine.support_vectors).tobytes() == model.support_vectors_.tobytes()
+    assert engine.notes == model.notes_
+    facts = engine.fitted_facts()
+    assert (facts["gamma"], facts["C"]) == (model.gamma_, model.C_)
+    assert facts["agreement"] == model.agreement_
+    assert facts["n_models"] == len(trees)
+    assert facts["n_components"] == len(model.tree_.S)
+    assert facts["n_support_vectors"] == len(model.dual_coef_)
+    assert facts["n_branches"] == model.tree_.n_branches
+    assert facts["n_clusters"] == model.n_clusters_ == engine.rule.n_clusters
+
+
+def test_the_winner_is_one_of_the_models():
+    engine = fitted(blobs())
+    assert engine.gamma in {member.gamma for member in engine.ensemble.members}
+    facts = engine.fitted_facts()
+    assert (facts["n_clusters"], facts["n_models"], facts["n_components"]) == (4, 3, 2)
+
+
+def test_a_list_of_gammas_is_a_model_each():
+    engine, _ = begun(blobs(), gamma=[0.2, 0.5, 1.0])
+    assert [member.gamma for member in engine.ensemble.members] == [0.2, 0.5, 1.0]
+    one, _ = begun(blobs(), gamma=0.5, labelling="level-tree")
+    assert [member.gamma for member in one.ensemble.members] == [0.5]
+
+
+@pytest.mark.parametrize("effort", ["fast", "default", "thorough"])
+def test_effort_is_the_number_of_models(effort):
+    n_models = {"fast": 3, "default": 10, "thorough": 20}[effort]
+    engine = fitted(blobs(), effort=effort, max_iter=500)
+    assert engine.fitted_facts()["n_models"] == n_models
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_granularity_is_which_answer(granularity):
+    levels = fitted(blobs(), granularity=granularity).levels
+    assert list(levels.answers) == list(GRANULARITIES)
+    assert levels.answer is levels.answers[granularity]
+    assert levels.answer.n_clusters == 4
+
+
+def test_a_given_c_puts_the_boundary_at_1():
+    assert fitted(blobs(), C=30.0).levels.boundary == 1.0
+
+
+def test_the_models_take_at_most_max_iter_rows():
+    engine, _ = begun(blobs(), max_iter=100)
+    assert engine.key_ranges(400) == [(0, 2**62)]
+    assert engine.key_ranges(50) == [(0, 2**64)]
+
+
+def test_a_cut_is_of_the_rows_of_the_fit_or_of_others():
+    X = blobs()
+    engine = fitted(X)
+    labels, values = engine.cut(2, None, None)
+    again, same = engine.cut(2, None, None, engine.seen(X[:50]))
+    assert (labels[:50] == again).all()
+    assert (values[:50] == same).all()
+    assert set(labels) == {0, 1}
+    assert engine.rule.n_clusters == 4  # a cut changes nothing
