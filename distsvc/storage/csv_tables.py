@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, OutputPermissionError, TemporaryError
 from distsvc.storage import files
+from distsvc.storage.arrays import write_whole
 from distsvc.storage.columns import merge_schemas
 
 _GROUP_ROWS = 262_144
@@ -57,24 +57,16 @@ def convert_csv(found: files.Files, as_is: set[str], features: set[str], staging
     if known and target.exists():
         return target
     schema = _schema(found, as_is, features)
-    temporary = target.with_name(f".{target.stem}-{uuid.uuid4().hex}.tmp")
-    try:
-        with _writing(staging):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            writer = pq.ParquetWriter(str(temporary), schema)
-        # Errors of reading and of writing differ in whose fault they are, so each has its own with.
-        try:
+
+    def write(stream: BinaryIO) -> None:
+        with pq.ParquetWriter(stream, schema) as writer:
             for table in _row_groups(found, schema):
-                with _writing(staging):
-                    writer.write_table(table, row_group_size=_GROUP_ROWS)
-        finally:
-            with _writing(staging):
-                writer.close()
-        with _writing(staging):
-            os.replace(temporary, target)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+                writer.write_table(table, row_group_size=_GROUP_ROWS)
+
+    # Faults of reading are no OSError by then: whose fault one is stays clear.
+    with _writing(staging):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, write)
     return target
 
 
