@@ -30,7 +30,7 @@ from distsvc.run import level_pictures, pictures, reasons
 from distsvc.run.directory import Plan, RunDirectory
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.parts import PUBLISHED, described
-from distsvc.storage.tables import open_table
+from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
 
 HISTOGRAM_BINS = 60
@@ -284,8 +284,8 @@ def _check_columns(columns: list[str], used: dict[str, Any], path: str, staging:
     apart = {used["id"], used["label"], *where}
     found = open_table(parse_job({"input": {"path": path}, "output": {"path": "-"}}).input, staging)
     names = [name for name in found.columns if name not in apart]
-    if found.format == "svmlight" and set(names) <= set(columns):
-        return  # the text does not say what its rows all lack
+    if not states_width(found) and set(names) <= set(columns):
+        return
     if names != columns:
         raise DataError(
             f"{path}: expected the model's {len(columns)} columns in their order, "

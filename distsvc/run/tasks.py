@@ -7,14 +7,12 @@ by a Dask worker, by a loop, or by hand: ``label_partition("out/.runs/ab12", 3)`
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from distsvc.models import sampling
 from distsvc.models.baselines.rules import RULES
@@ -31,7 +29,7 @@ from distsvc.run.reasons import Reasons
 from distsvc.run.stream import prepared, sample_blocks
 from distsvc.storage.arrays import write_array
 from distsvc.storage.parts import PartBuilder, write_zarr_chunk
-from distsvc.storage.tables import Table
+from distsvc.storage.tables import id_type
 
 CLIMB_ROWS = 512
 
@@ -214,7 +212,7 @@ def label_partition(run_dir: str, number: int) -> int:
     label_rows, why = labeller(run), reasons_of(run)
     plan = run.plan
     part = PartBuilder(
-        plan.table.id or "row", _id_type(plan.table), with_reasons=bool(why and why.count)
+        plan.table.id or "row", id_type(plan.table), with_reasons=bool(why and why.count)
     )
     sizes = np.zeros((n_clusters, 2), np.int64)
     histogram = np.zeros(edges.size - 1, np.int64)
@@ -297,14 +295,6 @@ def reasons_of(run: RunDirectory) -> Reasons | None:
         return None
     facts, arrays = run.read("linear")
     return Reasons(linear_rule(run), arrays["mean"], run.plan.table.columns, facts["reasons"])
-
-
-def _id_type(table: Table) -> pa.DataType | None:
-    """Return the type of the id column, which a partition without rows does not show."""
-    if table.id is None:
-        return None
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(table.schema)))
-    return schema.field(table.id).type
 
 
 def _count_classes(

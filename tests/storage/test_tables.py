@@ -27,7 +27,8 @@ from distsvc.errors import (
     OutputPermissionError,
     TemporaryError,
 )
-from distsvc.storage import files, parquet_tables
+from distsvc.storage.location import Location
+from distsvc.storage.sources.parquet import Parquet
 from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks
 
 
@@ -138,14 +139,14 @@ def test_a_large_row_group_is_read_in_slices(tmp_path, monkeypatch):
     pq.write_table(data, tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)
     sizes = []
-    inner = parquet_tables.batches
+    inner = Parquet.batches
 
     def spy(*args):
         for batch in inner(*args):
             sizes.append(len(batch["a"]))
             yield batch
 
-    monkeypatch.setattr(parquet_tables, "batches", spy)
+    monkeypatch.setattr(Parquet, "batches", spy)
     _, X, _, _ = everything(table, 100, 4900, 1024)
     assert max(sizes) <= 1024
     np.testing.assert_array_equal(X, matrix(data.slice(100, 4800), table.columns))
@@ -429,8 +430,8 @@ def test_an_unknown_protocol(tmp_path):
 
 
 def test_messages_do_not_tell_passwords():
-    assert files.shown("http://me:secret@host/a.csv?sig=abc") == "http://host/a.csv"
-    assert files.shown("/a b/c?.csv") == "/a b/c?.csv"
+    assert Location.of("http://me:secret@host/a.csv?sig=abc").shown == "http://host/a.csv"
+    assert Location.of("/a b/c?.csv").shown == "/a b/c?.csv"
 
 
 # --- Hive partitions -----------------------------------------------------------------------------
@@ -905,7 +906,7 @@ def test_several_csv_files_packed_or_not(tmp_path):
 
 
 def test_csv_row_groups_and_a_fraction_that_comes_late(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.storage.csv_tables._BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 1 << 12)
     n = 600_000
     lines = "\n".join(f"{i},1" for i in range(n))
     (tmp_path / "t.csv").write_text(f"i,x\n{lines}\n{n},0.25\n")
@@ -960,7 +961,7 @@ def test_a_bad_csv(tmp_path, content, message):
 
 
 def test_a_csv_type_that_changes_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.storage.csv_tables._BLOCK_BYTES", 64)
+    monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 64)
     (tmp_path / "t.csv").write_text("x\n" + "1\n" * 100 + "oops\n")
     with pytest.raises(DataError, match=r"can't read .*t.csv: .*double: invalid value 'oops'"):
         opened(tmp_path / "t.csv", tmp_path)
@@ -968,7 +969,7 @@ def test_a_csv_type_that_changes_later(tmp_path, monkeypatch):
 
 
 def test_a_csv_feature_may_begin_empty(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.storage.csv_tables._BLOCK_BYTES", 64)
+    monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 64)
     (tmp_path / "t.csv").write_text("x,y\n" + "1,\n" * 100 + "1,2\n")
     with pytest.raises(DataError, match=r"null: invalid value '2'"):
         opened(tmp_path / "t.csv", tmp_path)
