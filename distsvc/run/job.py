@@ -11,7 +11,7 @@ decides a label depends on how the table is cut or who does the work.
 
 from __future__ import annotations
 
-import shutil
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -50,8 +50,16 @@ from distsvc.run.progress import Progress
 from distsvc.run.stream import prepared, sample_blocks, whole_sample
 from distsvc.run.summary import Model
 from distsvc.storage.arrays import read_json, write_json
-from distsvc.storage.parts import Output, create_zarr
-from distsvc.storage.tables import Table, fingerprint, open_table, read_blocks, sparse_rows
+from distsvc.storage.outputs import output_format
+from distsvc.storage.publication import Output
+from distsvc.storage.tables import (
+    Table,
+    fingerprint,
+    id_type,
+    open_table,
+    read_blocks,
+    sparse_rows,
+)
 
 ESTIMATORS: dict[str, type[Model]] = {
     "support-vector": SupportVectorClustering,
@@ -86,7 +94,7 @@ def run_job(
     progress = progress or Progress(quiet=True)
     output = Output(job.output.path)
     digest = job.digest()
-    with output.locked(), output.run_folder(digest[:12]) as folder, ExitStack() as stack:
+    with output.locked(), output.run_folder(digest) as folder, ExitStack() as stack:
         run = RunDirectory(folder)
         with progress.phase("open"):
             table = open_table(job.input, folder / "staging")
@@ -94,6 +102,8 @@ def run_job(
             if output.check_free(digest, inputs, overwrite):
                 progress.event("already published", output=str(output.path))
                 return read_json(output.path / "report.json")
+            names = ["label", "score", "outlier", *(["reasons"] if job.output.reasons else [])]
+            output_format(job.output.format).check(table.id or "row", id_type(table), names)
             plan = make_plan(job, table)
             run.write_plan(plan)
             model = make_model(job)
@@ -141,7 +151,8 @@ def predict_table(
     """
     progress = progress or Progress(quiet=True)
     output = Output(output_path)
-    with output.locked(), output.run_folder("predict") as folder:
+    name = hashlib.sha256(f"{published}\n{path}".encode()).hexdigest()
+    with output.locked(), output.run_folder(name) as folder:
         run = RunDirectory(folder)
         with progress.phase("open"):
             job = summary.restore_model(Path(published), run, path, output_path)
@@ -401,15 +412,12 @@ def label_table(steps: Steps, form: str = "parquet") -> summary.Totals:
     steps.map("label", tasks.label_partition)
     with steps.progress.phase("totals"):
         totals = summary.add_up(steps.results("labelled"))
-    if form == "zarr":
-        parts = [(part["file"], part["rows"]) for part in totals.parts]
-        steps.run.write("parts", {"parts": parts})
-        folder = steps.run.path / "zarr"
-        n_chunks = create_zarr(folder, steps.run.path / "labels", totals.n_rows)
-        steps.map("zarr", tasks.fill_zarr, n_chunks)
-        shutil.rmtree(steps.run.path / "labels")
-        for path in folder.iterdir():
-            path.rename(steps.run.path / path.name)
+    parts = [(part["file"], part["rows"]) for part in totals.parts]
+    n_tasks = output_format(form).begin(steps.run.path, parts)
+    if n_tasks:
+        steps.run.write("parts", {"format": form, "parts": parts})
+        steps.map(form, tasks.fill_output, n_tasks)
+    output_format(form).finish(steps.run.path)
     return totals
 
 

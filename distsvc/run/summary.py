@@ -29,7 +29,8 @@ from distsvc.report.page import write_page
 from distsvc.run import level_pictures, pictures, reasons
 from distsvc.run.directory import Plan, RunDirectory
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
-from distsvc.storage.parts import PUBLISHED, described
+from distsvc.storage.publication import PUBLISHED
+from distsvc.storage.published import described, meanings, part_file
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
 
@@ -113,9 +114,6 @@ LABEL_SCHEMA = {
     },
 }
 
-REASONS = (
-    "string, null inside: the columns that pull the row out most, with their shares of all that do"
-)
 ALL_INSIDE = {
     "imdh": (
         "A tree of hyperplanes divides all of space among its clusters, so no row lies outside. "
@@ -202,7 +200,7 @@ def add_up(results: Iterable[tuple[dict[str, Any], dict[str, np.ndarray]]]) -> T
             totals.classes[name] = totals.classes.get(name, 0) + counts
         totals.leading = arrays["leading"] + (0 if totals.leading is None else totals.leading)
         totals.farthest = reasons.farthest(totals.farthest + facts["farthest"])
-        totals.parts.append({"file": f"labels/part-{number:05d}.parquet", **facts["part"]})
+        totals.parts.append({"file": part_file(number), **facts["part"]})
     return totals
 
 
@@ -300,6 +298,7 @@ def manifest(
     packages = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
     form = RunDirectory(folder).read("labelling")[0]["algorithm"]
     rows_of = {part["file"]: {"rows": part["rows"]} for part in totals.parts}
+    columns = [*LABEL_SCHEMA[form], *(["reasons"] if job.output.reasons else [])]
     names = [
         str(path.relative_to(folder))
         for place in PUBLISHED
@@ -314,9 +313,7 @@ def manifest(
         "job": job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
         "rows": totals.n_rows,
         "clusters": len(totals.sizes),
-        "schema": {plan.table.id or "row": "the input's id, or the row's number"}
-        | LABEL_SCHEMA[form]
-        | ({"reasons": REASONS} if job.output.reasons else {}),
+        "schema": meanings(plan.table.id or "row", columns, LABEL_SCHEMA[form]),
         "files": [{"file": n} | rows_of.get(n, {}) | described(folder / n) for n in names],
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in packages},

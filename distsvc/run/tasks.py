@@ -28,7 +28,8 @@ from distsvc.run.directory import RunDirectory, task_file
 from distsvc.run.reasons import Reasons
 from distsvc.run.stream import prepared, sample_blocks
 from distsvc.storage.arrays import write_array
-from distsvc.storage.parts import PartBuilder, write_zarr_chunk
+from distsvc.storage.outputs import output_format
+from distsvc.storage.published import Part, part_file
 from distsvc.storage.tables import id_type
 
 CLIMB_ROWS = 512
@@ -211,9 +212,8 @@ def label_partition(run_dir: str, number: int) -> int:
     edges, n_clusters = arrays["score_edges"], facts["n_clusters"]
     label_rows, why = labeller(run), reasons_of(run)
     plan = run.plan
-    part = PartBuilder(
-        plan.table.id or "row", id_type(plan.table), with_reasons=bool(why and why.count)
-    )
+    names = ["label", "score", "outlier", *(["reasons"] if why and why.count else [])]
+    part = Part(plan.table.id or "row", id_type(plan.table), names)
     sizes = np.zeros((n_clusters, 2), np.int64)
     histogram = np.zeros(edges.size - 1, np.int64)
     classes: dict[str, np.ndarray] = {}
@@ -223,14 +223,17 @@ def label_partition(run_dir: str, number: int) -> int:
         label, score = label_rows(Z)
         outlier = score < 0.0
         reasons = why.add(block.rows, block.X, Z, score) if why else None
-        part.add(block.rows if block.ids is None else block.ids, label, score, outlier, reasons)
+        found: dict[str, Any] = {"label": label, "score": score, "outlier": outlier}
+        found |= {"reasons": reasons} if "reasons" in names else {}
+        part.add(block.rows if block.ids is None else block.ids, found)
         both = np.bincount(2 * label + outlier, minlength=2 * n_clusters)
         sizes += both.reshape(-1, 2)
         histogram += np.histogram(np.clip(score, edges[0], edges[-1]), edges)[0]
         if block.labels is not None:
             _count_classes(classes, block.labels, label, n_clusters)
-    (run.path / "labels").mkdir(exist_ok=True)
-    written = part.write(run.path / "labels" / f"part-{number:05d}.parquet")
+    path = run.path / part_file(number)
+    path.parent.mkdir(exist_ok=True)
+    written = part.write(path)
     counts = np.array(list(classes.values()), np.int64).reshape(-1, n_clusters)
     run.write(
         task_file("labelled", number),
@@ -243,12 +246,11 @@ def label_partition(run_dir: str, number: int) -> int:
     return part.n_rows
 
 
-def fill_zarr(run_dir: str, number: int) -> int:
-    """Write one chunk of the Zarr output from the Parquet parts."""
+def fill_output(run_dir: str, number: int) -> int:
+    """Do one of the tasks that make another format of the Parquet parts."""
     run = RunDirectory(run_dir)
     facts, _ = run.read("parts")
-    parts = [(run.path / name, rows) for name, rows in facts["parts"]]
-    write_zarr_chunk(run.path / "zarr", parts, number)
+    output_format(facts["format"]).fill(run.path, facts["parts"], number)
     return 0
 
 
