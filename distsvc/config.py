@@ -115,7 +115,7 @@ class OutputConfig(_Section):
     """``[output]``: where the run is published."""
 
     path: Annotated[str, Field(min_length=1)]
-    format: Literal["parquet", "zarr"] = "parquet"
+    format: str = "parquet"
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
 
 
@@ -141,8 +141,6 @@ class Job(_Section):
             raise ValueError(
                 f"output.reasons needs a linear algorithm, found algorithm = {algorithm!r}"
             )
-        if self.output.reasons and self.output.format == "zarr":
-            raise ValueError("output.reasons needs output.format = 'parquet', found 'zarr'")
         return self
 
     def digest(self) -> str:

@@ -21,7 +21,7 @@ from distsvc.report.page import render_page
 from distsvc.run import algorithms
 from distsvc.run.cluster import connected
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import label_table, write_rule
+from distsvc.run.labelling import check_output, label_table, write_rule
 from distsvc.run.manifest import make_manifest
 from distsvc.run.model import write_model
 from distsvc.run.phases import Steps
@@ -74,6 +74,7 @@ def run_job(
                 return read_report(output.path)
             run.write_plan(Plan.of(job, table))
             room = algorithms.begin(job, table)
+            check_output(job, table, room)
         with connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file) as client:
             steps = Steps(run, client, progress)
             survey = survey_table(steps, room.engine.key_ranges)

@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from distsvc.config import Job
 from distsvc.models.rules import Rule
 from distsvc.run.algorithms import room_of, rule_named
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared
-from distsvc.run.room import Columns, Tally
+from distsvc.run.room import Columns, Room, Tally
 from distsvc.storage.outputs import output_format
-from distsvc.storage.published import Part
-from distsvc.storage.tables import id_type
+from distsvc.storage.published import COLUMNS, Part, part_file
+from distsvc.storage.tables import Table, id_type
 
 HISTOGRAM_BINS = 60
 RULE = "rule"
+ROW = COLUMNS[0].name
 
 
 def write_rule(run: RunDirectory, rule: Rule, pilot: np.ndarray) -> None:
@@ -45,13 +47,18 @@ def read_rule(run: RunDirectory) -> Rule:
 
 def tally_of(run: RunDirectory, rule: Rule) -> Tally | None:
     """Return an empty tally of what the rule's algorithm counts besides, if it does."""
-    return room_of(rule).tally(rule, run.plan.table.columns, run.plan.reasons)
+    return room_of(type(rule)).tally(rule, run.plan.table.columns, run.plan.reasons)
 
 
-def published_names(run: RunDirectory, rule: Rule) -> list[str]:
+def published_names(rule: type[Rule], reasons: int) -> list[str]:
     """Return the columns that are published besides the row: the rule's, and its tally's."""
-    tally = tally_of(run, rule)
-    return [*rule.meanings, *(tally.columns if tally is not None else ())]
+    return [*rule.meanings, *room_of(rule).tally_columns(reasons)]
+
+
+def check_output(job: Job, table: Table, room: Room) -> None:
+    """Check, before anything is computed, that the output's format can hold what is published."""
+    names = published_names(room.rules[0], job.output.reasons)
+    output_format(job.output.format).check(table.id or ROW, id_type(table), names)
 
 
 @dataclass
@@ -133,7 +140,8 @@ def label_partition(run: RunDirectory, number: int) -> Result:
     """Write a partition's labels, scores and outlier flags, and count what the report tells."""
     plan, rule = run.plan, read_rule(run)
     edges, tally = run.read(RULE).arrays["score_edges"], tally_of(run, rule)
-    part = Part(plan.table.id or "row", id_type(plan.table), published_names(run, rule))
+    names = published_names(type(rule), plan.reasons)
+    part = Part(plan.table.id or ROW, id_type(plan.table), names)
     counts = Counts.empty(rule.n_clusters)
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
@@ -157,11 +165,6 @@ def fill_output(run: RunDirectory, number: int) -> Result:
 
 LABEL = Phase("label", label_partition)
 FILL = Phase("fill", fill_output)
-
-
-def part_file(number: int) -> str:
-    """Return the name of a partition's file of labels."""
-    return f"labels/part-{number:05d}.parquet"
 
 
 def _add_up(totals: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> None:

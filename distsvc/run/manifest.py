@@ -10,9 +10,9 @@ from typing import Any
 from distsvc import __version__
 from distsvc.config import Job
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import Counts, published_names, read_rule
-from distsvc.storage.publication import PUBLISHED, described
-from distsvc.storage.published import COLUMNS
+from distsvc.run.labelling import ROW, Counts, published_names, read_rule
+from distsvc.storage.publication import PUBLISHED
+from distsvc.storage.published import described, meanings
 
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
@@ -21,7 +21,8 @@ def make_manifest(
     run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, counts: Counts
 ) -> dict[str, Any]:
     """Return the content of ``manifest.json`` for the files in a run's directory."""
-    folder = run.path
+    folder, rule = run.path, read_rule(run)
+    names = published_names(type(rule), run.plan.reasons)
     rows_of = {part["file"]: {"rows": part["rows"]} for part in counts.parts}
     files = [
         str(path.relative_to(folder))
@@ -37,17 +38,8 @@ def make_manifest(
         "job": job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
         "rows": counts.n_rows,
         "clusters": len(counts.sizes),
-        "schema": _schema(run),
+        "schema": meanings(run.plan.table.id or ROW, names, rule.meanings),
         "files": [{"file": n} | rows_of.get(n, {}) | described(folder / n) for n in files],
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},
     }
-
-
-def _schema(run: RunDirectory) -> dict[str, str]:
-    """Return what each published column means, the id or row number first."""
-    rule = read_rule(run)
-    names = published_names(run, rule)
-    row, *others = COLUMNS
-    said = {c.name: rule.meanings.get(c.name, c.meaning) for c in others if c.name in names}
-    return {run.plan.table.id or row.name: row.meaning} | said

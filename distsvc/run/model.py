@@ -18,8 +18,8 @@ from distsvc.run.labelling import RULE, read_rule
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.room import Room
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
-from distsvc.storage.publication import described
-from distsvc.storage.tables import open_table, same_columns
+from distsvc.storage.published import described
+from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
 
 MODEL_VERSION = 3
@@ -120,7 +120,8 @@ def check_columns(content: dict[str, Any], path: str, staging: Path) -> None:
     apart = {used["id"], used["label"], *where}
     found = open_table(parse_job({"input": {"path": path}, "output": {"path": "-"}}).input, staging)
     names = [name for name in found.columns if name not in apart]
-    if not same_columns(found, names, columns):
+    unstated = not states_width(found) and set(names) <= set(columns)
+    if names != columns and not unstated:
         raise DataError(
             f"{path}: expected the model's {len(columns)} columns in their order, "
             f"{', '.join(columns[:20])}; found {len(names)}: {', '.join(names[:20])}"

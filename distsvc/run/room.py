@@ -51,10 +51,6 @@ class Parts(TypedDict, total=False):
 class Tally(Protocol):
     """What an algorithm counts, and publishes besides its rule, while rows are labelled."""
 
-    @property
-    def columns(self) -> Sequence[str]:
-        """The published columns that it adds."""
-
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         """Take in a block with its prepared rows Z (n, d) and their labels; return more columns."""
 
@@ -101,6 +97,11 @@ class Room(Protocol):
     def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
         """Return the parts of the report that this algorithm has."""
         return Parts()
+
+    @staticmethod
+    def tally_columns(count: int) -> Sequence[str]:
+        """Return the published columns of a tally that names `count` columns of each outlier."""
+        return ()
 
     @staticmethod
     def tally(rule: Rule, columns: Sequence[str], count: int) -> Tally | None:

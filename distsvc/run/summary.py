@@ -28,7 +28,7 @@ from distsvc.run.labelling import RULE, Counts, read_rule
 from distsvc.run.pictures import labelled_pilot
 from distsvc.run.room import Room, Rows, Tally
 from distsvc.storage.arrays import read_json, write_json, write_text
-from distsvc.storage.publication import described
+from distsvc.storage.published import described
 
 INDEX_ROWS = 5000
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.files import shown
+from distsvc.storage.location import Location
+from distsvc.storage.where import where_columns
 
 # pandas stores an index of the table under such a name; it is not a column the user made.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -21,17 +22,29 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 class Scan:
     """What a look at a table's metadata tells.
 
-    ``types`` maps each column to its type, dictionary encoding undone; ``shown`` to the words for
-    that type in a message; ``problems`` to why a column can't be used, if it can't; ``default``
-    lists the columns from which the features come when the job names none; ``extents`` are the rows
-    of each storage unit, ``file_units`` the number of units of each of ``files``.
+    Attributes
+    ----------
+    format, path, root, files, file_units, extents
+        As in a `blocks.Table`.
+    types : dict
+        Each column's type, dictionary encoding undone.
+    shown : dict
+        The words for each column's type in a message.
+    problems : dict
+        Why a column can't be used, of those that can't.
+    default : tuple of str
+        The columns from which the features come when the job names none.
+
     """
 
+    format: str
+    path: str
     types: dict[str, pa.DataType]
     shown: dict[str, str]
     problems: dict[str, str]
     default: tuple[str, ...]
     extents: tuple[int, ...]
+    root: str = ""
     files: tuple[str, ...] = ()
     file_units: tuple[int, ...] = ()
 
@@ -99,7 +112,13 @@ def merge_schemas(
     return types, problems
 
 
-def choose_features(config: InputConfig, scan: Scan, where: Sequence[str]) -> tuple[str, ...]:
+def other_columns(config: InputConfig) -> list[str]:
+    """Return the columns that a job names besides the features: id, label and those of `where`."""
+    names = [config.id, config.label, *where_columns(config.where)]
+    return [name for name in dict.fromkeys(names) if name is not None]
+
+
+def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     """Return the feature columns, and check every other column that the job names.
 
     Without ``input.columns`` these are the numeric, boolean and decimal columns in the table's
@@ -114,7 +133,8 @@ def choose_features(config: InputConfig, scan: Scan, where: Sequence[str]) -> tu
         ``input.columns`` names a column twice.
 
     """
-    path = shown(config.path)
+    path = Location.of(config.path).shown
+    where = where_columns(config.where)
     used = {"input.id": [config.id], "input.label": [config.label], "input.where": where}
     for field, columns in used.items():
         for column in columns:

@@ -29,6 +29,6 @@ def rule_named(form: str) -> type[Rule]:
     return {rule.form: rule for room in ROOMS for rule in room.rules}[form]
 
 
-def room_of(rule: Rule) -> type[Room]:
+def room_of(rule: type[Rule]) -> type[Room]:
     """Return the room that ends in such a rule."""
-    return next(room for room in ROOMS if type(rule) in room.rules)
+    return next(room for room in ROOMS if rule in room.rules)

@@ -96,6 +96,11 @@ class Linear(Room):
         return Parts(reasons=tally.part())
 
     @staticmethod
+    def tally_columns(count: int) -> Sequence[str]:
+        """Return the column of reasons, if any are to be named."""
+        return ("reasons",) if count else ()
+
+    @staticmethod
     def tally(rule: Rule, columns: Sequence[str], count: int) -> Tally | None:
         """Return what collects the reasons of outliers."""
         assert isinstance(rule, LinearRule)

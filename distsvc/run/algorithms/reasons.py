@@ -34,7 +34,6 @@ class Reasons:
 
     def __init__(self, rule: LinearRule, columns: Sequence[str], count: int):
         self.rule, self.names, self.count = rule, columns, count
-        self.columns = ("reasons",) if count else ()
         self.leading = np.zeros(len(columns), np.int64)
         self.farthest: list[FarRow] = []
 

@@ -1,33 +1,19 @@
-"""Interim."""
+"""The formats that labels are published in; each is one file here and one entry below."""
 
-import shutil
+from __future__ import annotations
 
-from distsvc.storage.parts import create_zarr, write_zarr_chunk
+from distsvc.errors import JobFileError
+from distsvc.storage.output_format import OutputFormat
+from distsvc.storage.outputs.parquet import Parquet
+from distsvc.storage.outputs.zarr import Zarr
 
-
-class _P:
-    def begin(self, folder, parts):
-        return 0
-
-    def fill(self, folder, parts, number):
-        pass
-
-    def finish(self, folder):
-        pass
+FORMATS: tuple[OutputFormat, ...] = (Parquet(), Zarr())
 
 
-class _Z:
-    def begin(self, folder, parts):
-        return create_zarr(folder / "zarr", folder / "labels", sum(r for _, r in parts))
-
-    def fill(self, folder, parts, number):
-        write_zarr_chunk(folder / "zarr", [(folder / n, r) for n, r in parts], number)
-
-    def finish(self, folder):
-        shutil.rmtree(folder / "labels")
-        for path in (folder / "zarr").iterdir():
-            path.rename(folder / path.name)
-
-
-def output_format(name):
-    return {"parquet": _P(), "zarr": _Z()}[name]
+def output_format(name: str) -> OutputFormat:
+    """Return the format of a name; `JobFileError` where there is none."""
+    for form in FORMATS:
+        if form.name == name:
+            return form
+    names = " or ".join(repr(form.name) for form in FORMATS)
+    raise JobFileError(f"output.format must be {names}, found {name!r}")

@@ -1,0 +1,224 @@
+"""A table as workers know it, and its rows as blocks of features made from Arrow arrays."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.storage.location import Location
+from distsvc.storage.where import parse_where
+
+_TILE_ROWS = 8_192
+
+Batches = Iterator[dict[str, pa.Array]]
+"""Consecutive rows as equally long arrays, one for each column asked for."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Everything a worker needs to read row ranges again: small, and JSON by way of `to_dict`.
+
+    Attributes
+    ----------
+    path : str
+        What is read: an absolute path or a URL; of a converted table, that in the staging folder.
+    format : str
+        The name of the source that reads it.
+    columns : tuple of str
+        The feature columns, in order.
+    id, label, where : str or None
+        As in the job.
+    extents : tuple of int
+        Rows of each storage unit in table order, such as row groups or chunks.
+    source : str
+        The path that the job names; differs from `path` where the table was converted.
+    root, files, file_units
+        Of a table of many files: the folder, the files in it and the number of units of each.
+    schema : str
+        Arrow types of the id, label and ``where`` columns, serialised.
+
+    """
+
+    path: str
+    format: str
+    columns: tuple[str, ...]
+    id: str | None
+    label: str | None
+    where: str | None
+    extents: tuple[int, ...]
+    source: str
+    root: str
+    files: tuple[str, ...]
+    file_units: tuple[int, ...]
+    schema: str
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the whole table, before `where`."""
+        return sum(self.extents)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all features as float64, before `where`."""
+        return self.n_rows * len(self.columns) * 8
+
+    def type_of(self, column: str) -> pa.DataType:
+        """Return the type of the id, the label or a column of ``where``."""
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
+        return schema.field(column).type
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as what JSON can hold."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Table:
+        """Return the table that `to_dict` described."""
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in content.items()
+        }
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is asked of a table: storage rows [start, stop), and how; see `tables.read_blocks`."""
+
+    start: int
+    stop: int
+    block_rows: int
+    with_ids: bool = False
+    with_labels: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some consecutive rows, less those that `where` drops.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,), int64
+        Position of each row in the whole table, before `where`, from 0.
+    X : ndarray of shape (n, d), float64, C order
+        The features; NaN where a value is missing.
+    ids, labels : pyarrow.Array of length n, or None
+        The id and label columns, if the table has them and they were asked for.
+
+    """
+
+    rows: np.ndarray
+    X: np.ndarray
+    ids: pa.Array | None
+    labels: pa.Array | None
+
+
+def arrow_blocks(
+    table: Table, span: Span, batches: Callable[[list[str]], Batches]
+) -> Iterator[Block]:
+    """Yield the blocks of a table whose format gives Arrow arrays.
+
+    Parameters
+    ----------
+    table, span
+        Which rows of what.
+    batches
+        Called with the names of columns; its batches together are the span's rows, in order.
+
+    """
+    making = _Making(table, span)
+    row, block = span.start, making.block(span.start)
+    reading = Location.of(table.source).reading
+    for batch in batches(making.wanted):
+        n_rows, offset = len(batch[making.wanted[0]]), 0
+        while offset < n_rows:
+            size = min(n_rows - offset, block.room)
+            with reading():
+                block.add(row, {name: array.slice(offset, size) for name, array in batch.items()})
+            offset += size
+            row += size
+            if not block.room:
+                if block.n_rows:
+                    yield block.done()
+                block = making.block(row)
+
+
+class _Making:
+    """What the blocks of a span have in common."""
+
+    def __init__(self, table: Table, span: Span) -> None:
+        self.columns, self.span = table.columns, span
+        self.condition = parse_where(table.where) if table.where is not None else None
+        self.id = table.id if span.with_ids else None
+        self.label = table.label if span.with_labels else None
+        others = [self.id, self.label, *(self.condition.columns if self.condition else ())]
+        self.types = {name: table.type_of(name) for name in others if name is not None}
+        self.wanted = list(dict.fromkeys([*table.columns, *self.types]))
+
+    def block(self, row: int) -> _Block:
+        """Return an empty block for the rows from `row` on."""
+        return _Block(self, min(self.span.block_rows, self.span.stop - row))
+
+
+class _Block:
+    """A block in the making: features are put in place at once, so Arrow's copy stays small."""
+
+    def __init__(self, making: _Making, room: int) -> None:
+        self.making, self.room = making, room
+        self.n_rows = 0
+        self.X = np.empty((room, len(making.columns)))
+        self.rows: list[np.ndarray] = []
+        self.others: dict[str, list[pa.Array]] = {n: [] for n in (making.id, making.label) if n}
+
+    def add(self, row: int, arrays: dict[str, pa.Array]) -> None:
+        """Add consecutive rows, the first of which is storage row `row`."""
+        size = len(next(iter(arrays.values())))
+        self.room -= size
+        rows = np.arange(row, row + size, dtype=np.int64)
+        arrays = {name: _plain(array) for name, array in arrays.items()}
+        others = {name: arrays[name].cast(kind) for name, kind in self.making.types.items()}
+        if self.making.condition is not None:
+            mask = self.making.condition.mask(others)
+            rows = rows[mask.to_numpy(zero_copy_only=False)]
+            if len(rows) < size:
+                arrays = {name: array.filter(mask) for name, array in arrays.items()}
+                others = {name: array.filter(mask) for name, array in others.items()}
+        X = self.X[self.n_rows : self.n_rows + len(rows)]
+        _fill(X, [arrays[name] for name in self.making.columns])
+        self.n_rows += len(rows)
+        self.rows.append(rows)
+        for name, chunks in self.others.items():
+            chunks.append(others[name])
+
+    def done(self) -> Block:
+        """Return the block; what `where` left unused is given back."""
+        X = self.X if self.n_rows == len(self.X) else self.X[: self.n_rows].copy()
+        joined = {name: pa.concat_arrays(chunks) for name, chunks in self.others.items()}
+        ids, labels = (joined[n] if n else None for n in (self.making.id, self.making.label))
+        return Block(np.concatenate(self.rows), X, ids, labels)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _fill(X: np.ndarray, arrays: Sequence[pa.Array]) -> None:
+    """Write Arrow columns into a matrix, nulls as NaN."""
+    columns = []
+    for array in arrays:
+        kind = array.type
+        if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            array = array.cast(pa.float64(), safe=False)
+        columns.append(array.to_numpy(zero_copy_only=False))
+    # A tile of X stays in the cache while the columns are written into it one after another.
+    for first in range(0, len(X), _TILE_ROWS):
+        tile = X[first : first + _TILE_ROWS]
+        for j, column in enumerate(columns):
+            tile[:, j] = column[first : first + _TILE_ROWS]

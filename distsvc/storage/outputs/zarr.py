@@ -1,0 +1,97 @@
+"""Zarr: the output folder is a group with an array for each column, made from the parts."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.errors import DataError, JobFileError
+from distsvc.storage.output_format import OutputFormat
+from distsvc.storage.published import COLUMNS, PARTS, published_columns
+
+CHUNK_ROWS = 1_048_576
+_GROUP = "zarr"
+_OPENING = threading.Lock()
+
+
+class Zarr(OutputFormat):
+    """Arrays in chunks of about a million rows, one task for each chunk.
+
+    The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Fill
+    values are ones that no row takes, and chunks that hold nothing else are stored too: with Zarr's
+    defaults a chunk of fill values would not exist.
+    """
+
+    name = "zarr"
+    published: ClassVar[tuple[str, ...]] = (
+        "zarr.json",
+        *(column.name for column in COLUMNS if column.fill is not None),
+    )
+
+    def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
+        """Check that ids are whole numbers, and that every column has a fill value."""
+        for column in published_columns(names):
+            if column.fill is None:
+                raise JobFileError(
+                    f"output.{column.name} needs output.format = 'parquet', found 'zarr'"
+                )
+        if not pa.types.is_integer(id_type):
+            raise DataError(
+                f"output.format 'zarr' needs whole numbers as ids; column {id_name!r} is {id_type}"
+            )
+
+    def begin(self, folder: Path, parts: Sequence[tuple[str, int]]) -> int:
+        """Create the arrays and return their number of chunks."""
+        import zarr  # 0.4 s that other jobs need not spend
+
+        schema = pq.read_schema(folder / parts[0][0])
+        n_rows = sum(rows for _, rows in parts)
+        group = zarr.create_group(
+            folder / _GROUP, overwrite=False, attributes={"id": schema.names[0]}
+        )
+        for column in (COLUMNS[0], *published_columns(schema.names[1:])):
+            group.create_array(
+                column.name,
+                shape=(n_rows,),
+                chunks=(min(CHUNK_ROWS, n_rows),),
+                dtype=column.type.to_pandas_dtype(),
+                fill_value=column.fill,
+            )
+        return -(-n_rows // CHUNK_ROWS)
+
+    def fill(self, folder: Path, parts: Sequence[tuple[str, int]], number: int) -> None:
+        """Fill one chunk of every array from the parts that hold its rows."""
+        import zarr
+
+        start = number * CHUNK_ROWS
+        stop = min(start + CHUNK_ROWS, sum(rows for _, rows in parts))
+        table = _read_rows(folder, parts, start, stop)
+        names = [COLUMNS[0].name, *table.column_names[1:]]
+        with _OPENING, zarr.config.set({"array.write_empty_chunks": True}):  # not in the metadata
+            group = zarr.open_group(folder / _GROUP, mode="r+")
+            arrays = [group[name] for name in names]
+        for array, column in zip(arrays, table.columns, strict=True):
+            array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+
+    def finish(self, folder: Path) -> None:
+        """Put the arrays in the place of the parts."""
+        shutil.rmtree(folder / PARTS)
+        for path in (folder / _GROUP).iterdir():
+            path.rename(folder / path.name)
+        (folder / _GROUP).rmdir()
+
+
+def _read_rows(folder: Path, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
+    tables, first = [], 0
+    for name, rows in parts:
+        begin, end = max(start - first, 0), min(stop - first, rows)
+        if begin < end:
+            tables.append(pq.read_table(folder / name).slice(begin, end - begin))
+        first += rows
+    return pa.concat_tables(tables)

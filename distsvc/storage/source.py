@@ -1,0 +1,66 @@
+"""What the format of an input must offer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from distsvc.config import InputConfig
+from distsvc.storage.blocks import Block, Span, Table
+from distsvc.storage.columns import Scan
+from distsvc.storage.files import Files
+from distsvc.storage.location import Location
+
+
+class Source(Protocol):
+    """A format: which inputs are its own, what they hold, and their rows.
+
+    Attributes
+    ----------
+    name : str
+        The format of the tables that it reads.
+    title : str
+        The format's name in messages.
+    suffixes : tuple of str
+        What its files or stores are named like, in lower case.
+    states_width : bool
+        Whether the data says which columns a table has; if not, a column that no row has is zero.
+
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+    states_width: ClassVar[bool] = True
+
+    def is_store(self, location: Location) -> bool:
+        """Return whether a location is one table whose files are nobody else's concern."""
+        return False
+
+    def claim(self, found: Files) -> Files:
+        """Return those of the files found that are certainly its own, to read no others."""
+        return found.named(self.suffixes)
+
+    def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
+        """Look at a table's metadata; a format without row ranges is converted first.
+
+        Parameters
+        ----------
+        found
+            The table's files; for a store, its location alone.
+        config
+            The ``[input]`` section.
+        staging
+            A folder for what is converted; the workers see it too.
+
+        """
+        ...
+
+    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
+        """Yield some rows of a table that it scanned, as `tables.read_blocks` says."""
+        ...
+
+    def sparse_rows(self, table: Table) -> Any:
+        """Return all rows as CSR of float64, or None where they are not kept so."""
+        return None

@@ -1,0 +1,202 @@
+"""LIBSVM / svmlight text: parsed once into sparse arrays, and read from those in row ranges.
+
+A line is a label and ``index:value`` pairs, indices ascending from 1, or from 0 where any line has
+a 0; what follows ``#`` is a comment. Columns are named by their indices, f1, f2 and so on. The
+label is a column named ``label``, which is never a feature.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from distsvc.config import InputConfig
+from distsvc.errors import DataError, JobFileError
+from distsvc.storage.arrays import map_array, write_array
+from distsvc.storage.blocks import Block, Span, Table
+from distsvc.storage.columns import Scan
+from distsvc.storage.files import Files
+from distsvc.storage.location import Location
+from distsvc.storage.source import Source
+
+LABEL = "label"
+_COLUMN = re.compile(r"f\d+")
+_UNIT_ROWS = 16_384
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+class Svmlight(Source):
+    """Files named like svmlight text, packed by gzip or bzip2 or not.
+
+    A converted table is a folder of arrays: ``data``, ``indices`` and ``indptr`` of a CSR matrix,
+    ``labels``, and the first index and the number of columns.
+    """
+
+    name = "svmlight"
+    title = "svmlight text"
+    suffixes = tuple(
+        name + packed for name in (".svm", ".svmlight", ".libsvm") for packed in ("", *_OPENERS)
+    )
+    states_width = False
+
+    def claim(self, found: Files) -> Files:
+        """Return the files if every one is named like svmlight text, else none."""
+        own = found.named(self.suffixes)
+        return own if own.names == found.names else found.named(())
+
+    def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
+        """Parse the files, in the order of their names, and return what there is.
+
+        The whole table is in memory meanwhile, at 12 bytes for each value that is there. Columns
+        that the job names by an index which no row has are there too, and zero: text says nothing
+        of the table's width, and a model may come from a wider one.
+
+        Raises
+        ------
+        DataError
+            A line is not svmlight text: indices that are negative or do not ascend, or no numbers.
+            File and line are named.
+        JobFileError
+            The job asks for an id or a filter, or for a label that is not named ``label``.
+
+        """
+        _check_job(config)
+        path = _converted(found, staging)
+        n_rows = map_array(path / "labels.npy").size
+        features = feature_names(path)
+        wanted = [name for name in config.columns or () if _COLUMN.fullmatch(name)]
+        names = [*features, *wanted, LABEL]
+        extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
+        return Scan(
+            format=self.name,
+            path=str(path),
+            types=dict.fromkeys(names, pa.float64()),
+            shown=dict.fromkeys(names, "double"),
+            problems={},
+            default=features,
+            extents=tuple(extents),
+        )
+
+    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
+        """Yield rows as dense blocks."""
+        path = Path(table.path)
+        labels = map_array(path / "labels.npy")
+        X = matrix(path)
+        places = {name: k for k, name in enumerate(feature_names(path))}
+        held = [k for k, name in enumerate(table.columns) if name in places]
+        chosen = [places[table.columns[k]] for k in held]
+        with_labels = span.with_labels and table.label is not None
+        for first in range(span.start, span.stop, span.block_rows):
+            last = min(first + span.block_rows, span.stop)
+            part = np.zeros((last - first, len(table.columns)))
+            part[:, held] = X[first:last].toarray()[:, chosen]
+            rows = np.arange(first, last, dtype=np.int64)
+            yield Block(rows, part, None, pa.array(labels[first:last]) if with_labels else None)
+
+    def sparse_rows(self, table: Table) -> Any:
+        """Return all rows as CSR, or None where the table has some of the columns only."""
+        path = Path(table.path)
+        return matrix(path) if table.columns == feature_names(path) else None
+
+
+def _check_job(config: InputConfig) -> None:
+    for field, value in (("id", config.id), ("where", config.where)):
+        if value is not None:
+            raise JobFileError(f"input.{field}: svmlight text can't have it, found {value!r}")
+    if config.label not in (None, LABEL):
+        raise JobFileError(
+            f"input.label: the label of svmlight text is named {LABEL!r}, found {config.label!r}"
+        )
+
+
+def _converted(found: Files, staging: Path) -> Path:
+    key = json.dumps([found.folder.path, found.versions()]).encode()
+    target = Path(os.path.abspath(staging)) / f"svmlight-{hashlib.sha256(key).hexdigest()[:16]}"
+    if not (target / "first_and_width.npy").exists():
+        parts, labels = zip(*[_parse(place) for place in found.places], strict=True)
+        width = max(part.shape[1] for part in parts)
+        for part in parts:
+            part.resize(part.shape[0], width)
+        X = sparse.vstack(parts, format="csr")
+        first = 1 - int((X.indices == 0).any())
+        X = X[:, first:]
+        target.mkdir(parents=True, exist_ok=True)
+        arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
+        arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}
+        arrays |= {"first_and_width": np.array([first, X.shape[1]])}
+        for name, array in arrays.items():
+            write_array(target / f"{name}.npy", array)
+    return target
+
+
+def feature_names(path: Path) -> tuple[str, ...]:
+    """Return the columns of a converted file."""
+    first, width = map_array(path / "first_and_width.npy").tolist()
+    return tuple(f"f{k}" for k in range(first, first + width))
+
+
+def matrix(path: Path) -> Any:
+    """Return all rows of a converted file as CSR; values are read when they are used."""
+    width = int(map_array(path / "first_and_width.npy")[1])
+    indptr = np.array(map_array(path / "indptr.npy"))
+    arrays = map_array(path / "data.npy"), map_array(path / "indices.npy"), indptr
+    return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
+
+
+def _parse(place: Location) -> tuple[Any, np.ndarray]:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        with place.reading(), _open(place) as stream:
+            X, labels = load_svmlight_file(stream, zero_based=True)
+    except DataError as error:
+        raise DataError(_first_fault(place) or str(error)) from None
+    return X, labels
+
+
+def _open(place: Location) -> Any:
+    opener = _OPENERS.get(Path(place.bare).suffix.lower())
+    stream = place.fs.open(place.path, "rb")
+    return opener(stream) if opener else stream
+
+
+def _first_fault(place: Location) -> str | None:
+    """Say what is wrong with the first bad line of a file, or None if no line is to blame."""
+    try:
+        with _open(place) as stream:
+            for number, line in enumerate(stream, start=1):
+                fault = _fault(line.partition(b"#")[0].decode(errors="replace").split())
+                if fault:
+                    return f"{place.shown}, line {number}: {fault}"
+    except (OSError, EOFError):
+        return None
+    return None
+
+
+def _fault(words: list[str]) -> str | None:
+    last = -1
+    for place, word in enumerate(words):
+        index, _, value = word.partition(":")
+        try:
+            float(value if place else word)
+            found = int(index) if place else 1
+        except ValueError:
+            expected = "index:value" if place else "a number as label"
+            return f"expected {expected}, found {word!r}"
+        if place and found < 0:
+            return f"indices must not be negative, found {found}"
+        if place and found <= last:
+            return f"indices must ascend, found {found} after {last}"
+        last = found if place else -1
+    return None

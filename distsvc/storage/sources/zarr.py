@@ -1,0 +1,253 @@
+"""Zarr: an array whose columns are called f0, f1, ..., or a group of one array for each column."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.config import InputConfig
+from distsvc.errors import DataError, DistsvcError
+from distsvc.storage.blocks import Batches, Block, Span, Table, arrow_blocks
+from distsvc.storage.columns import Scan, other_columns
+from distsvc.storage.files import Files
+from distsvc.storage.location import Location
+from distsvc.storage.source import Source
+
+_METADATA = ("zarr.json", ".zarray", ".zgroup")
+_MOST_ROWS = 262_144
+"""Rows decoded in one go, unless a chunk has more."""
+
+
+class Zarr(Source):
+    """An array or a group, named like Zarr or holding its metadata.
+
+    The columns of a group are those that its attribute ``columns`` lists, in that order, else all
+    its arrays sorted by name; an array that ``columns`` does not list is a column, but no feature
+    unless the job names it. The storage unit is the shard, or the chunk if there are no shards,
+    with the most rows.
+    """
+
+    name = "zarr"
+    title = "Zarr"
+    suffixes = (".zarr",)
+
+    def is_store(self, location: Location) -> bool:
+        """Return whether a location is named like Zarr or holds its metadata."""
+        return location.path.endswith(self.suffixes) or _has_metadata(location)
+
+    def claim(self, found: Files) -> Files:
+        """Return no file: a store is a folder."""
+        return found.named(())
+
+    def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
+        """Read the metadata of an array or a group.
+
+        Raises
+        ------
+        InputNotFoundError
+            There is nothing at the path.
+        DataError
+            It is not Zarr or holds no array, an array of a group is not one-dimensional or not as
+            long as the others, or a lone array has not one or two dimensions or is asked for an id,
+            a label or ``where``.
+
+        """
+        place, others = found.location, other_columns(config)
+        with _reading(place):
+            if not _has_metadata(place):
+                if place.info():
+                    raise DataError(f"{place.shown} is not Zarr: it holds no zarr.json")
+                raise place.not_found()
+            node = _open(place)
+            arrays = _columns_of_group(place, node) if _is_group(node) else None
+        if arrays is not None:
+            return _scan_group(place, arrays, node.attrs.get("columns"))
+        if others:
+            raise DataError(
+                f"{place.shown} is a lone array; input.id, input.label and input.where need a "
+                f"Zarr group with an array for each column (here {', '.join(others)})"
+            )
+        return _scan_array(place, node)
+
+    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
+        """Yield blocks; at least a chunk is read in one go."""
+        return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
+
+    def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
+        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice.
+
+        Raises
+        ------
+        DataError
+            A chunk is damaged or may not be read, or the length changed since the table was opened.
+
+        """
+        place = Location.of(table.path)
+        with _reading(place):
+            node = _open(place)
+            arrays = [node[name] for name in columns] if _is_group(node) else [node]
+        for array in arrays:
+            if array.shape[0] != table.n_rows:
+                raise DataError(
+                    f"{place.shown} has {array.shape[0]} rows, "
+                    f"{table.n_rows} when the table was opened"
+                )
+        chunk = max((array.chunks[0] for array in arrays), default=table.n_rows)
+        step = max(chunk, min(span.block_rows, _MOST_ROWS) // chunk * chunk)
+        start = span.start
+        while start < span.stop:
+            end = min(span.stop, start - start % chunk + step)
+            with _reading(place):
+                if _is_group(node):
+                    values = [array[start:end] for array in arrays]
+                else:
+                    values = _array_columns(node, columns, start, end)
+            yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
+            start = end
+
+
+def _open(place: Location) -> Any:
+    import zarr  # 0.4 s that other jobs need not spend
+
+    if place.is_local:
+        return zarr.open(zarr.storage.LocalStore(place.path, read_only=True), mode="r")
+    return zarr.open(zarr.storage.FsspecStore.from_url(place.url, read_only=True), mode="r")
+
+
+def _has_metadata(place: Location) -> bool:
+    return any(place.fs.exists(place.join(name).path) for name in _METADATA)
+
+
+def _is_group(node: Any) -> bool:
+    return not hasattr(node, "shape")
+
+
+@contextmanager
+def _reading(place: Location) -> Iterator[None]:
+    try:
+        with place.reading():
+            yield
+    except (DistsvcError, MemoryError):
+        raise
+    except Exception as error:  # each codec raises its own kinds
+        raise DataError(f"can't read {place.shown}: {error}") from error
+
+
+def _columns_of_group(place: Location, group: Any) -> dict[str, Any]:
+    # Members are opened one by one: one that Zarr can't represent must not hide the others.
+    found = [i["name"] for i in place.fs.ls(place.path, detail=True) if i["type"] == "directory"]
+    folders = {posixpath.basename(name.rstrip("/")) for name in found}
+    listed = group.attrs.get("columns", [])
+    if not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
+        raise DataError(
+            f"attribute 'columns' of {place.shown} must be a list of names, found {listed!r}"
+        )
+    arrays: dict[str, Any] = {}
+    for name in dict.fromkeys([*listed, *sorted(folders)]):
+        try:
+            node = group[name]
+        except KeyError:
+            if name in listed:
+                raise DataError(
+                    f"attribute 'columns' of {place.shown} names {name!r}, which is not there"
+                ) from None
+            continue
+        except ValueError as error:
+            node = error
+        if isinstance(node, Exception) or not _is_group(node):
+            arrays[name] = node
+    return arrays
+
+
+def _scan_group(place: Location, arrays: dict[str, Any], listed: list[str] | None) -> Scan:
+    types, shown, problems = {}, {}, {}
+    for name, array in arrays.items():
+        if isinstance(array, Exception):
+            types[name] = pa.null()
+            shown[name] = problems[name] = f"array {name!r} of {place.shown} can't be read: {array}"
+            continue
+        types[name] = _arrow_type(array.dtype)
+        shown[name] = f"an array of dtype {array.dtype}"
+    usable = {name: a for name, a in arrays.items() if name not in problems}
+    if not usable:
+        reason = next(iter(problems.values()), f"{place.shown} is a group without arrays")
+        raise DataError(reason)
+    _check_shapes(place, usable)
+    return Scan(
+        format=Zarr.name,
+        path=place.address,
+        types=types,
+        shown=shown,
+        problems=problems,
+        default=tuple(listed if listed is not None else types),
+        extents=_extents(list(usable.values())),
+    )
+
+
+def _scan_array(place: Location, array: Any) -> Scan:
+    if array.ndim not in (1, 2):
+        raise DataError(f"{place.shown} has {array.ndim} dimensions, expected 1 or 2")
+    names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
+    return Scan(
+        format=Zarr.name,
+        path=place.address,
+        types=dict.fromkeys(names, _arrow_type(array.dtype)),
+        shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
+        problems={},
+        default=tuple(names),
+        extents=_extents([array]),
+    )
+
+
+def _check_shapes(place: Location, arrays: dict[str, Any]) -> None:
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise DataError(
+                f"array {name!r} of {place.shown} has {array.ndim} dimensions, expected 1: "
+                "a group holds one array for each column"
+            )
+        if array.shape != arrays[first].shape:
+            raise DataError(
+                f"array {name!r} of {place.shown} has {array.shape[0]} rows, "
+                f"{first!r} has {arrays[first].shape[0]}"
+            )
+
+
+def _extents(arrays: list[Any]) -> tuple[int, ...]:
+    n_rows = arrays[0].shape[0]
+    unit = max((array.shards or array.chunks)[0] for array in arrays)
+    return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
+
+
+def _array_columns(array: Any, columns: list[str], start: int, stop: int) -> list[np.ndarray]:
+    if array.ndim == 1:
+        return [array[start:stop]]
+    chosen = [int(name[1:]) for name in columns]
+    # Whole chunks when all columns are wanted, else only the chunks that hold them.
+    if chosen == list(range(array.shape[1])):
+        block = array[start:stop]
+    else:
+        block = array.oindex[slice(start, stop), chosen]
+    return list(np.ascontiguousarray(block.T))
+
+
+def _arrow_type(dtype: Any) -> pa.DataType:
+    if dtype.kind in "TUO":
+        return pa.string()
+    try:
+        return pa.from_numpy_dtype(dtype.newbyteorder("="))
+    except pa.ArrowNotImplementedError:
+        return pa.binary()  # complex and the like: a column, never a feature
+
+
+def _to_arrow(values: np.ndarray) -> pa.Array:
+    if values.dtype.kind in "TUO":
+        return pa.array(values.astype(object), pa.string())
+    return pa.array(values.astype(values.dtype.newbyteorder("="), copy=False))
