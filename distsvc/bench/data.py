@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +25,14 @@ def drawn(n_rows: int, most: int) -> np.ndarray:
     return np.sort(sample)
 
 
+def scaled(
+    name: str, data: Path | str | None, split: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows (n, d) float64 of a set, standardised, and classes (n,), as `load` has them."""
+    X, y = load(name, data, split)
+    return standardised(X), y
+
+
 @lru_cache(maxsize=2)
 def table(
     data: str | None, name: str, split: int | None, most_rows: int | None
@@ -33,9 +42,8 @@ def table(
     Columns have mean 0 and variance 1 over all rows of the set; constant ones are 0. The papers do
     not say how they scaled. The arrays are shared and can't be written to.
     """
-    X, y = load(name, data, split)
+    X, y = scaled(name, data, split)
     size = len(X)
-    X = standardised(X)
     if most_rows is not None and size > most_rows:
         chosen = drawn(size, most_rows)
         X, y = X[chosen], y[chosen]
