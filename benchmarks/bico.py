@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -84,12 +83,9 @@ def measured(name: str, X: np.ndarray, k: int, seeds: int) -> Row:
     for seed in range(seeds):
         shuffled = X[np.random.default_rng(seed).permutation(len(X))]
         model, peer = BICO(k, random_state=seed), KMeans(k, n_init=restarts, random_state=seed)
-        for name_of, action in {
-            "stream": partial(model.partial_fit, shuffled),
-            "solve": partial(getattr, model, "cluster_centers_"),
-            "kmeans": partial(peer.fit, X),
-        }.items():
-            seconds[name_of].append(timed(action).seconds)
+        seconds["stream"].append(timed(model.partial_fit, shuffled).seconds)
+        seconds["solve"].append(timed(getattr, model, "cluster_centers_").seconds)
+        seconds["kmeans"].append(timed(peer.fit, X).seconds)
         ours.append(cost(X, model.cluster_centers_))
         theirs.append(cost(X, peer.cluster_centers_))
         features.append(len(model.coreset_weights_))

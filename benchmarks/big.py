@@ -12,12 +12,13 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 
 from benchmarks.jobs import WORKERS, Report, noisy_table, run_command, work_folder
 from distsvc.bench.measure import alone, in_processes, publish
-from distsvc.bench.rows import Row, mean_of, only, show
+from distsvc.bench.rows import Row, only, show
 from distsvc.datasets import find
 
 ROW_GROUPS = 20
@@ -88,7 +89,7 @@ def big(options: Namespace) -> None:
     show("NMI by order of rows", orders)
     for setting in SETTINGS:
         shuffled, by_class = (
-            mean_of(row["nmi"] for row in only(orders, order=order, **setting)) for order in ORDERS
+            mean(row["nmi"] for row in only(orders, order=order, **setting)) for order in ORDERS
         )
         print(
             f"  {setting}: shuffled {shuffled:.4f}, sorted {by_class:.4f}, "

@@ -167,7 +167,7 @@ def fit_blind(
     system, settings = next(family[method] for family in families.values() if method in family)
     facts = Facts(len(X), classes, 0)
     model = SYSTEMS[system].make(facts, seed or 0, **settings(len(X)))
-    fit = timed(lambda: model.fit(X))
+    fit = timed(model.fit, X)
     said = fit.warnings if method == "ours" else []
     return model, {
         "k": n_clusters(model.labels_),

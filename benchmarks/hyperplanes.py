@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean, median, stdev
+from typing import Any
 
 import numpy as np
 
@@ -241,7 +241,7 @@ def fit(system: str, X: np.ndarray, y: np.ndarray, seed: int, point: Point) -> R
     """Fit a system with the settings of its protocol and others, and return its scores."""
     entry = SYSTEMS[system]
     model = entry.make(Facts(len(X), len(np.unique(y)), 0), seed, **entry.alone[1] | point)
-    seconds = timed(partial(model.fit, X)).seconds
+    seconds = timed(model.fit, X).seconds
     return scored(y, model.labels_, seconds)
 
 
@@ -280,12 +280,16 @@ def running_scores(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Row]:
     scores = {}
     for algorithm in ALGORITHMS:
         leaves = len(np.unique(y)) if algorithm == "iMDH_k" else elbow(tree.curve, model.elbow)
-        labelled = timed(lambda leaves=leaves: tree.cut(leaves).label(rows)[0])
+        labelled = timed(_labels, tree, leaves, rows)
         scores[algorithm] = scored(y[order], labelled.value, seconds + labelled.seconds)
     return scores
 
 
-def learned(X: np.ndarray, depth: int | None = None) -> tuple:
+def _labels(tree: Any, leaves: int, rows: np.ndarray) -> np.ndarray:
+    return tree.cut(leaves).label(rows)[0]
+
+
+def learned(X: np.ndarray, depth: int | None = None) -> tuple[Any, Any]:
     """Return a tree that learned from float32 rows with published settings, and the estimator."""
     from distsvc import IncrementalMDH
     from distsvc.models.hyperplanes.estimator import PUBLISHED

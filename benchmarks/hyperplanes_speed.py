@@ -66,7 +66,7 @@ def fit_rows(name: str, X: np.ndarray, repeats: int) -> list[Row]:
     def fit(system: str, point: Row, threads: int | None = 1) -> None:
         entry = SYSTEMS[system]
         with threadpool_limits(threads):
-            timed(partial(entry.make(facts, 0, **entry.alone[1] | point).fit, X))
+            timed(entry.make(facts, 0, **entry.alone[1] | point).fit, X)
 
     actions = {
         f"iMDH, {setting}": partial(fit, "iMDH" + suffix, point)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class Report:
 
 def run_command(
     work: Path, table: Path, partition_rows: int, model: Row, preprocess: Row | None = None,
-    **rows: object,
+    **rows: Any,
 ) -> Report:  # fmt: skip
     """Run `distsvc run` on a table, of which `rows` selects rows and columns."""
     job = {

@@ -154,7 +154,7 @@ def fitted(name: str, X: Any, nu: float) -> Any:
     import distsvc
 
     model = getattr(distsvc, name)(nu, tol=1e-9, max_iter=200_000, compute_gap=True)
-    return timed(lambda: model.fit(X)).value
+    return timed(model.fit, X).value
 
 
 def compare(X: Any, nu: float, repeats: int) -> Row:

@@ -59,7 +59,7 @@ def rows_of_set(name: str, data: Path) -> Iterator[Row]:
     scaled = {"standard": standardised(X), "minmax": minmax_scale(X)}
     for model_name, (model, scale) in models(X.shape[1]).items():
         Z = scaled[scale]
-        seconds = timed(lambda model=model, Z=Z: model.fit(Z[chosen])).seconds
+        seconds = timed(model.fit, Z[chosen]).seconds
         outlying = -model.score_samples(Z)
         row = {
             "set": name.split("/")[1],

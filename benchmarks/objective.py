@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from functools import partial
 
 import numpy as np
 
@@ -78,7 +77,7 @@ def excess(X: np.ndarray, gamma: float, C: float, solver: str, optimum: float, s
             descent = StochasticGradient(X.shape[1], gamma, C, BUDGET, solver, seed=seed)
         for epoch in range(EPOCHS):
             block = X[random.permutation(len(X))]
-            seconds += timed(partial(descent.feed, block)).seconds
+            seconds += timed(descent.feed, block).seconds
             if epoch == 0:
                 descent.forget_average()
         values.append(100.0 * (descent.objective(X) / optimum - 1.0))

@@ -28,7 +28,7 @@ from distsvc.bench.rows import Row, show
 from distsvc.bench.systems import SYSTEMS, Facts
 from distsvc.datasets import find
 
-INPUT = {"columns": [f"f{k}" for k in range(9)], "label": "label", "where": "split == 0"}
+INPUT: Row = {"columns": [f"f{k}" for k in range(9)], "label": "label", "where": "split == 0"}
 PAPERS = {"budget": 100, "labelling": "equilibria"}
 PARTITION_ROWS = 29_000
 """Half of the table's 58,000 rows, so that both workers have something to do."""
@@ -58,7 +58,7 @@ def shuttle(options: Namespace) -> None:
             jobs += [job() for _ in range(JOBS_PER_FIT)]
             print(f"job {jobs[-1].warm_seconds:.2f} s", file=sys.stderr, flush=True)
             fits += [] if peer is None else [timed_fit(peer(0), X, y)]
-    rows = [
+    rows: list[Row] = [
         {"what": f"job, B = {PAPERS['budget']}, {WORKERS} workers"}
         | _times([report.warm_seconds for report in jobs])
         | jobs[-1].quality
@@ -139,7 +139,7 @@ def levels_workers(options: Namespace) -> None:
     65,536 rows. Compared are SHA-256 sums: of the labels, of all columns that are written beside
     them, and of the file with the model's arrays.
     """
-    rows = []
+    rows: list[Row] = []
     with work_folder(options.work) as work:
         for workers, block_rows in product((0, 1, 2), (3_000, 65_536)):
             print(f"{workers} workers, blocks of {block_rows} rows", file=sys.stderr, flush=True)
@@ -147,10 +147,10 @@ def levels_workers(options: Namespace) -> None:
             one_job(options, work / "shuttle", {"gamma": "auto"}, cut)
             sums = sums_of(work / "shuttle")
             rows.append({"workers": workers, "block_rows": block_rows} | sums)
-    sums = [name for name in rows[0] if name.endswith("sha256")]
-    shortened = [row | {name: row[name][:16] for name in sums} for row in rows]
+    names = [name for name in rows[0] if name.endswith("sha256")]
+    shortened = [row | {name: row[name][:16] for name in names} for row in rows]
     show("SHA-256, beginning of", shortened)
-    for name in sums:
+    for name in names:
         n = len({row[name] for row in rows})
         print(f"  {name}: {'all are equal' if n == 1 else f'{n} DIFFERENT ONES'}")
     publish(options.out, "levels_workers", rows)
@@ -203,7 +203,7 @@ def warm_peer(X: np.ndarray) -> Callable[[int], Any] | None:
 
 def timed_fit(model: Any, X: np.ndarray, y: np.ndarray) -> Row:
     """Fit a model and return seconds, those of the processor, NMI and clusters."""
-    fit = timed(lambda: model.fit(X))
+    fit = timed(model.fit, X)
     nmi, clusters = agreement(y, model.labels_)["nmi"], n_clusters(model.labels_)
     return {"seconds": fit.seconds, "cpu_s": fit.cpu_seconds, "nmi": nmi, "clusters": clusters}
 

@@ -89,7 +89,7 @@ def mdh_null(options: Namespace) -> None:
         for n, seed in product(NULL_ROWS, range(NULL_SAMPLES)):
             X = standardised(getattr(np.random.default_rng([d, n, seed]), make)(size=(n, d)))
             model = IncrementalMDH(random_state=seed)
-            models.append(timed(lambda model=model, X=X: model.fit(X)).value)
+            models.append(timed(model.fit, X).value)
         rows.append(
             {
                 "distribution": name,

@@ -29,7 +29,7 @@ def visual(options: Namespace) -> None:
             y = table["label"].to_numpy()
             X = standardised(np.column_stack([table[c].to_numpy() for c in ("x", "y")]))
             model = SupportVectorClustering(**JOBS[name], random_state=seed)
-            fit = timed(lambda model=model, X=X: model.fit_predict(X))
+            fit = timed(model.fit_predict, X)
             rows.append(
                 {
                     "data": name,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +134,12 @@ def fitted(fit: Fit, X: np.ndarray, y: np.ndarray, size: int) -> list[Row]:
     order = np.random.default_rng(fit.seed).permutation(len(X))
     X, y = X[order], y[order]
     with threadpool_limits(1):
-        seconds = timed(lambda: model.fit(X)).seconds
+        seconds = timed(model.fit, X).seconds
         if not fit.sweep:
             return [row_of(fit, model, seconds, fit.point, X, y)]
         rows = []
         for settings in fit.sweep:
-            seconds = timed(partial(model.relabel, X, **settings)).seconds
+            seconds = timed(model.relabel, X, **settings).seconds
             seconds += model.seconds_["training"]
             rows.append(row_of(fit, model, seconds, fit.point | settings, X, y))
     return rows
@@ -171,7 +171,7 @@ def warm_up(system: str, n_columns: int) -> None:
     rows = np.random.default_rng(0).normal(size=(200, n_columns))
     with threadpool_limits(1):
         model = entry.make(Facts(200, 2, BUDGET), 0, **entry.alone[1])
-        timed(lambda: model.fit(rows))
+        timed(model.fit, rows)
 
 
 @lru_cache(maxsize=2)

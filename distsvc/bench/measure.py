@@ -8,7 +8,7 @@ import os
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -62,17 +62,17 @@ class Timed(NamedTuple):
     """The texts of its warnings, which are not shown."""
 
 
-def timed(action: Callable[[], Any]) -> Timed:
+def timed(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Timed:
     """Call a function once and return what it took."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         began, used = time.perf_counter(), time.process_time()
-        value = action()
+        value = function(*arguments, **settings)
         seconds, cpu = time.perf_counter() - began, time.process_time() - used
     return Timed(value, seconds, cpu, [str(warning.message) for warning in caught])
 
 
-def interleaved(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+def interleaved(actions: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
     """Call every action once to warm up, then in turns; return the seconds of each call."""
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     for action in actions.values():
