@@ -9,94 +9,49 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
-from importlib import import_module
 from pathlib import Path
 
-QUICK = ("kernels", "visual", "mdh_null", "structureless")
-LEVELS = ("levels_speed", "levels_big", "levels_workers")
-MDH = ("mdh_table", "mdh_speed", "mdh_cost", "mdh_order", "mdh_big")
-LINEAR = ("linear_exactness", "linear_speed", "linear_big", "linear_outliers")
-BLIND = ("blind", "blind_large")
-BASELINES = ("bico", "divisive")
-WITH_DATA = (
-    "exactness",
-    "objective",
-    "shuttle",
-    "big",
-    *BLIND,
-    *LEVELS,
-    *MDH,
-    *LINEAR,
-    *BASELINES,
-)
+from benchmarks import NAMES, QUICK, benchmark, run
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names that an option lists."""
+    return text.split(",")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    lines = [
-        f"  {name:<14} {(import_module(f'benchmarks.{name}').__doc__ or '').splitlines()[0]}"
-        for name in (*QUICK, *WITH_DATA)
-    ]
+    lines = [f"  {name:<16} {benchmark(name).__doc__.splitlines()[0]}" for name in NAMES]
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure distsvc and write tidy CSV files.",
-        epilog="benchmarks:\n" + "\n".join(lines) + "\n\nAll but the first four need --data.",
+        epilog="benchmarks:\n" + "\n".join(lines) + f"\n\nAll but {', '.join(QUICK)} need --data.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: " + " ".join(QUICK))
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="data sets: DIR/bsgd/NAME.parquet; for mdh_*, blind*, bico and divisive "
-        "DIR/imdh and DIR/shapes too; "
-        "for linear_* DIR/linear/NAME_train.svm and DIR/outliers/NAME.parquet",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        default=Path(__file__).parent / "results",
-        help="where results go (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--work", type=Path, metavar="DIR", help="tables and runs (default: a temporary folder)"
-    )
-    parser.add_argument("--repeats", type=int, metavar="N", help="timed repeats")
-    parser.add_argument("--seeds", type=int, metavar="N", default=5, help="seeds (default: 5)")
-    parser.add_argument(
-        "--permutations",
-        type=int,
-        metavar="N",
-        default=10,
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="default: " + " ".join(QUICK))
+    add("--data", type=Path, metavar="DIR", help="folder of data sets, DIR/GROUP/NAME.parquet")
+    add("--out", type=Path, metavar="DIR", default=Path(__file__).parent / "results",
+        help="where results go (default: %(default)s)")  # fmt: skip
+    add("--work", type=Path, metavar="DIR", help="tables and runs (default: a temporary folder)")
+    add("--repeats", type=int, metavar="N", help="timed repeats")
+    add("--seeds", type=int, metavar="N", default=5, help="seeds (default: 5)")
+    add("--permutations", type=int, metavar="N", default=10,
         help="mdh_table, mdh_order: orders of the rows, 3 at most of large sets (default: 10)",
-    )
-    parser.add_argument(
-        "--sets", type=lambda text: text.split(","), metavar="A,B", help="only these data sets"
-    )
-    parser.add_argument(
-        "--methods",
-        type=lambda text: text.split(","),
-        metavar="A,B",
-        help="blind, blind_large: only these of ours, hdbscan, kmeans",
-    )
-    parser.add_argument(
-        "--rows",
-        type=int,
-        default=20_000_000,
+        )  # fmt: skip
+    add("--sets", type=names_in, metavar="A,B", help="only these data sets")
+    add("--methods", type=names_in, metavar="A,B",
+        help="blind, blind_large: only these of ours, hdbscan, kmeans")  # fmt: skip
+    add("--rows", type=int, default=20_000_000,
         help="big, mdh_big, levels_big, linear_big: rows of the large table (default: 20e6)",
-    )
-    parser.add_argument(
-        "--gamma",
-        type=lambda text: text if text == "auto" else float(text),
-        default=2.0,
-        help="big: the kernel's width, or auto (default: %(default)s)",
-    )
+        )  # fmt: skip
+    add("--gamma", type=lambda text: text if text == "auto" else float(text), default=2.0,
+        help="big: the kernel's width, or auto (default: %(default)s)")  # fmt: skip
     options = parser.parse_args(arguments)
     options.names = options.names or list(QUICK)
     for name in options.names:
-        if name not in QUICK + WITH_DATA:
-            parser.error(f"no benchmark {name!r}; there are {', '.join(QUICK + WITH_DATA)}")
-        if name in WITH_DATA and options.data is None:
+        if name not in NAMES:
+            parser.error(f"no benchmark {name!r}; there are {', '.join(NAMES)}")
+        if name not in QUICK and options.data is None:
             parser.error(f"{name} needs --data DIR, a folder of data sets (see --help)")
     return options
 
@@ -105,8 +60,7 @@ def main(arguments: list[str]) -> int:
     options = parse(arguments)
     failed = 0
     for name in options.names:
-        run = import_module(f"benchmarks.{name}").run
-        process = multiprocessing.get_context("spawn").Process(target=run, args=(options,))
+        process = multiprocessing.get_context("spawn").Process(target=run, args=(name, options))
         process.start()
         process.join()
         failed += process.exitcode != 0

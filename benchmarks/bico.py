@@ -1,41 +1,42 @@
-"""Cost of BICO's centres, found on 200 k clustering features, against k-means on all rows.
-
-Shuttle and letter, all rows, standardised, k of their classes; and 581,012 rows of 54 features (the
-size of covertype) made here: seven Gaussians of unequal sizes, spreads and dimensions, with one row
-in a hundred spread evenly. The cost is the sum of squared distances of all rows to the nearest
-centre. The peer is scikit-learn's KMeans on all rows with 10 restarts by k-means++, 3 for the large
-set. BICO clusters its coreset with 10 restarts. Every seed is another fit and, for BICO, another
-order of the rows.
-"""
+"""BICO beside k-means on all rows."""
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from statistics import mean
 
 import numpy as np
 
-from benchmarks.measure import Row, load, publish, show, standardised
+from distsvc.bench.data import scaled, standardised
+from distsvc.bench.measure import publish, timed
+from distsvc.bench.rows import Row, show
 
 BAR = 1.1
+SETS = ("shuttle", "letter", "gaussians")
 BLOCK_ROWS = 8192
 LARGE = (581_012, 54, 7)
 MOST_SEEDS = {"gaussians": 2}
 RESTARTS = {"gaussians": 3}
 
 
-def run(options: Namespace) -> None:
+def bico(options: Namespace) -> None:
+    """Cost of BICO's centres, found on 200 k clustering features, against k-means on all rows.
+
+    Shuttle and letter, all rows, standardised, k of their classes; and 581,012 rows of 54 features
+    (the size of covertype) made here: seven Gaussians of unequal sizes, spreads and dimensions,
+    with one row in a hundred spread evenly. The cost is the sum of squared distances of all rows to
+    the nearest centre. The peer is scikit-learn's KMeans on all rows with 10 restarts by k-means++,
+    3 for the large set. BICO clusters its coreset with 10 restarts. Every seed is another fit and,
+    for BICO, another order of the rows.
+    """
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
     rows = []
-    for name, read in sets(options.data).items():
+    for name in SETS:
         if options.sets is None or name in options.sets:
-            X, k = read()
+            X, k = read(name, options.data)
             seeds = min(options.seeds, MOST_SEEDS.get(name, options.seeds))
             rows.append(measured(name, X, k, seeds))
             show(name, rows[-1:])
@@ -43,16 +44,12 @@ def run(options: Namespace) -> None:
     publish(options.out, "bico", rows)
 
 
-def sets(data: Path) -> dict[str, Callable[[], tuple[np.ndarray, int]]]:
-    def table(name: str) -> tuple[np.ndarray, int]:
-        X, y = load(data, name, split=None)
-        return standardised(X), len(np.unique(y))
-
-    return {
-        "shuttle": partial(table, "shuttle"),
-        "letter": partial(table, "letter"),
-        "gaussians": lambda: (standardised(gaussians(*LARGE)), LARGE[2]),
-    }
+def read(name: str, data: Path) -> tuple[np.ndarray, int]:
+    """Return the rows of a set, standardised, and the number of clusters."""
+    if name == "gaussians":
+        return standardised(gaussians(*LARGE)), LARGE[2]
+    X, y = scaled(name, data)
+    return X, len(np.unique(y))
 
 
 def gaussians(n: int, d: int, k: int, seed: int = 0, noise: float = 0.01) -> np.ndarray:
@@ -85,19 +82,13 @@ def measured(name: str, X: np.ndarray, k: int, seeds: int) -> Row:
     seconds: dict[str, list[float]] = {"stream": [], "solve": [], "kmeans": []}
     for seed in range(seeds):
         shuffled = X[np.random.default_rng(seed).permutation(len(X))]
-        started = time.perf_counter()
-        model = BICO(k, random_state=seed).partial_fit(shuffled)
-        streamed = time.perf_counter()
-        centres = model.cluster_centers_
-        solved = time.perf_counter()
-        seconds["stream"].append(streamed - started)
-        seconds["solve"].append(solved - streamed)
-        ours.append(cost(X, centres))
-        features.append(len(model.coreset_weights_))
-        started = time.perf_counter()
-        peer = KMeans(k, n_init=restarts, random_state=seed).fit(X)
-        seconds["kmeans"].append(time.perf_counter() - started)
+        model, peer = BICO(k, random_state=seed), KMeans(k, n_init=restarts, random_state=seed)
+        seconds["stream"].append(timed(model.partial_fit, shuffled).seconds)
+        seconds["solve"].append(timed(getattr, model, "cluster_centers_").seconds)
+        seconds["kmeans"].append(timed(peer.fit, X).seconds)
+        ours.append(cost(X, model.cluster_centers_))
         theirs.append(cost(X, peer.cluster_centers_))
+        features.append(len(model.coreset_weights_))
     return {
         "set": name,
         "n": len(X),
@@ -118,13 +109,9 @@ def measured(name: str, X: np.ndarray, k: int, seeds: int) -> Row:
     }
 
 
-def parts(X: np.ndarray) -> Iterator[np.ndarray]:
-    for first in range(0, len(X), BLOCK_ROWS):
-        yield X[first : first + BLOCK_ROWS]
-
-
 def cost(X: np.ndarray, centres: np.ndarray) -> float:
     """Return the sum of squared distances of the rows X (n, d) to the nearest centre (k, d)."""
     from scipy.spatial.distance import cdist
 
-    return float(sum(cdist(part, centres, "sqeuclidean").min(axis=1).sum() for part in parts(X)))
+    parts = (X[first : first + BLOCK_ROWS] for first in range(0, len(X), BLOCK_ROWS))
+    return float(sum(cdist(part, centres, "sqeuclidean").min(axis=1).sum() for part in parts))

@@ -1,30 +1,32 @@
-"""The exact solver against scikit-learn's `OneClassSVM`, through C = 1 / (nu rho).
-
-Both see standardised columns. The one-class SVM's decision value divided by its offset is f.
-"""
+"""The exact solver beside another one."""
 
 from __future__ import annotations
 
-import warnings
 from argparse import Namespace
 
 import numpy as np
 
-from benchmarks.measure import load, publish, show, standardised
+from distsvc.bench.data import scaled
+from distsvc.bench.measure import publish, timed
+from distsvc.bench.rows import show
 
 SETS = ("iris", "glass", "aggregation")
 NUS = (0.1, 0.3, 0.5)
 GAMMA = 0.5
 
 
-def run(options: Namespace) -> None:
+def exactness(options: Namespace) -> None:
+    """Difference of the exact solver from scikit-learn's `OneClassSVM`, through C = 1 / (nu rho).
+
+    Both see standardised columns. The one-class SVM's decision value divided by its offset is f.
+    """
     from sklearn.svm import OneClassSVM
 
     from distsvc import SupportVectorClustering
 
     rows = []
     for name in options.sets or SETS:
-        X = standardised(load(options.data, name)[0])
+        X = scaled(name, options.data)[0]
         for nu in NUS:
             machine = OneClassSVM(gamma=GAMMA, nu=nu, tol=1e-10).fit(X)
             offset = float(machine.offset_[0])
@@ -32,11 +34,7 @@ def run(options: Namespace) -> None:
             C = 1.0 / (nu * rho)
             theirs = machine.decision_function(X) / offset
             model = SupportVectorClustering(GAMMA, C=C, solver="exact", random_state=0)
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # notes about clusters, which are not asked for here
-                ours = model.fit(X).decision_function(X)
+            ours = timed(model.fit, X).value.decision_function(X)
             difference = np.abs(ours - theirs)
             rows.append(
                 {

@@ -1,9 +1,4 @@
-"""Rows and steps per second of the kernels on one thread; d = 9, as in shuttle.
-
-Decision values stand beside scikit-learn's `OneClassSVM`, which uses as many support vectors and
-the float64 it works with. SGD is measured where almost every step ends in maintenance, the slowest
-case: with vectors far apart, and with kernels that overlap, where projection and merging do more.
-"""
+"""The kernels on one thread."""
 
 from __future__ import annotations
 
@@ -14,7 +9,8 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.measure import Row, interleaved, publish, show
+from distsvc.bench.measure import interleaved, publish
+from distsvc.bench.rows import Row, show
 
 D = 9
 VECTORS = 100
@@ -30,7 +26,14 @@ STEP_BARS = {
 }
 
 
-def run(options: Namespace) -> None:
+def kernels(options: Namespace) -> None:
+    """Rows and steps per second of the kernels on one thread; d = 9, as in shuttle.
+
+    Decision values stand beside scikit-learn's `OneClassSVM`, which uses as many support vectors
+    and the float64 it works with. SGD is measured where almost every step ends in maintenance, the
+    slowest case: with vectors far apart, and with kernels that overlap, where projection and
+    merging do more.
+    """
     from threadpoolctl import threadpool_limits
 
     repeats = options.repeats or 9

@@ -1,23 +1,18 @@
-"""Area under the ROC curve and average precision on eight labelled sets, without their labels.
-
-Ours are LinearOneClassSVM, LinearSVDD and SupportVectorClustering, beside scikit-learn's
-OneClassSVM (linear and Gaussian), SGDOneClassSVM and IsolationForest. nu is 0.1 and every parameter
-that is not named here is a default. What separates rows from the origin has columns scaled to [0,
-1], the others to variance 1. Models learn from at most 20,000 rows (kernel machines take no more
-in a sensible time), always the same, and score all rows. The matching pairs are LinearOneClassSVM
-with OneClassSVM(kernel="linear"), and SupportVectorClustering with OneClassSVM(kernel="rbf"), both
-with gamma = 1 / d; for a linear ball scikit-learn has no match, so it is OneClassSVM with a
-Gaussian kernel 1000 times as wide, whose limit is the ball.
-"""
+"""Outlier detection without labels, ours beside scikit-learn's, on eight labelled sets."""
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Row, pivot, publish, show, standardised
+import numpy as np
+
+from distsvc.bench.data import standardised
+from distsvc.bench.measure import publish, timed
+from distsvc.bench.rows import Row, mean_of, only, pivot, show
+from distsvc.datasets import catalogue, load
 
 NU = 0.1
 TRAINING_ROWS = 20_000
@@ -29,68 +24,55 @@ PAIRS = {
 }
 
 
-def run(options: Namespace) -> None:
-    import numpy as np
+def linear_outliers(options: Namespace) -> None:
+    """Area under the ROC curve and average precision on eight labelled sets, without their labels.
 
-    rows: list[Row] = []
-    for path in sorted((options.data / "outliers").glob("*.parquet")):
-        if options.sets is None or path.stem in options.sets:
-            rows += one_set(path)
-    if not rows:
-        raise SystemExit(f"there is no {options.data / 'outliers'}/NAME.parquet")
+    Ours are LinearOneClassSVM, LinearSVDD and SupportVectorClustering, beside scikit-learn's
+    OneClassSVM (linear and Gaussian), SGDOneClassSVM and IsolationForest. nu is 0.1 and every
+    parameter that is not named here is a default. What separates rows from the origin has columns
+    scaled to [0, 1], the others to variance 1. Models learn from at most 20,000 rows (kernel
+    machines take no more in a sensible time), always the same, and score all rows. The matching
+    pairs are LinearOneClassSVM with OneClassSVM(kernel="linear"), and SupportVectorClustering with
+    OneClassSVM(kernel="rbf"), both with gamma = 1 / d; for a linear ball scikit-learn has no match,
+    so it is OneClassSVM with a Gaussian kernel 1000 times as wide, whose limit is the ball.
+    """
+    sets = [one.name for one in catalogue().values() if one.group == "outliers"]
+    sets = [name for name in sets if options.sets is None or name.split("/")[1] in options.sets]
+    rows = [row for name in sorted(sets) for row in rows_of_set(name, options.data)]
     for index in ("roc_auc", "average_precision"):
         show(index, pivot(rows, ("set",), "model", index))
-        means = {
-            model: np.mean([row[index] for row in rows if row["model"] == model])
-            for model in dict.fromkeys(row["model"] for row in rows)
-        }
+        names = dict.fromkeys(row["model"] for row in rows)
+        means = {name: mean_of(row[index] for row in only(rows, model=name)) for name in names}
         print("  means: " + ", ".join(f"{name} {mean:.4f}" for name, mean in means.items()))
         for ours, peer in PAIRS.items():
             print(f"  {ours} less {peer}: {means[ours] - means[peer]:+.4f}; bar -0.005")
     publish(options.out, "linear_outliers", rows)
 
 
-def one_set(path: Path) -> list[Row]:
-    import numpy as np
-    import pyarrow.parquet as pq
+def rows_of_set(name: str, data: Path) -> Iterator[Row]:
+    """Yield the row of every model on a set."""
     from sklearn.metrics import average_precision_score, roc_auc_score
     from sklearn.preprocessing import minmax_scale
 
-    table = pq.read_table(path)
-    names = [name for name in table.column_names if name != "label"]
-    X = np.column_stack([table[name].to_numpy().astype(np.float64) for name in names])
-    y = table["label"].to_numpy()
+    X, y = load(name, data)
     chosen = np.sort(np.random.default_rng(0).permutation(len(X))[:TRAINING_ROWS])
     scaled = {"standard": standardised(X), "minmax": minmax_scale(X)}
-    rows = []
-    for name, (model, scale) in models(X.shape[1]).items():
+    for model_name, (model, scale) in models(X.shape[1]).items():
         Z = scaled[scale]
-        started = time.perf_counter()
-        fit(model, Z[chosen])
-        seconds = time.perf_counter() - started
+        seconds = timed(model.fit, Z[chosen]).seconds
         outlying = -model.score_samples(Z)
-        rows.append(
-            {
-                "set": path.stem,
-                "model": name,
-                "rows": len(X),
-                "columns": len(names),
-                "outliers": int(y.sum()),
-                "roc_auc": float(roc_auc_score(y, outlying)),
-                "average_precision": float(average_precision_score(y, outlying)),
-                "fit_s": seconds,
-            }
-        )
-        print(path.stem, name, f"{rows[-1]['roc_auc']:.4f}", f"{seconds:.2f} s", flush=True)
-    return rows
-
-
-def fit(model: Any, X: Any) -> None:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X)
+        row = {
+            "set": name.split("/")[1],
+            "model": model_name,
+            "rows": len(X),
+            "columns": X.shape[1],
+            "outliers": int(y.sum()),
+            "roc_auc": float(roc_auc_score(y, outlying)),
+            "average_precision": float(average_precision_score(y, outlying)),
+            "fit_s": seconds,
+        }
+        print(row["set"], model_name, f"{row['roc_auc']:.4f}", f"{seconds:.2f} s", flush=True)
+        yield row
 
 
 def models(d: int) -> dict[str, tuple[Any, str]]:

@@ -1,17 +1,14 @@
-"""J of stochastic gradient descent against the exact optimum, and its speed.
-
-J after 50 epochs of random permutations, relative to the optimum that coordinate ascent on the
-dual finds (standardised columns, mean of the seeds).
-"""
+"""Stochastic gradient descent beside the exact optimum."""
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 
 import numpy as np
 
-from benchmarks.measure import Row, load, pivot, publish, show, standardised
+from distsvc.bench.data import scaled
+from distsvc.bench.measure import publish, timed
+from distsvc.bench.rows import Row, pivot, show
 
 SETS = ("aggregation", "d31", "glass", "breast_cancer")
 GAMMAS = (0.5, 4.0)
@@ -23,12 +20,16 @@ BARS = {"sgd": 1.0, "merge": 1.0, "project-nearest": 1.0}
 BUDGET_BARS = {"glass": 10.0, "breast_cancer": 10.0}
 
 
-def run(options: Namespace) -> None:
+def objective(options: Namespace) -> None:
+    """J of stochastic gradient descent against the exact optimum, and its speed.
+
+    J after 50 epochs of random permutations, relative to the optimum that coordinate ascent on the
+    dual finds (standardised columns, mean of the seeds).
+    """
     rows = []
     excess(np.zeros((2, 2), np.float32), 1.0, 1.0, "merge", 1.0, 1)  # compiles
     for name in options.sets or SETS:
-        X = standardised(load(options.data, name)[0]).astype(np.float32)
-        X = np.ascontiguousarray(X)
+        X = np.ascontiguousarray(scaled(name, options.data)[0].astype(np.float32))
         for gamma in GAMMAS:
             for C in CS:
                 optimum = exact_optimum(X, gamma, C)
@@ -76,9 +77,7 @@ def excess(X: np.ndarray, gamma: float, C: float, solver: str, optimum: float, s
             descent = StochasticGradient(X.shape[1], gamma, C, BUDGET, solver, seed=seed)
         for epoch in range(EPOCHS):
             block = X[random.permutation(len(X))]
-            started = time.perf_counter()
-            descent.feed(block)
-            seconds += time.perf_counter() - started
+            seconds += timed(descent.feed, block).seconds
             if epoch == 0:
                 descent.forget_average()
         values.append(100.0 * (descent.objective(X) / optimum - 1.0))

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from distsvc.bench.fits import MEASURES, Fit, Folder, run_fit
+from distsvc.bench.linear import run_linear
+from distsvc.bench.peers import TABLES, growth_rows
+from distsvc.bench.rows import Row, write_rows
 from distsvc.bench.suites import SUITES, Choice
 from distsvc.config import ClusterConfig
 from distsvc.errors import InputNotFoundError
 from distsvc.run.cluster import connected
 from distsvc.run.fanout import fan_out
 from distsvc.run.progress import Progress
-from distsvc.storage.arrays import write_whole
 
 KNOWN = (*SUITES, "linear", "peers")
 BEFORE = ("suite", "experiment", "set", "system", "protocol", "point")
@@ -71,16 +72,12 @@ def _run_alone(name: str, out: Path, data: Path | None, choice: Choice, progress
         progress.event(name, result=line)
 
     if name == "linear":
-        from distsvc.bench.linear import run_linear
-
         if data is None:
             raise InputNotFoundError("suite linear needs --data DIR with linear/NAME_train.svm")
         return run_linear(out, data, choice, say)
-    from distsvc.bench.peers import TABLES, growth_rows
-
     _check_sets(name, choice, TABLES)
     path = out / "peers.parquet"
-    write_rows(path, [{"suite": name} | row for row in growth_rows(choice, say)])
+    write_rows(path, [{"suite": name} | row for row in growth_rows(choice, say)], SCHEMA)
     return path
 
 
@@ -137,21 +134,15 @@ def run_suite(
         if then:
             rows = rows + done(folder, then, data, client, progress, f"{name}, best fits")
     path = out / f"{name}.parquet"
-    write_rows(path, [{"suite": name} | row for row in rows])
+    write_rows(path, [{"suite": name} | row for row in rows], SCHEMA)
     return path
 
 
 def done(
     folder: Folder, fits: list[Fit], data: Path | None, client: Any, progress: Progress, title: str
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Do the fits that are missing and return the rows of all."""
-    folder.plan(fits, data)
+    plan = folder.plan(fits, data)
     with progress.phase(title) as phase:
-        fan_out(client, run_fit, str(folder.path), folder.missing(fits), phase)
+        fan_out(client, run_fit, str(plan), folder.missing(fits), phase)
     return folder.rows(fits)
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> None:
-    """Write rows as a Parquet file that is whole or absent; missing values are null."""
-    table = pa.Table.from_pylist(rows, schema=schema)
-    write_whole(path, lambda stream: pq.write_table(table, stream))

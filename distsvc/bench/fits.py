@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import time
-import warnings
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,18 +14,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from distsvc import __version__
-from distsvc.bench.machine import machine
-from distsvc.bench.systems import SYSTEMS, Point
-from distsvc.datasets import load
-from distsvc.metrics import (
-    INDICES,
-    clustering_report,
-    contingency_table,
-    indices_from_contingency,
-)
+from distsvc.bench.data import table
+from distsvc.bench.measure import machine, n_clusters, nmi_geometric, timed
+from distsvc.bench.rows import Row
+from distsvc.bench.systems import SYSTEMS, Facts, Point
+from distsvc.metrics import INDICES, clustering_report, contingency_table, indices_from_contingency
 from distsvc.storage.arrays import read_json, write_json
 
-SAMPLE_SEED = 0
 BUDGETS = {"shuttle": 100}
 BUDGET = 50
 """Of the support vectors: Pham, Le and Dang (2017), Tables 2 to 8."""
@@ -76,21 +69,26 @@ class Fit:
     @property
     def digest(self) -> str:
         """What names the fit's file: the same fit of the same version is not done again."""
-        text = json.dumps([__version__, asdict(self)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:20]
+        return _digest([__version__, asdict(self)])
 
 
 class Folder:
-    """The files of an evaluation's fits: what is to be done, and what is done."""
+    """The files of an evaluation's fits: what is to be done, and what is done.
+
+    Every file is written once: a plan is named by what is in it, a result by its fit.
+    """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
 
-    def plan(self, fits: list[Fit], data: Path | None) -> None:
-        """Write what the tasks read."""
-        self.path.mkdir(parents=True, exist_ok=True)
+    def plan(self, fits: list[Fit], data: Path | None) -> Path:
+        """Write what the tasks read, unless it is there, and return its path."""
         content = {"data": None if data is None else str(data), "fits": [asdict(f) for f in fits]}
-        write_json(self.path / "plan.json", content)
+        path = self.path / f"plan-{_digest(content)}.json"
+        if not path.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(path, content)
+        return path
 
     def result(self, fit: Fit) -> Path:
         """Return the path of a fit's result."""
@@ -100,19 +98,18 @@ class Folder:
         """Return the numbers of the fits without a result."""
         return [number for number, fit in enumerate(fits) if not self.result(fit).exists()]
 
-    def rows(self, fits: list[Fit]) -> list[dict[str, Any]]:
+    def rows(self, fits: list[Fit]) -> list[Row]:
         """Return the rows of all results, in the order of the fits."""
         return [row for fit in fits for row in read_json(self.result(fit))]
 
 
-def run_fit(folder: str, number: int) -> int:
-    """Do the fit of that number in ``plan.json`` and write its rows; return how many it has.
+def run_fit(plan: str, number: int) -> int:
+    """Do the fit of that number in a plan and write its rows; return how many it has.
 
     A fit that raises is a row with a note and without indices: an hour of others is not lost.
     """
-    files = Folder(folder)
-    plan = files.path / "plan.json"
-    data, fits = _plan(plan, plan.stat().st_mtime_ns)
+    path = Path(plan)
+    data, fits = _plan(path)
     fit = fits[number]
     X, y, size = table(data, fit.set, fit.split, fit.most_rows)
     warm_up(fit.system, X.shape[1])
@@ -124,42 +121,35 @@ def run_fit(folder: str, number: int) -> int:
         found = fitted(fit, X, y, size)
     except (ValueError, ArithmeticError, MemoryError) as error:
         found = [{"point": fit.point, "note": f"{type(error).__name__}: {error}"}]
-    path = files.result(fit)
-    path.parent.mkdir(exist_ok=True)
-    write_json(path, [_plain(about | row | machine()) for row in found])
+    result = Folder(path.parent).result(fit)
+    result.parent.mkdir(exist_ok=True)
+    write_json(result, [_plain(about | row | machine()) for row in found])
     return len(found)
 
 
-def fitted(fit: Fit, X: np.ndarray, y: np.ndarray, size: int) -> list[dict[str, Any]]:
+def fitted(fit: Fit, X: np.ndarray, y: np.ndarray, size: int) -> list[Row]:
     """Fit a system to the rows X (n, d) of a set of `size` rows and score it by y (n,)."""
-    system = SYSTEMS[fit.system]
-    facts = {"n": size, "classes": len(np.unique(y)), "budget": BUDGETS.get(fit.set, BUDGET)}
-    model = system.make(facts, fit.seed, **fit.point)
+    facts = Facts(size, len(np.unique(y)), BUDGETS.get(fit.set, BUDGET))
+    model = SYSTEMS[fit.system].make(facts, fit.seed, **fit.point)
     order = np.random.default_rng(fit.seed).permutation(len(X))
     X, y = X[order], y[order]
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")  # a grid has odd corners, and k-means may meet few rows
-        began = time.perf_counter()
-        model.fit(X)
-        seconds = time.perf_counter() - began
+    with threadpool_limits(1):
+        seconds = timed(model.fit, X).seconds
         if not fit.sweep:
             return [row_of(fit, model, seconds, fit.point, X, y)]
         rows = []
         for settings in fit.sweep:
-            began = time.perf_counter()
-            model.relabel(X, **settings)
-            seconds = time.perf_counter() - began + model.seconds_["training"]
+            seconds = timed(model.relabel, X, **settings).seconds
+            seconds += model.seconds_["training"]
             rows.append(row_of(fit, model, seconds, fit.point | settings, X, y))
     return rows
 
 
-def row_of(
-    fit: Fit, model: Any, seconds: float, point: Point, X: np.ndarray, y: np.ndarray
-) -> dict[str, Any]:
+def row_of(fit: Fit, model: Any, seconds: float, point: Point, X: np.ndarray, y: np.ndarray) -> Row:
     """Return what is known of a fitted model: settings, seconds, indices."""
     labels = np.asarray(model.labels_)
     parts = getattr(model, "seconds_", None) or {"training": seconds, "clustering": None}
-    row: dict[str, Any] = {
+    row: Row = {
         "point": point,
         "total_seconds": seconds,
         "training_seconds": parts["training"],
@@ -170,60 +160,32 @@ def row_of(
         row |= clustering_report(X, labels, y)
     else:
         row |= indices_from_contingency(contingency_table(labels, y))
-        row["n_clusters"] = len(np.unique(labels[labels >= 0]))
-    return row | {"nmi_geometric": geometric(y, labels), "note": ""}
-
-
-def geometric(y: np.ndarray, labels: np.ndarray) -> float:
-    """Return NMI with the geometric mean of the entropies, with which Hofmeyr's table agrees."""
-    from sklearn.metrics import normalized_mutual_info_score
-
-    return float(normalized_mutual_info_score(y, labels, average_method="geometric"))
-
-
-@lru_cache(maxsize=2)
-def table(
-    data: str | None, name: str, split: int | None, most_rows: int | None
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return rows (n, d) float64 of a set, standardised, classes (n,), and how many rows it has.
-
-    Columns have mean 0 and variance 1 over all rows of the set; constant ones are 0. The papers do
-    not say how they scaled.
-    """
-    X, y = load(name, data, split)
-    size = len(X)
-    X = standardised(X)
-    if most_rows is not None and size > most_rows:
-        drawn = np.sort(np.random.default_rng(SAMPLE_SEED).choice(size, most_rows, replace=False))
-        X, y = X[drawn], y[drawn]
-    return X, y, size
-
-
-def standardised(X: np.ndarray) -> np.ndarray:
-    """Return columns with mean 0 and variance 1; constant ones become 0."""
-    scale = X.std(axis=0)
-    scale[scale == 0.0] = 1.0
-    return (X - X.mean(axis=0)) / scale
+        row["n_clusters"] = n_clusters(labels)
+    return row | {"nmi_geometric": nmi_geometric(y, labels), "note": ""}
 
 
 @lru_cache(maxsize=64)
 def warm_up(system: str, n_columns: int) -> None:
     """Fit a system to random rows, so that loading and compiling are not in the times."""
     entry = SYSTEMS[system]
-    facts = {"n": 200, "classes": 2, "budget": BUDGET}
     rows = np.random.default_rng(0).normal(size=(200, n_columns))
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
-        entry.make(facts, 0, **entry.alone[1]).fit(rows)
+    with threadpool_limits(1):
+        model = entry.make(Facts(200, 2, BUDGET), 0, **entry.alone[1])
+        timed(model.fit, rows)
 
 
 @lru_cache(maxsize=2)
-def _plan(path: Path, changed: int) -> tuple[str | None, list[Fit]]:
+def _plan(path: Path) -> tuple[str | None, list[Fit]]:
     content = read_json(path)
     return content["data"], [Fit(**fit) for fit in content["fits"]]
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _digest(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _plain(row: Row) -> Row:
     """Return a row as JSON and a tidy table hold it: settings as one text, no NaN."""
     row = row | {"point": json.dumps(row["point"], sort_keys=True)}
     return {

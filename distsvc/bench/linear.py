@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from sklearn.datasets import load_svmlight_file
 
-from distsvc.bench.evaluate import write_rows
-from distsvc.bench.machine import machine
+from distsvc.bench.measure import machine
+from distsvc.bench.rows import Row, write_rows
 from distsvc.bench.suites import Choice
 from distsvc.errors import InputNotFoundError
 from distsvc.models.linear.coordinate_descent import (
@@ -23,6 +23,7 @@ from distsvc.models.linear.coordinate_descent import (
     solve,
     start,
 )
+from distsvc.report.evaluation_figures import Trace
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "one-class SVM": Problem.one_class,
@@ -32,8 +33,6 @@ NU = 0.1
 TARGET = 1e-4
 END = 1e-8
 SEED = 0
-
-
 SECONDS, QUICK_SECONDS = 20.0, 3.0
 QUICK_SETS = 2
 SCHEMA = pa.schema(
@@ -74,29 +73,28 @@ def run_linear(
     if choice.quick and not choice.sets:
         found = found[:QUICK_SETS]
     limit = most_seconds or (QUICK_SECONDS if choice.quick else SECONDS)
-    traces: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for path in found:
         X, _ = load_svmlight_file(str(path))
-        about = {"suite": "linear", "set": path.name.partition("_")[0]}
-        about |= {"n": X.shape[0], "d": X.shape[1]} | machine()
-        for problem, make in PROBLEMS.items():
-            for trace in curves(X, make, limit):
-                traces.append(about | {"problem": problem} | trace)
-                say(_line(traces[-1]))
+        about = {"suite": "linear", "n": X.shape[0], "d": X.shape[1]} | machine()
+        for problem in PROBLEMS:
+            for trace in curves(path.name.partition("_")[0], X, problem, limit):
+                rows.append(about | trace._asdict())
+                say(_line(summary(trace)))
     out.mkdir(parents=True, exist_ok=True)
-    write_rows(out / "linear.parquet", traces, SCHEMA)
+    write_rows(out / "linear.parquet", rows, SCHEMA)
     return out / "linear.parquet"
 
 
-def curves(X: Any, make: Callable[..., Problem], most_seconds: float) -> list[dict[str, Any]]:
-    """Return the curve of every solver: cost over rows, seconds, distance to the optimum.
+def curves(name: str, X: Any, problem: str, most_seconds: float) -> list[Trace]:
+    """Return the curve of every solver on the rows X of a set, CSR.
 
     All begin where the paper does, with the mass on the first rows, in a random order; the time for
     that is not counted. The optimum is the lowest objective seen, one solved to 1e-10 among them.
     """
     rows, n = SparseRows(X), X.shape[0]
     total = NU * n
-    exact = start(rows, make, total)
+    exact = start(rows, PROBLEMS[problem], total)
     solve(exact, "greedy-cyclic", 1e-10, 100_000)
     order = np.random.default_rng(SEED).permutation(n)
     alpha = np.zeros(n)
@@ -108,12 +106,14 @@ def curves(X: Any, make: Callable[..., Problem], most_seconds: float) -> list[di
         seen[solver] = _descend(State.at(exact.problem, alpha.copy()), solver, exact, most_seconds)
     best = min(exact.objective, *(points[-1][2] for points in seen.values()))
     return [
-        {
-            "solver": solver,
-            "cost": [cost / n for cost, _, _ in points],
-            "seconds": [seconds for _, seconds, _ in points],
-            "distance": [(value - best) / max(abs(best), 1e-300) for _, _, value in points],
-        }
+        Trace(
+            name,
+            problem,
+            solver,
+            cost=[cost / n for cost, _, _ in points],
+            seconds=[seconds for _, seconds, _ in points],
+            distance=[(value - best) / max(abs(best), 1e-300) for _, _, value in points],
+        )
         for solver, points in seen.items()
     ]
 
@@ -136,23 +136,34 @@ def _descend(
     return points
 
 
-def summary(trace: dict[str, Any]) -> dict[str, Any]:
+class Summary(NamedTuple):
+    """When a curve passes the target: operations over rows, and seconds; None if it never does."""
+
+    set: str
+    problem: str
+    solver: str
+    cost: float | None
+    seconds: float | None
+    left: float
+    """The distance at the end."""
+
+
+def summary(trace: Trace) -> Summary:
     """Return when a curve passes the target, between its points on a logarithmic scale."""
-    distance = np.maximum(trace["distance"], 1e-16)
+    distance = np.maximum(trace.distance, 1e-16)
     below = np.flatnonzero(distance <= TARGET)
-    reached: dict[str, float | None] = {"cost": None, "seconds": None}
+    cost = seconds = None
     if len(below):
         k = max(int(below[0]), 1)
         upper, lower = np.log(distance[k - 1]), np.log(distance[k])
         share = (upper - np.log(TARGET)) / (upper - lower) if upper > lower else 0.0
-        for key in reached:
-            at = trace[key]
-            reached[key] = float(at[k - 1] + max(share, 0.0) * (at[k] - at[k - 1]))
-    names = {key: trace[key] for key in ("set", "problem", "solver")}
-    return names | reached | {"left": float(trace["distance"][-1])}
+        cost, seconds = (
+            float(at[k - 1] + max(share, 0.0) * (at[k] - at[k - 1]))
+            for at in (trace.cost, trace.seconds)
+        )
+    return Summary(*trace[:3], cost, seconds, float(trace.distance[-1]))
 
 
-def _line(trace: dict[str, Any]) -> str:
-    row = summary(trace)
-    at = "never" if row["cost"] is None else f"after {row['cost']:8.2f} l, {row['seconds']:.3f} s"
-    return f"{row['set']:8} {row['problem']:14} {row['solver']:18} within {TARGET:g} {at}"
+def _line(row: Summary) -> str:
+    at = "never" if row.cost is None else f"after {row.cost:8.2f} l, {row.seconds:.3f} s"
+    return f"{row.set:8} {row.problem:14} {row.solver:18} within {TARGET:g} {at}"

@@ -6,14 +6,16 @@ A process of its own, because the peak that the system reports is the process's.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
-from multiprocessing.connection import Connection
-from typing import Any
 
 import numpy as np
 
+from distsvc.bench.data import gaussians, rings, standardised
+from distsvc.bench.fits import Fit, fitted, warm_up
+from distsvc.bench.measure import limited, machine
+from distsvc.bench.rows import Row
 from distsvc.bench.suites import Choice
+from distsvc.bench.systems import SYSTEMS
 
 LIMIT_S = 300.0
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -22,42 +24,14 @@ PEERS = (
     "level tree", "iMDH, ours", "k-means", "mini-batch k-means", "BIRCH", "HDBSCAN",
     "fast_hdbscan",
 )  # fmt: skip
-TABLES = ("gaussians", "rings")
-
-
-def gaussians(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (n, 8) and classes (n,) of twelve Gaussians of unequal size and spread."""
-    random = np.random.default_rng(seed)
-    k, d = 12, 8
-    centres = random.normal(0.0, 4.0, (k, d))
-    turns = random.normal(0.0, 0.6, (k, d, d))
-    y = random.choice(k, n, p=(weights := random.uniform(1.0, 5.0, k)) / weights.sum())
-    X = np.empty((n, d))
-    for j in range(k):
-        mine = np.flatnonzero(y == j)
-        X[mine] = centres[j] + random.normal(size=(mine.size, d)) @ turns[j]
-    return X, y
-
-
-def rings(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (n, 2) and classes (n,) of a Gaussian within two rings, as in Pham et al. (2017)."""
-    random = np.random.default_rng(seed)
-    y = random.choice(3, n, p=[1 / 7, 2 / 7, 4 / 7])
-    angle = random.uniform(0.0, 2.0 * np.pi, n)
-    distance = np.array([0.0, 2.0, 3.5])[y] + random.normal(0.0, 0.12, n)
-    X = np.column_stack([distance * np.cos(angle), distance * np.sin(angle)])
-    core = y == 0
-    X[core] = random.normal(0.0, 0.3, (int(core.sum()), 2))
-    return X, y
-
-
 MAKERS: dict[str, Callable[[int, int], tuple[np.ndarray, np.ndarray]]] = {
     "gaussians": gaussians,
     "rings": rings,
 }
+TABLES = tuple(MAKERS)
 
 
-def growth_rows(choice: Choice, say: Callable[[str], object]) -> list[dict[str, Any]]:
+def growth_rows(choice: Choice, say: Callable[[str], object]) -> list[Row]:
     """Fit every peer to every table and size, one after the other, and return the rows."""
     rows = []
     for table in choice.of(TABLES, TABLES):
@@ -71,11 +45,8 @@ def growth_rows(choice: Choice, say: Callable[[str], object]) -> list[dict[str, 
     return rows
 
 
-def growth_row(table: str, n: int, system: str, seed: int) -> dict[str, Any]:
+def growth_row(table: str, n: int, system: str, seed: int) -> Row:
     """Return the row of one fit."""
-    from distsvc.bench.machine import machine
-    from distsvc.bench.systems import SYSTEMS
-
     about = {
         "experiment": "growth", "set": table, "system": system, "point": "{}", "seed": seed,
         "protocol": SYSTEMS[system].alone[0],
@@ -84,52 +55,22 @@ def growth_row(table: str, n: int, system: str, seed: int) -> dict[str, Any]:
     return about | limited(fit_and_score, LIMIT_S, table, n, system, seed) | machine()
 
 
-def limited(function: Callable[..., None], seconds: float, *arguments: Any) -> dict[str, Any]:
-    """Return what a function sends from a process of its own, or a note why it sent nothing.
-
-    It first sends anything to say that it is ready; the limit counts from then.
-    """
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=function, args=(there, *arguments))
-    process.start()
-    there.close()
-    try:
-        here.recv()
-        found: dict[str, Any] = (
-            here.recv() if here.poll(seconds) else {"note": f"not done in {seconds:g} s"}
-        )
-    except EOFError:
-        found = {"note": "failed"}
-    finally:
-        process.kill()
-        process.join()
-    return found
-
-
-def fit_and_score(sender: Connection, table: str, n: int, system: str, seed: int) -> None:
-    """Send the measured columns of one fit."""
-    from distsvc.bench.fits import Fit, fitted, standardised, warm_up
-    from distsvc.bench.systems import SYSTEMS
-    from distsvc.run.progress import peak_memory_mb
-
+def fit_and_score(ready: Callable[[], None], table: str, n: int, system: str, seed: int) -> Row:
+    """Return the measured columns of one fit."""
     X, y = MAKERS[table](n, seed)
     X = standardised(X)
     try:
         warm_up(system, X.shape[1])
     except ImportError as error:
-        sender.send("ready")
-        sender.send({"note": f"not installed: {error.name}"})
-        return
-    before = peak_memory_mb()
-    sender.send("ready")
+        ready()
+        return {"note": f"not installed: {error.name}"}
+    ready()
     (row,) = fitted(Fit("growth", table, system, *SYSTEMS[system].alone, seed), X, y, n)
     row.pop("point")
-    about = {"d": X.shape[1], "classes": len(np.unique(y))}
-    sender.send(row | about | {"peak_mb": peak_memory_mb(), "before_mb": before})
+    return row | {"d": X.shape[1], "classes": len(np.unique(y))}
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Row) -> str:
     if row["note"]:
         return f"{row['set']:10} {row['system']:20} {row['n']:>9,} rows  {row['note']}"
     return (

@@ -39,9 +39,21 @@ class Slip:
     systems: tuple[str, ...] = ()
 
 
-def papers() -> dict[str, str]:
-    """Return authors and title of every paper by its number."""
-    return {number: f"{one['authors']}: {one['title']}" for number, one in _tables().items()}
+def papers() -> tuple[str, ...]:
+    """Return the key of every paper."""
+    return tuple(_tables())
+
+
+def cited(paper: str) -> str:
+    """Return authors and year, ``Pham, Le and Dang (2017)``."""
+    one = _paper(paper)
+    *others, last = one["authors"]
+    return f"{' and '.join([*([', '.join(others)] if others else []), last])} ({one['year']})"
+
+
+def title_of(paper: str) -> str:
+    """Return the title of a paper."""
+    return _paper(paper)["title"]
 
 
 def systems(paper: str) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from statistics import mean
-from typing import Any
 
 from distsvc.bench.fits import Fit
-from distsvc.bench.systems import POWERS, SYSTEMS, System
+from distsvc.bench.rows import Row
+from distsvc.bench.systems import POWERS, SYSTEMS, Point, System
 from distsvc.datasets import catalogue
 
 CHOSEN_BY = "normalized_mutual_information"
@@ -25,7 +25,7 @@ BSGD_SETS = (
     "r15", "spiral", "d31", "abalone", "car", "musk", "shuttle",
 )  # fmt: skip
 BSGD_SPLITS = {"shuttle": 0}
-"""Pham, Le and Dang (2017) uses the 43,500 training rows of shuttle."""
+"""Pham, Le and Dang (2017) use the 43,500 training rows of shuttle."""
 
 FEWER_ROWS = {"musk": 4}
 """What the rows of such a grid are divided by: it has 166 columns."""
@@ -97,7 +97,7 @@ class Suite:
 
     sets: tuple[str, ...]
     first: Callable[[Choice], list[Fit]]
-    then: Callable[[Choice, list[dict[str, Any]]], list[Fit]]
+    then: Callable[[Choice, list[Row]], list[Fit]]
 
 
 def bsgd_grid(choice: Choice) -> list[Fit]:
@@ -120,7 +120,7 @@ def bsgd_grid(choice: Choice) -> list[Fit]:
     return fits
 
 
-def bsgd_final(choice: Choice, rows: list[dict[str, Any]]) -> list[Fit]:
+def bsgd_final(choice: Choice, rows: list[Row]) -> list[Fit]:
     """Return the fits of the best points, and those without classes, on all rows."""
     best = best_points(rows)
     fits = []
@@ -139,7 +139,7 @@ def bsgd_final(choice: Choice, rows: list[dict[str, Any]]) -> list[Fit]:
     return fits
 
 
-def best_points(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+def best_points(rows: list[Row]) -> dict[tuple[str, str], Point]:
     """Return the point with the highest mean NMI over its seeds, for every set and system."""
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -188,7 +188,7 @@ def _deep_enough(name: str, depth: float) -> bool:
     return 2 ** (depth - 1) >= len(catalogue()[name].class_counts)
 
 
-def no_more(choice: Choice, rows: list[dict[str, Any]]) -> list[Fit]:
+def no_more(choice: Choice, rows: list[Row]) -> list[Fit]:
     """Return no fits: nothing follows from the first."""
     return []
 

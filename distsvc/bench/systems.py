@@ -19,9 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 Point = dict[str, Any]
+"""Settings of a system by name, as its estimator takes them."""
+
 
 POWERS = tuple(2.0**e for e in range(-5, 6, 2))
 """The grid of gamma and of C, Pham, Le and Dang (2017), section 5.2."""
@@ -34,6 +36,16 @@ BALLS_ROWS = 1000
 """Rows on which the grid is searched where the cost grows with their square: SVC and SGD; FSVC."""
 
 
+class Facts(NamedTuple):
+    """What a system may be told of a fit."""
+
+    n: int
+    """Rows of the set."""
+    classes: int
+    budget: int
+    """Support vectors, where a system has a budget."""
+
+
 @dataclass(frozen=True)
 class System:
     """One system.
@@ -43,8 +55,7 @@ class System:
     name : str
         As the papers print it.
     make : callable
-        ``make(facts, seed, **point)`` returns an estimator; `facts` are those of the fit: ``n``,
-        ``classes`` and ``budget``.
+        ``make(facts, seed, **point)`` returns an estimator; `facts` are the `Facts` of the fit.
     grid : tuple of dict
         Points among which the classes choose by the protocol "oracle"; none when the system has no
         settings to be chosen.
@@ -78,105 +89,103 @@ class System:
         return ("oracle", self.oracle or {}) if self.blind is None else ("blind", self.blind)
 
 
-def support_vector(facts: Point, seed: int, **point: Any) -> Any:
+def support_vector(facts: Facts, seed: int, **point: Any) -> Any:
     """Return SGD-LMOC or one of BSGD-LMOC: C is C times n (Pham et al., 2016, section 4)."""
     from distsvc import SupportVectorClustering
 
     if "C" in point:
-        point["C"] *= facts["n"]
+        point["C"] *= facts.n
     if point.get("solver") != "sgd":
-        point["budget"] = facts["budget"]
+        point["budget"] = facts.budget
     return SupportVectorClustering(random_state=seed, **{"labelling": "equilibria"} | point)
 
 
-def sphere(facts: Point, seed: int, **point: Any) -> Any:
+def sphere(facts: Facts, seed: int, **point: Any) -> Any:
     """Return a model of the exact solver; C bounds the multipliers, whose sum is 1."""
     from distsvc import SupportVectorClustering
 
     if "C" in point:
-        point["nu"] = min(1.0, 1.0 / (min(point.pop("C"), 1.0) * facts["n"]))
+        point["nu"] = min(1.0, 1.0 / (min(point.pop("C"), 1.0) * facts.n))
     return SupportVectorClustering(solver="exact", random_state=seed, **point)
 
 
-def level_tree(facts: Point, seed: int) -> Any:
+def level_tree(facts: Facts, seed: int, **point: Any) -> Any:
     """Return our own default."""
     from distsvc import SupportVectorClustering
 
-    return SupportVectorClustering(random_state=seed)
+    return SupportVectorClustering(random_state=seed, **point)
 
 
-def hyperplanes(facts: Point, seed: int, *, told: bool, published: bool, **point: Any) -> Any:
+def hyperplanes(facts: Facts, seed: int, *, told: bool, published: bool, **point: Any) -> Any:
     """Return iMDH, or iMDH_k where it is told the number of classes."""
     from distsvc import IncrementalMDH
     from distsvc.models.hyperplanes.estimator import PUBLISHED
 
     settings = (PUBLISHED if published else {}) | point
-    return IncrementalMDH(
-        n_clusters=facts["classes"] if told else None, random_state=seed, **settings
-    )
+    return IncrementalMDH(n_clusters=facts.classes if told else None, random_state=seed, **settings)
 
 
-def k_means(facts: Point, seed: int, **point: Any) -> Any:
+def k_means(facts: Facts, seed: int, **point: Any) -> Any:
     """Return scikit-learn's k-means, told the number of classes unless `point` says otherwise."""
     from sklearn.cluster import KMeans
 
-    return KMeans(**{"n_clusters": facts["classes"], "random_state": seed} | point)
+    return KMeans(**{"n_clusters": facts.classes, "random_state": seed} | point)
 
 
-def mini_batches(facts: Point, seed: int) -> Any:
+def mini_batches(facts: Facts, seed: int) -> Any:
     """Return scikit-learn's mini-batch k-means, told the number of classes."""
     from sklearn.cluster import MiniBatchKMeans
 
-    return MiniBatchKMeans(facts["classes"], n_init=3, random_state=seed)
+    return MiniBatchKMeans(facts.classes, n_init=3, random_state=seed)
 
 
-def birch(facts: Point, seed: int) -> Any:
+def birch(facts: Facts, seed: int) -> Any:
     """Return scikit-learn's BIRCH with its defaults, told the number of classes."""
     from sklearn.cluster import Birch
 
-    return Birch(n_clusters=facts["classes"])
+    return Birch(n_clusters=facts.classes)
 
 
-def fuzzy(facts: Point, seed: int, *, told: bool) -> Any:
+def fuzzy(facts: Facts, seed: int, *, told: bool) -> Any:
     """Return fuzzy c-means, told the number of classes or with its default."""
     from distsvc.baselines import FuzzyCMeans
 
-    return FuzzyCMeans(**({"n_clusters": facts["classes"]} if told else {}), random_state=seed)
+    return FuzzyCMeans(**({"n_clusters": facts.classes} if told else {}), random_state=seed)
 
 
-def coreset(facts: Point, seed: int) -> Any:
+def coreset(facts: Facts, seed: int) -> Any:
     """Return BICO with 200 k points, told the number of classes."""
     from distsvc.baselines import BICO
 
-    return BICO(facts["classes"], random_state=seed)
+    return BICO(facts.classes, random_state=seed)
 
 
-def principal_directions(facts: Point, seed: int) -> Any:
+def principal_directions(facts: Facts, seed: int, **point: Any) -> Any:
     """Return dePDDP, which finds the number of clusters."""
     from distsvc.baselines import DePDDP
 
-    return DePDDP()
+    return DePDDP(**point)
 
 
-def streaming_directions(facts: Point, seed: int) -> Any:
+def streaming_directions(facts: Facts, seed: int) -> Any:
     """Return SPDC, which finds the number of clusters."""
     from distsvc.baselines import SPDC
 
     return SPDC(random_state=seed)
 
 
-def hdbscan(facts: Point, seed: int) -> Any:
+def hdbscan(facts: Facts, seed: int, min_cluster_size: int = 5) -> Any:
     """Return scikit-learn's HDBSCAN; rows of noise are one cluster to the indices."""
     from sklearn.cluster import HDBSCAN
 
-    return HDBSCAN(copy=True)
+    return HDBSCAN(min_cluster_size=min_cluster_size, copy=True)
 
 
-def fast_hdbscan(facts: Point, seed: int) -> Any:
+def fast_hdbscan(facts: Facts, seed: int, min_cluster_size: int = 5) -> Any:
     """Return the peer of that name, from the optional dependencies."""
     from fast_hdbscan import HDBSCAN
 
-    return HDBSCAN(min_cluster_size=5)
+    return HDBSCAN(min_cluster_size=min_cluster_size)
 
 
 WIDTHS = tuple({"gamma": g, "C": c} for g, c in product(POWERS, POWERS))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import mean
-from typing import Any
 
-from distsvc.bench.published import impossible, printed, slips, trivial
+from distsvc.bench.published import cited, impossible, printed, slips, trivial
+from distsvc.bench.rows import Row, mean_of
 from distsvc.bench.suites import BSGD_SETS, BSGD_SYSTEMS, CHOSEN_BY, IMDH_SETS, IMDH_SYSTEMS
 from distsvc.metrics import INDICES
+from distsvc.report.evaluation import Cell, Table
 
-Row = Mapping[str, Any]
 PROTOCOLS = {
     "oracle": "The known classes helped: they chose the settings from a grid, or told the number "
     "of clusters. That is how the papers compare, and no user can do it: whoever has the classes "
@@ -24,55 +23,6 @@ SECONDS = {
     "clustering_seconds": "Seconds of clustering",
     "total_seconds": "Seconds in all",
 }
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell: its lines, whether it is the best of its row, and why a printed figure is wrong."""
-
-    oracle: float | None = None
-    blind: float | None = None
-    paper: float | None = None
-    best_oracle: bool = False
-    best_blind: bool = False
-    why: str = ""
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the page.
-
-    Attributes
-    ----------
-    title, caption : str
-    columns : list of str
-        Heads of the columns after the first.
-    rows : list of (str, list of Cell)
-    digits : int
-        After the decimal point.
-    averages : list of Cell
-        The mean of every column over the rows where all systems have a value; none if empty.
-
-    """
-
-    title: str
-    caption: str
-    columns: list[str]
-    rows: list[tuple[str, list[Cell]]]
-    digits: int = 2
-    averages: list[Cell] = field(default_factory=list)
-
-    @property
-    def reasons(self) -> list[str]:
-        """Why printed figures cannot be right, one sentence each."""
-        found = dict.fromkeys(
-            f"{name}, {column}: {cell.why}"
-            for name, cells in self.rows
-            for column, cell in zip(self.columns, cells, strict=True)
-            if cell.why
-        )
-        return list(found)
 
 
 Means = dict[tuple[str, str, str], float]
@@ -129,20 +79,15 @@ def _averages(rows: list[tuple[str, list[Cell]]], direction: str, digits: int) -
     columns = list(zip(*(cells for _, cells in rows), strict=True))
 
     def bests(which: str) -> tuple[list[float | None], list[bool]]:
-        values = [_mean(getattr(cell, which) for cell in column) for column in columns]
+        values = [mean_of(getattr(cell, which) for cell in column) for column in columns]
         whole = [all(getattr(c, which) is not None for c in column) for column in columns]
         best = _best([v for v, w in zip(values, whole, strict=True) if w], direction)
         return values, [w and _is(v, best, digits) for v, w in zip(values, whole, strict=True)]
 
     (oracle, best_oracle), (blind, best_blind) = bests("oracle"), bests("blind")
-    paper = [_mean(cell.paper for cell in column) for column in columns]
+    paper = [mean_of(cell.paper for cell in column) for column in columns]
     cells = zip(oracle, blind, paper, best_oracle, best_blind, strict=True)
     return [Cell(*values) for values in cells]
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return mean(known) if known else None
 
 
 def _best(values: Iterable[float | None], direction: str) -> float | None:
@@ -221,7 +166,7 @@ def _first_paper(rows: Sequence[Row]) -> Table:
         lines.append((name, cells))
     columns = [f"{titles[i]}, {theirs}" for i in indices for theirs, _ in pairs]
     caption = "Both labelled by Algorithm 3, settings chosen by the classes; the paper's beneath."
-    return Table("Table 1 of the first paper: SVC and SGD-LMOC", caption, columns, lines)
+    return Table(f"Table 1 of {cited('pham-2016')}: SVC and SGD-LMOC", caption, columns, lines)
 
 
 def speed_table(rows: Sequence[Row]) -> Table | None:
@@ -324,7 +269,7 @@ def _growth_cell(fits: Sequence[Row]) -> str:
 
 
 def _mean_nmi(fits: Sequence[Row]) -> float | None:
-    return _mean(row["normalized_mutual_information"] for row in fits if not row["note"])
+    return mean_of(row["normalized_mutual_information"] for row in fits if not row["note"])
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

@@ -2,32 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from distsvc.report.templates import template
 
 TITLE = "How good, how fast: every system of the papers"
 
 
-def render_evaluation(
-    parts: Sequence[Mapping[str, Any]], protocols: Mapping[str, str], machine: str
-) -> str:
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its lines, whether it is the best of its row, and why a printed figure is wrong."""
+
+    oracle: float | None = None
+    blind: float | None = None
+    paper: float | None = None
+    best_oracle: bool = False
+    best_blind: bool = False
+    why: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page.
+
+    Attributes
+    ----------
+    title, caption : str
+    columns : list of str
+        Heads of the columns after the first.
+    rows : list of (str, list of Cell)
+    digits : int
+        After the decimal point.
+    averages : list of Cell
+        The mean of every column over the rows where all systems have a value; none if empty.
+
+    """
+
+    title: str
+    caption: str
+    columns: list[str]
+    rows: list[tuple[str, list[Cell]]]
+    digits: int = 2
+    averages: list[Cell] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why printed figures cannot be right, one sentence each."""
+        found = dict.fromkeys(
+            f"{name}, {column}: {cell.why}"
+            for name, cells in self.rows
+            for column, cell in zip(self.columns, cells, strict=True)
+            if cell.why
+        )
+        return list(found)
+
+
+class Drawing(NamedTuple):
+    """A figure of the page."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the page says of one suite."""
+
+    title: str
+    text: list[str]
+    """Paragraphs."""
+    items: list[Table | Drawing]
+    machine: str
+    """Where it was measured."""
+
+
+def render_evaluation(parts: Mapping[str, Part], protocols: Mapping[str, str]) -> str:
     """Return one self-contained HTML page.
 
     Parameters
     ----------
     parts
-        Each has ``name``, ``title``, ``text`` (paragraphs) and ``items``: drawings (``title``,
-        ``svg``, ``caption``) and tables (objects with ``title``, ``caption``, ``columns``, ``rows``
-        of a name and cells, ``averages``, ``digits`` and ``reasons``; a cell has ``oracle``,
-        ``blind``, ``paper``, ``best_oracle``, ``best_blind``, ``why`` and ``text``).
+        By the name of the suite.
     protocols
         Name of each protocol and what it means.
-    machine
-        Where it was measured.
 
     """
+    machine = " — ".join(dict.fromkeys(part.machine for part in parts.values()))
     return template("evaluation.html", fixed=fixed).render(
         title=TITLE, parts=parts, protocols=protocols, machine=machine
     )

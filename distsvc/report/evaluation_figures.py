@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from distsvc.report.figures import COLOURS, GREY, INK, compact, drawn
@@ -18,8 +19,33 @@ LOWEST = 1e-9
 WIDE = 9.6
 """Inches; the page is wide, too."""
 
-Curves = Mapping[str, Sequence[tuple[float, float, float]]]
-"""System -> (x, mean, standard deviation) of every point, x ascending."""
+Mark = tuple[float, float, float]
+"""x, mean, standard deviation."""
+
+Curves = Mapping[str, Sequence[Mark]]
+"""The marks of each system, x ascending."""
+
+
+class Panel(NamedTuple):
+    """One panel of `sensitivity`."""
+
+    curves: Curves
+    """One deviation to each side is shaded."""
+    levels: Mapping[str, float]
+    """Lines across, by name."""
+
+
+class Trace(NamedTuple):
+    """How one solver came near the optimum of one problem, step by step."""
+
+    set: str
+    problem: str
+    solver: str
+    cost: list[float]
+    """Operations, in units of the rows."""
+    seconds: list[float]
+    distance: list[float]
+    """To the optimum, relative to it."""
 
 
 @drawn
@@ -101,16 +127,13 @@ def running_times(curves: Curves, x: str, y: str) -> Figure:
 
 
 @drawn
-def sensitivity(
-    panels: Mapping[str, Mapping[str, Any]], x: str, y: str, whole: bool = False
-) -> Figure:
+def sensitivity(panels: Mapping[str, Panel], x: str, y: str, whole: bool = False) -> Figure:
     """Draw a value against a parameter, one panel for each set.
 
     Parameters
     ----------
     panels
-        Set -> ``curves`` (system -> points; one deviation to each side is shaded) and ``levels``
-        (name -> value), lines across.
+        By the name of the set.
     x, y
         The parameter, and what is measured.
     whole
@@ -119,7 +142,7 @@ def sensitivity(
     """
     figure = Figure((WIDE, 3.1), layout="constrained")
     row = figure.subplots(1, len(panels), squeeze=False)[0]
-    names: dict[str, Any] = {}
+    names: dict[str, Line2D] = {}
     for axes, (title, panel) in zip(row, panels.items(), strict=True):
         _panel(axes, panel, names)
         axes.set_title(title, fontsize=11)
@@ -129,20 +152,18 @@ def sensitivity(
         if whole:
             axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     row[0].set_ylabel(y)
-    figure.legend(
-        list(names.values()), list(names), loc="outside upper center", ncols=6, fontsize=9.5
-    )
+    _name_systems(figure, names)
     return figure
 
 
-def _panel(axes: Axes, panel: Mapping[str, Any], names: dict[str, Any]) -> None:
-    for number, (name, points) in enumerate(panel["curves"].items()):
+def _panel(axes: Axes, panel: Panel, names: dict[str, Line2D]) -> None:
+    for number, (name, points) in enumerate(panel.curves.items()):
         at, mean, deviation = (np.array(column) for column in zip(*points, strict=True))
         (line,) = axes.plot(at, mean, color=COLOURS[number], marker=MARKERS[number], ms=4, lw=1.6)
         axes.fill_between(at, mean - deviation, mean + deviation, color=COLOURS[number], alpha=0.15)
         names.setdefault(name, line)
     dashes = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)))
-    for number, (name, level) in enumerate(panel["levels"].items()):
+    for number, (name, level) in enumerate(panel.levels.items()):
         dash = dashes[number % len(dashes)]
         line = axes.axhline(level, color=COLOURS[number + 2], ls=dash, lw=1.4)
         names.setdefault(name, line)
@@ -163,7 +184,7 @@ def growth(panels: Mapping[str, Curves], logarithmic: Sequence[str]) -> Figure:
     figure = Figure((WIDE, 3.5), layout="constrained")
     row = figure.subplots(1, len(panels), squeeze=False)[0]
     systems = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    names: dict[str, Any] = {}
+    names: dict[str, Line2D] = {}
     for axes, (title, curves) in zip(row, panels.items(), strict=True):
         for name, points in curves.items():
             number = systems.index(name)
@@ -181,40 +202,39 @@ def growth(panels: Mapping[str, Curves], logarithmic: Sequence[str]) -> Figure:
         axes.set_title(title, fontsize=11)
         axes.set_xlabel("rows")
         axes.grid(True)
-    figure.legend(
-        list(names.values()), list(names), loc="outside upper center", ncols=7, fontsize=9.5
-    )
+    _name_systems(figure, names)
     return figure
 
 
-def _legend(figure: Figure, names: Mapping[str, Any], columns: int) -> None:
-    handles = list(names.values())
-    figure.legend(handles, list(names), loc="outside upper center", ncols=columns, fontsize=9.5)
+def _name_systems(figure: Figure, names: Mapping[str, Line2D]) -> None:
+    figure.legend(
+        list(names.values()), list(names), loc="outside upper center", ncols=7, fontsize=9.5
+    )
 
 
 @drawn
-def convergence(traces: Sequence[Mapping[str, Any]], x: str, title: str) -> Figure:
+def convergence(traces: Sequence[Trace], x: str, title: str) -> Figure:
     """Draw relative distances to the optimum against `x`, as Figure 2 of Chou, Lin and Lin (2020).
 
     Parameters
     ----------
     traces
-        Each has ``set``, ``problem``, ``solver``, ``distance`` and a list under the name `x`.
+        Of every set, problem and solver.
     x
-        The key of what is drawn to the right.
+        What is drawn to the right: "cost" or "seconds".
     title
         What that is, in words.
 
     """
-    sets = list(dict.fromkeys(trace["set"] for trace in traces))
-    problems = list(dict.fromkeys(trace["problem"] for trace in traces))
-    solvers = list(dict.fromkeys(trace["solver"] for trace in traces))
+    sets = list(dict.fromkeys(trace.set for trace in traces))
+    problems = list(dict.fromkeys(trace.problem for trace in traces))
+    solvers = list(dict.fromkeys(trace.solver for trace in traces))
     size = (max(WIDE, 2.2 * len(sets)), 2.5 * len(problems) + 0.6)
     figure = Figure(size, layout="constrained")
     panels = figure.subplots(len(problems), len(sets), squeeze=False)
     for row, problem in zip(panels, problems, strict=True):
         for panel, name in zip(row, sets, strict=True):
-            shown = [t for t in traces if t["set"] == name and t["problem"] == problem]
+            shown = [t for t in traces if t.set == name and t.problem == problem]
             _converging(panel, shown, solvers, x, labelled=panel is panels[0][0])
             panel.set_title(f"{name}, {problem}", fontsize=9.5)
     figure.supxlabel(title, fontsize=10)
@@ -225,7 +245,7 @@ def convergence(traces: Sequence[Mapping[str, Any]], x: str, title: str) -> Figu
 
 def _converging(
     panel: Axes,
-    shown: Sequence[Mapping[str, Any]],
+    shown: Sequence[Trace],
     solvers: Sequence[str],
     x: str,
     labelled: bool,
@@ -235,10 +255,10 @@ def _converging(
     panel.xaxis.set_major_locator(MaxNLocator(3))
     panel.grid(True)
     for trace in shown:
-        heights = [max(value, LOWEST) for value in trace["distance"]]
-        label = trace["solver"] if labelled else None
-        colour = COLOURS[solvers.index(trace["solver"])]
-        panel.plot(trace[x], heights, color=colour, lw=1.6, label=label)
-    slow = [max(t[x], default=0.0) for t in shown if t["solver"] != "greedy-2cd"]
+        heights = [max(value, LOWEST) for value in trace.distance]
+        label = trace.solver if labelled else None
+        colour = COLOURS[solvers.index(trace.solver)]
+        panel.plot(getattr(trace, x), heights, color=colour, lw=1.6, label=label)
+    slow = [max(getattr(t, x), default=0.0) for t in shown if t.solver != "greedy-2cd"]
     panel.set_xlim(0.0, 1.05 * max(slow, default=1.0) or 1.0)
     panel.set_ylim(LOWEST, None)

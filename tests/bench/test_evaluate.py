@@ -1,14 +1,14 @@
 import json
+import os
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from sklearn.datasets import make_blobs
 
-from distsvc.bench import evaluate, fits, suites
+from distsvc.bench import data, evaluate, fits, suites
 from distsvc.bench.evaluate import SCHEMA, run_suites
-from distsvc.bench.fits import Fit, Folder, run_fit, standardised
+from distsvc.bench.fits import Fit, Folder, run_fit
 from distsvc.bench.suites import Choice, Suite
 from distsvc.cli import main
 from distsvc.errors import InputNotFoundError
@@ -25,10 +25,10 @@ def toy(name, folder=None, split=None):
 
 @pytest.fixture(autouse=True)
 def toy_sets(monkeypatch):
-    monkeypatch.setattr(fits, "load", toy)
-    fits.table.cache_clear()
+    monkeypatch.setattr(data, "load", toy)
+    data.table.cache_clear()
     yield
-    fits.table.cache_clear()
+    data.table.cache_clear()
 
 
 @pytest.fixture
@@ -85,8 +85,7 @@ def test_what_is_done_is_not_done_again(small_suite, tmp_path, monkeypatch):
 def test_a_fit_that_raises_is_a_row_with_a_note(tmp_path):
     broken = Fit(**ABOUT, system="SVC", point={"gamma": -1.0})
     folder = Folder(tmp_path / "fits")
-    folder.plan([broken], None)
-    assert run_fit(str(folder.path), 0) == 1
+    assert run_fit(str(folder.plan([broken], None)), 0) == 1
     (row,) = folder.rows([broken])
     assert "gamma must be" in row["note"]
     assert "purity" not in row
@@ -98,31 +97,32 @@ def test_a_sweep_gives_a_row_for_each_labelling_of_one_model(tmp_path):
         **ABOUT, system="FSVC", point={"gamma": 2.0, "C": 1.0, "labelling": "balls"}, sweep=sweep
     )
     folder = Folder(tmp_path / "fits")
-    folder.plan([fit], None)
-    assert run_fit(str(folder.path), 0) == 2
+    assert run_fit(str(folder.plan([fit], None)), 0) == 2
     rows = folder.rows([fit])
     assert [json.loads(row["point"])["ball_radius"] for row in rows] == [0.2, 0.8]
     assert rows[0]["training_seconds"] == rows[1]["training_seconds"]
     for row, settings in zip(rows, sweep, strict=True):
         alone = Fit(**ABOUT, system="FSVC", point=fit.point | settings)
-        X, y, size = fits.table(None, "toy", None, None)
+        X, y, size = data.table(None, "toy", None, None)
         (same,) = fits.fitted(alone, X, y, size)
         assert row["n_clusters"] == same["n_clusters"]
         assert row["normalized_mutual_information"] == same["normalized_mutual_information"]
 
 
-def test_a_sample_is_drawn_once_and_standardised_by_all_rows():
-    X, y, size = fits.table(None, "toy", None, 50)
-    again = fits.table.__wrapped__(None, "toy", None, 50)
-    assert (X.shape, y.shape, size) == ((50, 2), (50,), 300)
-    np.testing.assert_array_equal(X, again[0])
-    whole = standardised(toy("toy")[0])
-    assert {tuple(row) for row in X} <= {tuple(row) for row in whole}
-
-
-def test_standardised_columns():
-    X = standardised(np.array([[1.0, 5.0], [3.0, 5.0]]))
-    np.testing.assert_array_equal(X, [[-1.0, 0.0], [1.0, 0.0]])
+def test_plans_of_one_moment_are_told_apart_and_never_rewritten(tmp_path):
+    folder = Folder(tmp_path / "fits")
+    one, other = (
+        [Fit(**ABOUT, system="k-means", point={"n_init": 1}, seed=s)] for s in (0, 1)
+    )  # fmt: skip
+    plans = [folder.plan(fits, None) for fits in (one, other)]
+    for plan in plans:
+        os.utime(plan, ns=(0, 0))  # a tick of the clock, or of a network disk's attributes
+    for plan in plans:
+        run_fit(str(plan), 0)
+    assert [row["seed"] for row in folder.rows(one + other)] == [0, 1]
+    assert folder.plan(one, None) == plans[0]
+    assert plans[0].stat().st_mtime_ns == 0
+    assert folder.plan(one, tmp_path) not in plans
 
 
 def test_unknown_names(tmp_path):

@@ -5,10 +5,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from distsvc.bench.evaluate import SCHEMA, write_rows
+from distsvc.bench.evaluate import SCHEMA
 from distsvc.bench.fits import MEASURES
-from distsvc.bench.machine import machine
+from distsvc.bench.measure import machine
 from distsvc.bench.page import PARTS, write_report
+from distsvc.bench.rows import write_rows
 from distsvc.bench.suites import BSGD_SYSTEMS, IMDH_SYSTEMS
 from distsvc.bench.systems import SYSTEMS
 from distsvc.errors import InputNotFoundError
@@ -112,7 +113,7 @@ def test_the_page_has_every_suite_table_and_figure(out):
     assert tags.counts["section"] == 3
     # 2 of regret and time, 6 of sensitivity, 2 of growth
     assert tags.counts["svg"] == 10
-    # 9 indices and times, the first paper, shuttle; NMI, ARI, seconds; peers
+    # 9 indices and times, Pham et al. (2016), shuttle; NMI, ARI, seconds; peers
     assert tags.counts["table"] == 15
     for text in (*BSGD_SYSTEMS, *IMDH_SYSTEMS, "oracle", "blind", machine()["cpu"]):
         assert text in page
@@ -131,7 +132,16 @@ def test_printed_figures_stand_beside_ours_and_impossible_ones_are_marked(out):
     assert re.search(r"aggregation, FSVC: one cluster of all rows: 0\.21", text)
 
 
-def test_percent_of_the_third_paper(out):
+def test_papers_are_named_by_authors_and_year(out):
+    pages = "".join(path.read_text() for path in out[1])
+    for name in ("Pham, Le and Dang (2017)", "Pham, Le, Le and Tran (2016)", "Hofmeyr (2021)"):
+        assert name in pages
+    assert "-2017" not in pages
+    assert "-2016" not in pages
+    assert "hofmeyr" not in pages
+
+
+def test_percentages_are_shown_as_printed(out):
     lines = (out[0] / "imdh.md").read_text().splitlines()
     line = next(line for line in lines if line.startswith("| optdigits"))
     assert "(65.5)" in line

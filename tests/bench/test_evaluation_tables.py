@@ -1,8 +1,9 @@
 import pytest
 
 from distsvc.bench import tables
-from distsvc.bench.tables import Cell, Table, comparison, growth_table, means, regrets
-from distsvc.report.evaluation import fixed
+from distsvc.bench.page import markdown
+from distsvc.bench.tables import comparison, growth_table, means, regrets
+from distsvc.report.evaluation import Cell, Part, Table, fixed
 
 
 def row(name, system, protocol, value, **others):
@@ -126,17 +127,13 @@ def test_failures_are_counted():
 
 
 def test_markdown_of_a_cell():
-    from distsvc.bench.page import markdown
-
     cells = [
         Cell(0.8, 0.5, 0.03, best_oracle=True, why="too low"),
         Cell(text="not tried"),
         Cell(blind=0.7),
     ]
-    part = {
-        "title": "T", "text": ["Said."], "machine": "one core",
-        "items": [Table("NMI", "Of all.", ["a", "b", "c"], [("iris", cells)])],
-    }  # fmt: skip
+    table = Table("NMI", "Of all.", ["a", "b", "c"], [("iris", cells)])
+    part = Part("T", ["Said."], [table], "one core")
     lines = markdown(part).splitlines()
     assert "| iris | **0.80** / 0.50 (0.03!) | not tried | – / 0.70 |" in lines
     assert "| | a | b | c |" in lines

@@ -10,6 +10,7 @@ from distsvc.bench.suites import Choice
 from distsvc.cli import main
 from distsvc.errors import InputNotFoundError
 from distsvc.models.linear.coordinate_descent import SOLVERS
+from distsvc.report.evaluation_figures import Trace
 
 
 @pytest.fixture
@@ -25,11 +26,11 @@ def data(tmp_path):
 def test_every_solver_gets_near_the_optimum(data):
     path = run_linear(data / "out", data, Choice(), lambda line: None, most_seconds=5.0)
     curves = pq.read_table(path).to_pylist()
-    rows = [summary(curve) for curve in curves]
-    assert [(row["set"], row["problem"], row["solver"]) for row in rows] == [
+    rows = [summary(Trace(*(curve[name] for name in Trace._fields))) for curve in curves]
+    assert [row[:3] for row in rows] == [
         ("toy", problem, solver) for problem in ("one-class SVM", "SVDD") for solver in SOLVERS
     ]
-    assert all(row["cost"] > 0.0 and row["left"] < 1e-4 for row in rows)
+    assert all(row.cost > 0.0 and row.left < 1e-4 for row in rows)
     assert all(np.all(np.diff(curve["cost"]) >= 0.0) for curve in curves)
     assert all(np.all(np.diff(curve["distance"]) < 1e-12) for curve in curves)
     assert {(curve["n"], curve["d"]) for curve in curves} == {(400, 8)}
@@ -54,8 +55,8 @@ def test_a_folder_without_sets(tmp_path):
 
 
 def test_when_a_curve_passes_the_target():
-    trace = {"set": "a", "problem": "b", "solver": "c", "seconds": [0.0, 1.0, 2.0]}
-    found = summary(trace | {"cost": [0.0, 10.0, 20.0], "distance": [1.0, 1e-3, 1e-5]})
-    assert found["cost"] == pytest.approx(15.0)
-    assert found["seconds"] == pytest.approx(1.5)
-    assert summary(trace | {"cost": [0.0] * 3, "distance": [1.0] * 3})["cost"] is None
+    trace = Trace("a", "b", "c", [0.0, 10.0, 20.0], [0.0, 1.0, 2.0], [1.0, 1e-3, 1e-5])
+    found = summary(trace)
+    assert found.cost == pytest.approx(15.0)
+    assert found.seconds == pytest.approx(1.5)
+    assert summary(trace._replace(distance=[1.0] * 3)).cost is None

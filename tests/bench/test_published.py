@@ -51,12 +51,20 @@ def test_single_figures():
     assert printed("hofmeyr-2021", "adjusted_rand_index")["churn", "iMDH_k"] == -2.2 / 100.0
     assert printed("hofmeyr-2021", "purity") == {}
     assert indices("pham-2017")["davies_bouldin"] == 6
-    assert published.papers()["hofmeyr-2021"].startswith("Hofmeyr: Clustering Large Data Sets")
+
+
+def test_papers_are_cited_by_authors_and_year():
+    assert [published.cited(paper) for paper in published.papers()] == [
+        "Pham, Le and Dang (2017)",
+        "Hofmeyr (2021)",
+        "Pham, Le, Le and Tran (2016)",
+    ]
+    assert published.title_of("hofmeyr-2021").startswith("Clustering Large Data Sets")
 
 
 def test_an_unknown_paper():
-    with pytest.raises(KeyError, match="no paper '004'; there are 000, 001, 003"):
-        printed("004", "purity")
+    with pytest.raises(KeyError, match="no paper 'chou'; there are pham-2017, hofmeyr-2021, pham"):
+        printed("chou", "purity")
 
 
 def test_both_papers_print_the_same_indices_of_the_same_systems():
