@@ -11,28 +11,16 @@ How an algorithm learns is told by its room (`distsvc.run.algorithms`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from distsvc.config import Job
-from distsvc.errors import JobFileError, ParameterError
 from distsvc.report.content import Report
-from distsvc.report.page import render_page
-from distsvc.run import algorithms
-from distsvc.run.cluster import connected
-from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import check_output, label_table, write_rule
-from distsvc.run.manifest import make_manifest
-from distsvc.run.model import write_model
-from distsvc.run.phases import Steps
-from distsvc.run.plan import Plan
-from distsvc.run.preparation import prepare, prepared
+from distsvc.run.labelling import label_table, write_rule
+from distsvc.run.manifest import publish
+from distsvc.run.opening import opened
+from distsvc.run.phases import steps_on
+from distsvc.run.preparation import prepare
 from distsvc.run.progress import Progress
-from distsvc.run.summary import make_report, read_report
+from distsvc.run.summary import read_report, write_report
 from distsvc.run.survey import survey_table
-from distsvc.storage.arrays import write_json, write_text
-from distsvc.storage.publication import Output
-from distsvc.storage.tables import fingerprint, open_table
 
 
 def run_job(
@@ -63,40 +51,19 @@ def run_job(
 
     """
     progress = progress or Progress(quiet=True)
-    output, digest = Output(job.output.path), job.digest()
-    with _naming_the_section(), output.locked(), output.run_folder(digest) as folder:
-        run = RunDirectory(folder)
-        with progress.phase("open"):
-            table = open_table(job.input, folder / "staging")
-            inputs = fingerprint(table)
-            if output.check_free(digest, inputs, overwrite):
-                progress.event("already published", output=str(output.path))
-                return read_report(output.path)
-            run.write_plan(Plan.of(job, table))
-            room = algorithms.begin(job, table)
-            check_output(job, table, room)
-        with connected(job.cluster, table.nbytes, progress, scheduler, scheduler_file) as client:
-            steps = Steps(run, client, progress)
+    with opened(job, overwrite, progress) as found:
+        run, room = found.run, found.room
+        if room is None:
+            progress.event("already published", output=str(found.output.path))
+            return read_report(found.output.path)
+        where = job.cluster, found.table.nbytes, scheduler, scheduler_file
+        with steps_on(run, progress, *where) as steps:
             survey = survey_table(steps, room.engine.key_ranges)
-            prepare(steps, job.preprocess, room, survey)
+            pilot = prepare(steps, job.preprocess, room, survey)
             rule = room.fit(steps, survey)
-            write_rule(run, rule, prepared(run, survey.pilot))
-            counts, tally = label_table(steps)
-        with progress.phase("report"):
-            write_model(run, job, room)
-            report = make_report(run, job, room, survey.pilot, counts, tally, command)
-            write_text(folder / "report.html", render_page(report.with_phases(progress.phases)))
+            write_rule(run, rule, pilot)
+            labelled = label_table(steps)
+        report = write_report(run, job, room, survey.pilot, labelled, command, progress)
         with progress.phase("publish"):
-            report = report.with_phases(progress.phases)
-            write_json(folder / "report.json", report.dumped())
-            output.publish(folder, make_manifest(run, job, digest, inputs, counts))
+            publish(found, job, labelled.counts)
     return report
-
-
-@contextmanager
-def _naming_the_section() -> Iterator[None]:
-    """Say that a parameter that is not allowed is one of the job file's ``[model]``."""
-    try:
-        yield
-    except ParameterError as error:
-        raise JobFileError(f"model: {error}") from error

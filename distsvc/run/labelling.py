@@ -118,7 +118,15 @@ class Counts:
         self.parts.append({"file": file, **other.facts["part"]})
 
 
-def label_table(steps: Steps) -> tuple[Counts, Tally | None]:
+@dataclass(frozen=True)
+class Labelled:
+    """What labelling a table counted: for all algorithms, and for its own."""
+
+    counts: Counts
+    tally: Tally | None
+
+
+def label_table(steps: Steps) -> Labelled:
     """Write every row's label, score and outlier flag, and add up what the report tells."""
     run, rule = steps.run, read_rule(steps.run)
     output = output_format(run.plan.output_format)
@@ -133,7 +141,7 @@ def label_table(steps: Steps) -> tuple[Counts, Tally | None]:
         run.write("parts", Result({"parts": parts}))
         steps.map(FILL, n)
     output.finish(run.path)
-    return counts, tally
+    return Labelled(counts, tally)
 
 
 def label_partition(run: RunDirectory, number: int) -> Result:

@@ -11,10 +11,17 @@ from distsvc import __version__
 from distsvc.config import Job
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import ROW, Counts, published_names, read_rule
+from distsvc.run.opening import Opened
 from distsvc.storage.publication import PUBLISHED
 from distsvc.storage.published import described, meanings
 
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
+
+
+def publish(found: Opened, job: Job, counts: Counts) -> None:
+    """Make the manifest of a run, and publish what it lists."""
+    manifest = make_manifest(found.run, job, found.digest, found.inputs, counts)
+    found.output.publish(found.run.path, manifest)
 
 
 def make_manifest(

@@ -7,10 +7,13 @@ somebody who looks for a fault with ``SURVEY.do("out/.runs/ab12-34cd", 3)``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from distsvc.config import ClusterConfig
 from distsvc.errors import TemporaryError
+from distsvc.run.cluster import connected
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.fanout import fan_out
 from distsvc.run.progress import Progress
@@ -93,3 +96,17 @@ class Steps:
 
     def _missing(self, phase: Phase, numbers: range | list[int]) -> list[int]:
         return [number for number in numbers if not self.run.has(phase.result(number))]
+
+
+@contextmanager
+def steps_on(
+    run: RunDirectory,
+    progress: Progress,
+    config: ClusterConfig,
+    n_bytes: int,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+) -> Iterator[Steps]:
+    """Yield the steps of a run on the cluster that `cluster.connected` finds."""
+    with connected(config, n_bytes, progress, scheduler, scheduler_file) as client:
+        yield Steps(run, client, progress)

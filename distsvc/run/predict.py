@@ -44,7 +44,7 @@ def predict_table(
                 if output.check_free(digest, inputs, overwrite):
                     return output.manifest() or {}
                 run.write_plan(Plan.of(job, table))
-            counts, _ = label_table(Steps(run, None, progress))
+            counts = label_table(Steps(run, None, progress)).counts
             manifest = make_manifest(run, job, digest, inputs, counts)
             output.publish(folder, manifest)
     return manifest

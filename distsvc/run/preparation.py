@@ -50,8 +50,8 @@ def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
     return Preparation.restored(run.read(PREPARATION))(X)
 
 
-def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) -> None:
-    """Settle scaling and origin, and all that takes a pilot.
+def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) -> np.ndarray:
+    """Settle scaling and origin, and all that takes a pilot; return the prepared pilot (m, d).
 
     The sample holds rows as the table has them, so every learner prepares them alike.
     """
@@ -63,6 +63,7 @@ def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) 
         engine.notes.extend(notes)
         preparation = Preparation(scaling, engine.centre, room.rules[0].float64)
         steps.run.write(PREPARATION, preparation.result())
+        return preparation(survey.pilot)
 
 
 def make_scaling(

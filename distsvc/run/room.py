@@ -1,6 +1,7 @@
 """What an algorithm offers to a job: its steps, its rules and its part of the page, in one room.
 
-The rooms are in `distsvc.run.algorithms`, which lists them.
+The rooms are in `distsvc.run.algorithms`, which lists them. All that they need to know of a job is
+imported from here.
 """
 
 from __future__ import annotations
@@ -17,9 +18,26 @@ from distsvc.models.rules import Rule
 from distsvc.report.content import Sample
 from distsvc.report.model_parts import DomainPart, LevelsPart, ReasonsPart, TreePart
 from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Steps
+from distsvc.run.phases import Phase, Steps
 from distsvc.run.survey import Survey
 from distsvc.storage.tables import Block, Table
+
+__all__ = [
+    "Block",
+    "Columns",
+    "Job",
+    "Parts",
+    "Phase",
+    "Result",
+    "Room",
+    "Rows",
+    "Rule",
+    "RunDirectory",
+    "Steps",
+    "Survey",
+    "Table",
+    "Tally",
+]
 
 Columns = dict[str, Any]
 """Published columns by name: arrays, or lists of what an array can't hold."""

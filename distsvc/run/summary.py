@@ -24,13 +24,38 @@ from distsvc.report.content import (
 )
 from distsvc.report.page import render_page
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import RULE, Counts, read_rule
+from distsvc.run.labelling import RULE, Counts, Labelled, read_rule
+from distsvc.run.model import write_model
 from distsvc.run.pictures import labelled_pilot
-from distsvc.run.room import Room, Rows, Tally
+from distsvc.run.progress import Progress
+from distsvc.run.room import Room, Rows
 from distsvc.storage.arrays import read_json, write_json, write_text
 from distsvc.storage.published import described
 
 INDEX_ROWS = 5000
+PAGE, REPORT = "report.html", "report.json"
+
+
+def write_report(
+    run: RunDirectory,
+    job: Job,
+    room: Room,
+    pilot: np.ndarray,
+    labelled: Labelled,
+    command: str,
+    progress: Progress,
+) -> Report:
+    """Write model, page and ``report.json`` into a run's directory; return the report.
+
+    `pilot` are the raw rows (m, d) float64.
+    """
+    with progress.phase("report"):
+        write_model(run, job, room)
+        report = make_report(run, job, room, pilot, labelled, command)
+        write_text(run.path / PAGE, render_page(report.with_phases(progress.phases)))
+    report = report.with_phases(progress.phases)
+    write_json(run.path / REPORT, report.dumped())
+    return report
 
 
 def make_report(
@@ -38,11 +63,11 @@ def make_report(
     job: Job,
     room: Room,
     pilot: np.ndarray,
-    counts: Counts,
-    tally: Tally | None,
+    labelled: Labelled,
     command: str,
 ) -> Report:
     """Return what ``report.json`` holds, but for the phases."""
+    counts, tally = labelled.counts, labelled.tally
     rule = read_rule(run)
     rows = labelled_pilot(run, rule, pilot)
     parts = room.parts(run, rows, tally)
@@ -132,7 +157,7 @@ def _indices(rows: Rows, counts: Counts) -> dict[str, IndexValue]:
 
 def read_report(folder: Path) -> Report:
     """Return the report of a published run; `DataError` where it is missing or damaged."""
-    path = folder / "report.json"
+    path = folder / REPORT
     return Report.parsed(read_json(path), str(path))
 
 
@@ -143,7 +168,7 @@ def rewrite_page(folder: Path) -> Path:
     """
     if not (folder / "manifest.json").exists():
         raise InputNotFoundError(f"no run is published in {folder}: it has no manifest.json")
-    page = folder / "report.html"
+    page = folder / PAGE
     write_text(page, render_page(read_report(folder)))
     content = read_json(folder / "manifest.json")
     for file in content["files"]:

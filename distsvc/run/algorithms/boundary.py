@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.config import Job
 from distsvc.models import sampling
-from distsvc.models.rules import Rule
 from distsvc.models.support_vector import labelling
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.engines import engine_for
@@ -22,13 +20,22 @@ from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.support_vector.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.rules import BoundaryRule
 from distsvc.run.algorithms.domain import domain_part
-from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared
-from distsvc.run.room import Parts, Room, Rows, Tally
+from distsvc.run.room import (
+    Job,
+    Parts,
+    Phase,
+    Result,
+    Room,
+    Rows,
+    Rule,
+    RunDirectory,
+    Steps,
+    Survey,
+    Table,
+    Tally,
+)
 from distsvc.run.stream import sample_blocks
-from distsvc.run.survey import Survey
-from distsvc.storage.tables import Table
 
 CLIMB_ROWS = 512
 TRAINED, STARTS, VERTICES = "train", "starts", "vertices"

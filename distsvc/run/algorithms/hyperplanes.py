@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.config import Job
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
-from distsvc.models.rules import Rule
 from distsvc.parameters import check_parameters
 from distsvc.report.model_parts import (
     Curve,
@@ -24,12 +22,21 @@ from distsvc.report.model_parts import (
     TreePart,
 )
 from distsvc.report.model_parts import Rule as RulePart
-from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Phase, Steps
-from distsvc.run.room import Parts, Room, Rows, Tally
+from distsvc.run.room import (
+    Job,
+    Parts,
+    Phase,
+    Result,
+    Room,
+    Rows,
+    Rule,
+    RunDirectory,
+    Steps,
+    Survey,
+    Table,
+    Tally,
+)
 from distsvc.run.stream import sample_blocks
-from distsvc.run.survey import Survey
-from distsvc.storage.tables import Table
 
 LEARNERS = "learners"
 SHOWN_IN_NODE = 300

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.config import Job
 from distsvc.models import sampling
-from distsvc.models.rules import Rule
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector.engines import engine_for
 from distsvc.models.support_vector.ensemble import Ensemble
@@ -23,13 +21,22 @@ from distsvc.models.support_vector.level_tree import LevelTree
 from distsvc.models.support_vector.rules import LevelRule
 from distsvc.run.algorithms.domain import domain_part
 from distsvc.run.algorithms.level_pictures import levels_part
-from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared
-from distsvc.run.room import Parts, Room, Rows, Tally
+from distsvc.run.room import (
+    Job,
+    Parts,
+    Phase,
+    Result,
+    Room,
+    Rows,
+    Rule,
+    RunDirectory,
+    Steps,
+    Survey,
+    Table,
+    Tally,
+)
 from distsvc.run.stream import sample_blocks
-from distsvc.run.survey import Survey
-from distsvc.storage.tables import Table
 
 ENSEMBLE = "ensemble"
 

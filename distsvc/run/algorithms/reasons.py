@@ -8,9 +8,7 @@ import numpy as np
 
 from distsvc.models.linear.rule import LinearRule
 from distsvc.report.model_parts import FarRow, LeadingColumn, Reason, ReasonsPart
-from distsvc.run.directory import Result
-from distsvc.run.room import Columns
-from distsvc.storage.tables import Block
+from distsvc.run.room import Block, Columns, Result
 
 FARTHEST = 10
 """Rows that the report shows."""

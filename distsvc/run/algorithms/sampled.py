@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from distsvc.config import Job
 from distsvc.models.baselines.bico import BICO
 from distsvc.models.baselines.depddp import DePDDP
 from distsvc.models.baselines.fuzzy import FuzzyCMeans
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.sampled import Baseline, SampledEngine
 from distsvc.models.baselines.spdc import SPDC
-from distsvc.models.rules import Rule
-from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Steps
-from distsvc.run.room import Room
+from distsvc.run.room import Job, Result, Room, Rule, RunDirectory, Steps, Survey, Table
 from distsvc.run.stream import whole_sample
-from distsvc.run.survey import Survey
-from distsvc.storage.tables import Table
 
 ESTIMATORS: dict[str, type[Baseline]] = {
     "bico": BICO,

@@ -1,0 +1,181 @@
+"""Outer steps of linear one-class models over a whole table: one reading of it each.
+
+The driver holds the vector u and the working set. A partition's alpha is where it began, with what
+the driver changed of it since, pass by pass; so no file is written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from distsvc.models.linear.engine import LinearEngine
+from distsvc.models.linear.working_set import (
+    Candidates,
+    WorkingSet,
+    extremes,
+    gradients,
+    working_rows,
+)
+from distsvc.models.scaling import ColumnSums
+from distsvc.run.preparation import prepared
+from distsvc.run.room import Phase, Result, RunDirectory, Steps
+
+MOST_PASSES = 100
+
+
+def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
+    """Descend from the sample's answer to the table's, at most so far as passes go."""
+    outer, begun = begin_table(steps, engine, n_rows)
+    for number in range(MOST_PASSES):
+        with steps.progress.phase("descend"):
+            outer.descend(engine.solver, engine.tol, engine.max_iter, engine.seed)
+            facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
+            facts |= {"least": outer.least, "most": outer.most, "begun": begun}
+            arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}
+            steps.run.write(_descent(number), Result(facts, arrays))
+        least, most = np.inf, -np.inf
+        grow, fall = Candidates.empty(outer.u.size), Candidates.empty(outer.u.size)
+        for result in steps.map(violators(number)):
+            least = min(least, result.facts["least"])
+            most = max(most, result.facts["most"])
+            grow = grow.merge(_candidates(result, "grow"), working_rows(outer.u.size))
+            fall = fall.merge(_candidates(result, "fall"), working_rows(outer.u.size))
+        outer.see_extremes(least, most)
+        steps.progress.event("outer step", violation=outer.violation, objective=outer.objective)
+        if outer.converged(engine.tol) or number == MOST_PASSES - 1:
+            break
+        outer.take(grow, fall)
+    engine.end_outer(outer, n_passes=begun + 1 + number + 1)
+
+
+def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
+    """Give alpha = 1 to the rows outside the sample's answer, so many that its sum is right.
+
+    The sample's threshold leaves a few too many or too few outside, which are among the rows next
+    to it. Where those are not enough, the pass is repeated with a threshold nearer to the right one
+    (never seen where the sample was a random one). Returns the working set and the last number of
+    these passes.
+    """
+    u, rho, scale = engine.begin_outer(n_rows)
+    d, total = u.size, engine.total(n_rows)
+    for number in range(MOST_PASSES):
+        facts = {"ball": engine.is_ball, "scale": scale, "limit": working_rows(d), "rho": rho}
+        steps.run.write(_threshold(number), Result(facts, {"u": u}))
+        sums, n_outside = ColumnSums.empty(np.zeros(d)), 0
+        inside, outside = Candidates.empty(d), Candidates.empty(d)
+        for result in steps.map(outsiders(number)):
+            n_outside += result.facts["n_outside"]
+            bounds = np.zeros(d), np.zeros(d), np.zeros(d, np.int64)
+            exact = result.facts["first"], result.facts["second"]
+            sums.merge(ColumnSums(sums.shift, *exact, *bounds))
+            inside = inside.merge(_candidates(result, "inside"), working_rows(d))
+            outside = outside.merge(_candidates(result, "outside"), working_rows(d))
+        linear = -_as_float(sum(sums.second)) if engine.is_ball else 0.0
+        first = np.array([_as_float(value) for value in sums.first])
+        outer = WorkingSet(engine.is_ball, total, first, linear)
+        if outer.settle(n_outside, inside, outside):
+            return outer, number
+        rho = float(inside.keys[-1] if n_outside < total else -outside.keys[-1])
+    raise AssertionError("the threshold moves past a hundred rows or more in every pass")
+
+
+def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
+    """Begin a partition's alpha; sum up its rows outside and keep those next to the threshold."""
+    descent = run.read(_threshold(step))
+    facts, u = descent.facts, descent.arrays["u"]
+    d, limit = u.size, facts["limit"]
+    first_row, last_row = run.plan.partitions[partition]
+    alpha = np.zeros(last_row - first_row)
+    sums, n_rows = ColumnSums.empty(np.zeros(d)), 0
+    inside, outside = Candidates.empty(d), Candidates.empty(d)
+    for rows, Z, G in _gradients(run, partition, descent):
+        out = facts["rho"] > G
+        values = out.astype(np.float64)
+        alpha[rows - first_row] = values
+        sums.add(Z[out])
+        inside = inside.merge(Candidates.lowest(G, rows, Z, values, ~out, limit), limit)
+        outside = outside.merge(Candidates.lowest(-G, rows, Z, values, out, limit), limit)
+        n_rows += len(rows)
+    told = {"n_outside": int(alpha.sum()), "first": sums.first, "second": sums.second}
+    lists = _arrays("inside", inside) | _arrays("outside", outside)
+    return Result(told, lists, {"alpha": alpha}, n_rows)
+
+
+def find_violators(run: RunDirectory, partition: int, *, step: int) -> Result:
+    """Find a partition's extreme and violating rows."""
+    descent = run.read(_descent(step))
+    facts = descent.facts
+    d, limit = descent.arrays["u"].size, facts["limit"]
+    first_row, _ = run.plan.partitions[partition]
+    alpha = _alpha(run, partition, step)
+    least, most, n_rows = np.inf, -np.inf, 0
+    grow, fall = Candidates.empty(d), Candidates.empty(d)
+    for rows, Z, G in _gradients(run, partition, descent):
+        values = alpha[rows - first_row]
+        low, high = extremes(G, values)
+        least, most = min(least, low), max(most, high)
+        wanted = (values < 1.0) & (facts["most"] > G)
+        grow = grow.merge(Candidates.lowest(G, rows, Z, values, wanted, limit), limit)
+        wanted = (values > 0.0) & (facts["least"] < G)
+        fall = fall.merge(Candidates.lowest(-G, rows, Z, values, wanted, limit), limit)
+        n_rows += len(rows)
+    lists = _arrays("grow", grow) | _arrays("fall", fall)
+    return Result({"least": least, "most": most}, lists, rows=n_rows)
+
+
+def outsiders(step: int) -> Phase:
+    """Return the pass that gives every row its first alpha."""
+    return Phase(f"begin-{step:02d}", partial(find_outsiders, step=step))
+
+
+def violators(step: int) -> Phase:
+    """Return the pass after a descent, which finds the rows that violate optimality."""
+    return Phase(f"pass-{step:02d}", partial(find_violators, step=step))
+
+
+def _threshold(step: int) -> str:
+    return f"threshold-{step:02d}"
+
+
+def _descent(step: int) -> str:
+    return f"descent-{step:02d}"
+
+
+def _alpha(run: RunDirectory, partition: int, step: int) -> np.ndarray:
+    """Return a partition's alpha (rows,) float64 after a descent and all before it."""
+    start, stop = run.plan.partitions[partition]
+    begun = run.read(_descent(step)).facts["begun"]
+    alpha = np.array(run.map_large(outsiders(begun).result(partition), "alpha"))
+    for earlier in range(step + 1):
+        changed = run.read(_descent(earlier)).arrays
+        part = slice(*np.searchsorted(changed["rows"], [start, stop]))
+        alpha[changed["rows"][part] - start] = changed["alpha"][part]
+    return alpha
+
+
+def _gradients(
+    run: RunDirectory, partition: int, descent: Result
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield row numbers (n,), prepared rows (n, d) and gradients (n,) of a partition's blocks."""
+    scale, ball = descent.facts["scale"], descent.facts["ball"]
+    for block in run.plan.blocks(partition):
+        if len(block.rows):
+            Z = prepared(run, block.X)
+            yield block.rows, Z, gradients(Z, descent.arrays["u"], scale, ball)
+
+
+def _arrays(name: str, candidates: Candidates) -> dict[str, np.ndarray]:
+    return {f"{name}_{field}": value for field, value in vars(candidates).items()}
+
+
+def _candidates(result: Result, name: str) -> Candidates:
+    return Candidates(*(result.arrays[f"{name}_{f}"] for f in ("keys", "rows", "X", "alpha")))
+
+
+def _as_float(exact: int) -> float:
+    """Return a sum that is counted in units of 2^-1074, rounded once."""
+    return float(Fraction(exact, 1 << 1074))
