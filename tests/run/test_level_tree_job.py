@@ -152,17 +152,17 @@ def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published)
     np.testing.assert_array_equal(found["label"], estimator.predict(X))
     np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
     np.testing.assert_array_equal(found["outlier"], estimator.decision_function(X) < 0.0)
-    facts = published[1]["model"]["fitted"]
+    facts = published[1].model.fitted
     assert facts["agreement"] == estimator.agreement_
     assert facts["gamma"] == estimator.gamma_
-    assert published[1]["levels"]["candidates"] == estimator.candidates_
+    assert published[1].levels.candidates == estimator.candidates_
 
 
 def test_the_clusters_are_found(table, published):
     y = pq.read_table(table)["class"].to_numpy()
     assert adjusted_rand_score(y, labels_of(published[0])["label"]) > 0.97
-    assert 0.0 < published[1]["outliers"]["share"] < 0.15
-    assert published[1]["warnings"] == []
+    assert 0.0 < published[1].outliers.share < 0.15
+    assert published[1].warnings == []
 
 
 def test_predict_gives_the_same_labels(table, published, tmp_path):
@@ -182,7 +182,7 @@ def test_splits_are_tested_on_a_share_of_a_large_table(
     ]
     assert reports[0] == reports[1] == reports[2]
     assert len({digest_of(tmp_path / f"out-{cut[0]}/model/arrays.npz") for cut in CUTS}) == 1
-    assert _zs(reports[0]) != _zs(published[1]["levels"])
+    assert _zs(reports[0]) != _zs(published[1].levels)
     arrays = model_of(tmp_path / "out-64")
     X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
     estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
@@ -218,8 +218,8 @@ def test_rows_left_out_by_where(table, given, tmp_path, most, again):
     found = []
     for cut in ((64, 100), (5000, 100_000)):
         report = run(table, tmp_path / f"{cut[0]}", {"max_iter": most}, input=where, cut=cut)
-        assert ("sample" in [phase["name"] for phase in report["phases"]]) == again
-        found.append((labels_of(tmp_path / f"{cut[0]}"), report["levels"]))
+        assert ("sample" in [phase["name"] for phase in report.phases]) == again
+        found.append((labels_of(tmp_path / f"{cut[0]}"), report.levels))
     assert found[0][0].equals(found[1][0])
     assert found[0][1] == found[1][1]
     kept = np.flatnonzero((np.arange(N) % 3 != 1) & (np.arange(N) >= 200))
@@ -238,7 +238,7 @@ def test_missing_values_dropped(tmp_path):
     report = run(path, tmp_path / "dropped", preprocess={"missing": "drop"}, cut=(77, 200))
     write(tmp_path / "whole.parquet", X, keep=whole.astype(np.int8))
     run(tmp_path / "whole.parquet", tmp_path / "filtered", input={"where": "keep == 1"})
-    assert report["input"]["n_rows"] == whole.sum()
+    assert report.input.n_rows == whole.sum()
     np.testing.assert_array_equal(labels_of(tmp_path / "dropped")["row"], np.flatnonzero(whole))
     assert labels_of(tmp_path / "dropped").equals(labels_of(tmp_path / "filtered"))
 
@@ -266,12 +266,12 @@ def test_a_model_learned_again_is_the_same(flat, tmp_path, monkeypatch):
 def test_a_list_of_gammas(flat, tmp_path):
     gammas = [1.0, 4.0, 16.0, 64.0]
     report = run(flat, tmp_path / "out", {"gamma": gammas})
-    assert [model["gamma"] for model in report["levels"]["models"]] == gammas
-    assert {model["n_components"] for model in report["levels"]["models"]} == {2}
-    assert report["model"]["parameters"]["gamma"] == gammas
-    assert report["model"]["fitted"]["gamma"] in gammas
-    assert report["model"]["fitted"]["n_models"] == 4
-    assert len(report["clusters"]) == 3
+    assert [model["gamma"] for model in report.levels.models] == gammas
+    assert {model["n_components"] for model in report.levels.models} == {2}
+    assert report.model.parameters["gamma"] == gammas
+    assert report.model.fitted["gamma"] in gammas
+    assert report.model.fitted["n_models"] == 4
+    assert len(report.clusters) == 3
     predict_table(tmp_path / "out", str(flat), str(tmp_path / "again"))
     assert labels_of(tmp_path / "again").equals(labels_of(tmp_path / "out"))
 
@@ -279,7 +279,7 @@ def test_a_list_of_gammas(flat, tmp_path):
 def test_a_list_of_gammas_without_a_budget(tmp_path):
     path = write(tmp_path / "in.parquet", blobs(2, 200)[0])
     report = run(path, tmp_path / "out", {"gamma": [4.0, 16.0], "solver": "sgd", "max_iter": 400})
-    assert [model["gamma"] for model in report["levels"]["models"]] == [4.0, 16.0]
+    assert [model["gamma"] for model in report.levels.models] == [4.0, 16.0]
 
 
 def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
@@ -292,7 +292,7 @@ def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
 def test_a_number_and_a_penalty(flat, tmp_path):
     """With C the level is the papers': f(x) = w.phi(x) - 1."""
     report = run(flat, tmp_path / "out", {"labelling": "level-tree", "gamma": 16.0, "C": 10.0})
-    facts, arrays = report["model"]["fitted"], model_of(tmp_path / "out")
+    facts, arrays = report.model.fitted, model_of(tmp_path / "out")
     assert (facts["gamma"], facts["C"], facts["n_models"]) == (16.0, 10.0, 1)
     assert facts["n_support_vectors"] == len(arrays["a"])
     Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
@@ -300,7 +300,7 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     found = labels_of(tmp_path / "out")
     np.testing.assert_allclose(found["score"], f, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
-    assert report["levels"]["why"][0].startswith("The least clear of the splits")
+    assert report.levels.why[0].startswith("The least clear of the splits")
 
 
 def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path):
@@ -315,8 +315,8 @@ def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path)
 @pytest.mark.parametrize("nu", [0.02, 0.3])
 def test_nu_is_the_share_outside(flat, tmp_path, nu):
     report = run(flat, tmp_path / "out", {"nu": nu})
-    assert report["outliers"]["share"] == pytest.approx(nu, abs=2 / N)
-    assert len(report["clusters"]) == 3
+    assert report.outliers.share == pytest.approx(nu, abs=2 / N)
+    assert len(report.clusters) == 3
 
 
 def test_effort_and_granularity(flat, tmp_path, monkeypatch):
@@ -326,15 +326,15 @@ def test_effort_and_granularity(flat, tmp_path, monkeypatch):
     n_models = {}
     for effort in ("fast", "default"):
         report = run(flat, tmp_path / effort, steps | {"effort": effort})
-        n_models[effort] = report["model"]["fitted"]["n_models"]
-        assert [row["chosen"] for row in report["levels"]["granularity"]] == [False, True, False]
-        assert len(report["clusters"]) == 3
+        n_models[effort] = report.model.fitted["n_models"]
+        assert [row["chosen"] for row in report.levels.granularity] == [False, True, False]
+        assert len(report.clusters) == 3
     assert n_models == {"fast": 3, "default": 10}
     report = run(flat, tmp_path / "coarse", steps | {"granularity": "coarse"})
-    assert [row["chosen"] for row in report["levels"]["granularity"]] == [True, False, False]
-    assert [row["rows"] for row in report["levels"]["granularity"]] == [5, N, N]
-    assert [row["n_clusters"] for row in report["levels"]["granularity"]] == [1, 3, 3]
-    assert len(report["clusters"]) == 1
+    assert [row["chosen"] for row in report.levels.granularity] == [True, False, False]
+    assert [row["rows"] for row in report.levels.granularity] == [5, N, N]
+    assert [row["n_clusters"] for row in report.levels.granularity] == [1, 3, 3]
+    assert len(report.clusters) == 1
 
 
 def test_zarr_output(flat, tmp_path):
@@ -353,8 +353,8 @@ def test_one_cluster(tmp_path, d):
     X = np.random.default_rng(0).normal(size=(600, d))
     report = run(write(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 1500})
     check_levels(report)
-    assert len(report["clusters"]) == 1
-    assert report["warnings"] == ["no split is significant: the answer is one cluster"]
+    assert len(report.clusters) == 1
+    assert report.warnings == ["no split is significant: the answer is one cluster"]
     assert set(labels_of(tmp_path / "out")["label"].to_pylist()) == {0}
     assert "Why 1 cluster<" in render_page(Report.parsed(report, "report.json"))
 
@@ -363,10 +363,10 @@ def test_one_cluster(tmp_path, d):
 def test_rows_that_are_all_equal(tmp_path, d):
     report = run(write(tmp_path / "in.parquet", np.full((120, d), 3.0)), tmp_path / "out")
     check_levels(report)
-    assert len(report["clusters"]) == 1
-    assert any("all rows looked at are equal" in note for note in report["warnings"])
-    assert report["outliers"]["rows"] == 0
-    assert report["model"]["fitted"]["n_branches"] == 1
+    assert len(report.clusters) == 1
+    assert any("all rows looked at are equal" in note for note in report.warnings)
+    assert report.outliers.rows == 0
+    assert report.model.fitted["n_branches"] == 1
     assert "Why 1 cluster<" in render_page(Report.parsed(report, "report.json"))
 
 
@@ -376,7 +376,7 @@ def test_a_table_of_few_rows(tmp_path, n, d):
     X = np.random.default_rng(n).normal(size=(n, d))
     report = run(write(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 200})
     check_levels(report)
-    assert report["input"]["n_rows"] == n
+    assert report.input.n_rows == n
     assert labels_of(tmp_path / "out").num_rows == n
     assert np.isfinite(labels_of(tmp_path / "out")["score"].to_numpy()).all()
 
@@ -387,8 +387,8 @@ def test_a_table_of_few_rows(tmp_path, n, d):
 def check_levels(report):
     """Check what the page's figure and its text take for granted."""
     json.dumps(report, allow_nan=False)
-    levels, facts = report["levels"], report["model"]["fitted"]
-    tree, k = levels["tree"], len(report["clusters"])
+    levels, facts = report.levels, report.model.fitted
+    tree, k = levels["tree"], len(report.clusters)
     branches = tree["branches"]
     by_id = {branch["id"]: branch for branch in branches}
     assert len(by_id) == len(branches)
@@ -438,10 +438,10 @@ def check_profile(branch):
 def test_the_report_tells_the_tree(published):
     report = published[1]
     check_levels(report)
-    assert json.loads((published[0] / "report.json").read_text())["levels"] == report["levels"]
-    kept = [branch for branch in report["levels"]["tree"]["branches"] if branch["kept"]]
+    assert json.loads((published[0] / "report.json").read_text())["levels"] == report.levels
+    kept = [branch for branch in report.levels.tree.branches if branch["kept"]]
     assert len(kept) == 3
-    shares = {cluster["label"]: cluster["share"] for cluster in report["clusters"]}
+    shares = {cluster["label"]: cluster["share"] for cluster in report.clusters}
     for branch in kept:
         joined = sum(other["mass"] for other in kept if other["parent"] == branch["id"])
         assert branch["mass"] - joined == pytest.approx(shares[branch["label"]], abs=0.06)
@@ -454,8 +454,8 @@ def test_the_report_tells_the_tree(published):
 def test_branches_that_are_not_listed_are_counted(flat, tmp_path, monkeypatch):
     monkeypatch.setattr(level_pictures, "LISTED", 2)
     report = run(flat, tmp_path / "out")
-    assert len(report["levels"]["tree"]["branches"]) == 3
-    assert report["levels"]["tree"]["n_hidden"] > 0
+    assert len(report.levels.tree.branches) == 3
+    assert report.levels.tree.n_hidden > 0
     check_levels(report)
 
 
@@ -478,6 +478,6 @@ def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatc
     lines = found.stdout.splitlines()
     assert lines[1:] == [f"warning: {doubt}", f"{tmp_path}/out/report.html"]
     report = json.loads((tmp_path / "out/report.json").read_text())
-    assert report["levels"]["doubts"] == [doubt]
-    assert report["warnings"] == []
+    assert report.levels.doubts == [doubt]
+    assert report.warnings == []
     assert render_page(Report.parsed(report, "report.json")).count(doubt) == 1
