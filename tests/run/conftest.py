@@ -3,6 +3,7 @@ import pytest
 
 from distsvc.run import summary
 from distsvc.run.job import run_job
+from tests.run import level_tree_jobs
 from tests.run.blob_jobs import blobs, config
 
 
@@ -25,3 +26,11 @@ def blob_run(blob_table, tmp_path_factory):
     """One run with a real page, done in this process, that tests may read and not change."""
     out = tmp_path_factory.mktemp("out") / "run"
     return out, run_job(config(blob_table, out, input={"label": "class"}), command="distsvc run x")
+
+
+@pytest.fixture(scope="session")
+def flat(tmp_path_factory):
+    """A table of two columns for level trees."""
+    return level_tree_jobs.write(
+        tmp_path_factory.mktemp("data") / "flat.parquet", level_tree_jobs.blobs(2)[0]
+    )
