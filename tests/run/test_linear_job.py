@@ -48,12 +48,12 @@ def few_candidates(monkeypatch):
         monkeypatch.setattr(module, "working_rows", lambda d: 200)
 
 
-def run(table, out, model, workers=0, cluster=None, output=None, scale="none", **options):
+def run(table, out, model, cluster=None, output=None, scale="none", missing="error", **options):
     content = {
         "input": {"path": str(table), "label": "odd"},
-        "preprocess": {"scale": scale},
+        "preprocess": {"scale": scale, "missing": missing},
         "model": model,
-        "cluster": {"workers": workers, "partition_rows": 1500} | (cluster or {}),
+        "cluster": {"workers": 0, "partition_rows": 1500} | (cluster or {}),
         "output": {"path": str(out)} | (output or {}),
     }
     return run_job(parse_job(content), **options)
@@ -197,6 +197,32 @@ def test_reasons_name_the_columns_that_pull_outliers_out(rows, table, tmp_path, 
     assert "columns that pull" in manifest["schema"]["reasons"]
     predict_table(str(tmp_path / "out"), str(path), str(tmp_path / "again"))
     assert labels_of(tmp_path / "again").equals(found)
+
+
+def test_reasons_need_a_format_with_text(table, tmp_path):
+    message = r"^output\.reasons needs output\.format = 'parquet', found 'zarr'$"
+    with pytest.raises(JobFileError, match=message):
+        run(table, tmp_path / "out", SVDD, output={"format": "zarr", "reasons": 2})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_reason_is_told_without_a_value_where_that_is_missing(rows, tmp_path):
+    """The median counts as the row's value, but is not said to be one."""
+    holes = rows.copy()
+    holes[100, 0], holes[100, 1] = np.nan, 1e4
+    path = tmp_path / "holes.parquet"
+    columns = {f"f{k}": pa.array(holes[:, k], from_pandas=True) for k in range(D)}
+    pq.write_table(pa.table(columns | {"odd": rows[:, 0]}), path)
+    model = SVDD | {"nu": 0.2}
+    run(path, tmp_path / "out", model, missing="median", output={"reasons": 3})
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    first = report["reasons"]["farthest"][0]
+    assert first["row"] == 100
+    values = {reason["column"]: reason["value"] for reason in first["reasons"]}
+    assert values["f1"] == 1e4
+    assert "f0" in values
+    assert values["f0"] is None
+    assert "Why rows are outliers" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_without_outliers_the_page_says_so(tmp_path):
