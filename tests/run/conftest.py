@@ -31,6 +31,5 @@ def blob_run(blob_table, tmp_path_factory):
 @pytest.fixture(scope="session")
 def flat(tmp_path_factory):
     """A table of two columns for level trees."""
-    return level_tree_jobs.write(
-        tmp_path_factory.mktemp("data") / "flat.parquet", level_tree_jobs.blobs(2)[0]
-    )
+    X, _ = level_tree_jobs.blobs(2)
+    return level_tree_jobs.write(tmp_path_factory.mktemp("data") / "flat.parquet", X)

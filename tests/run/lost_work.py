@@ -1,10 +1,10 @@
 """A phase whose work is lost and done again."""
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from distsvc.run.phases import Phase
+from tests.run.blob_jobs import files
 
 
 @dataclass(frozen=True)
@@ -21,22 +21,11 @@ class DoneTwice(Phase):
         return cls(phase.name, phase.task)
 
     def do(self, run_dir: str, number: int) -> int:
-        rows = super().do(run_dir, number)
-        before = digests(run_dir)
-        results = Path(run_dir) / "results"
-        for lost in results.glob(f"{self.result(number)}.*"):
+        rows, before = super().do(run_dir, number), files(run_dir)
+        for lost in Path(run_dir).glob(f"results/{self.result(number)}.*"):
             lost.unlink()
-        assert digests(run_dir) != before
+        assert files(run_dir) != before
         assert super().do(run_dir, number) == rows
-        assert digests(run_dir) == before
-        self.seen.append(before[results / f"{self.result(number)}.npz"])
+        assert files(run_dir) == before
+        self.seen.append(before[f"results/{self.result(number)}.npz"])
         return rows
-
-
-def digests(folder: str | Path) -> dict[Path, str]:
-    """The SHA-256 of every file below a folder."""
-    return {
-        path: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(Path(folder).rglob("*"))
-        if path.is_file()
-    }
