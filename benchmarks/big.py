@@ -19,7 +19,6 @@ import numpy as np
 from benchmarks.jobs import WORKERS, Report, noisy_table, run_command, work_folder
 from distsvc.bench.measure import alone, in_processes, publish
 from distsvc.bench.rows import Row, only, show
-from distsvc.datasets import find
 
 ROW_GROUPS = 20
 SMALL_ROW_GROUPS = 10
@@ -49,7 +48,6 @@ def big(options: Namespace) -> None:
     differs so much between seeds on these columns with long tails that it would hide what the order
     of rows does.
     """
-    _check_set(options, "shuttle")
     rows = options.rows
     with work_folder(options.work) as work:
 
@@ -208,17 +206,10 @@ def _linear_job(work: Path, table: Path, n: int, algorithm: str, memory: int | N
     }
 
 
-def _check_set(options: Namespace, name: str) -> None:
-    path = options.data / find(name).file
-    if not path.exists():
-        sys.exit(f"there is no {path}; --data takes a folder with GROUP/NAME.parquet")
-
-
 def _small_and_large(
     options: Namespace, stem: str, name: str, model: Row
 ) -> Iterator[tuple[str, Path, Report]]:
     """Yield a name, the table and the report of a job on the small table and on the large one."""
-    _check_set(options, name)
     group = max(options.rows // ROW_GROUPS, 1)
     with work_folder(options.work) as work:
         for size, n in (("small", options.rows // 4), ("large", options.rows)):
