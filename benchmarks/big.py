@@ -99,7 +99,7 @@ def big(options: Namespace) -> None:
 def levels_big(options: Namespace) -> None:
     """Memory where gamma is found without labels, and the test of splits against labelling.
 
-    Tables are those of `big`, parameters our defaults. The phase "test" is the pass over the table
+    Tables are those of `big`, parameters our defaults. The phase "splits" is the pass over the table
     that tests the splits of all models; the phase "label" is the one that writes labels.
     """
     reports, figures = {}, []
@@ -111,8 +111,8 @@ def levels_big(options: Namespace) -> None:
                 "rows": report.rows,
                 "seconds": report.warm_seconds,
                 "cold_start_s": report.seconds("cluster"),
-                **{f"{p}_s": report.seconds(p) for p in ("survey", "learn", "test", "label")},
-                "test_over_label": report.seconds("test") / report.seconds("label"),
+                **{f"{p}_s": report.seconds(p) for p in ("survey", "learn", "splits", "label")},
+                "splits_over_label": report.seconds("splits") / report.seconds("label"),
                 **report.peaks,
                 **report.quality,
             }
