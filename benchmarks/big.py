@@ -99,8 +99,8 @@ def big(options: Namespace) -> None:
 def levels_big(options: Namespace) -> None:
     """Memory where gamma is found without labels, and the test of splits against labelling.
 
-    Tables are those of `big`, parameters our defaults. The phase "splits" is the pass over the table
-    that tests the splits of all models; the phase "label" is the one that writes labels.
+    Tables are those of `big`, parameters our defaults. The phase "splits" is the pass over the
+    table that tests the splits of all models; the phase "label" is the one that writes labels.
     """
     reports, figures = {}, []
     for name, _, report in _small_and_large(options, "scale", "shuttle", {"gamma": "auto"}):
@@ -118,7 +118,7 @@ def levels_big(options: Namespace) -> None:
             }
         )
     _publish_phases(options.out, "levels_big_phases", reports)
-    show("bars: test_over_label <= 1.5; memory flat within 10 %", figures)
+    show("bars: splits_over_label <= 1.5; memory flat within 10 %", figures)
     _print_growth(*figures)
     publish(options.out, "levels_big", figures)
 
