@@ -124,7 +124,7 @@ def predict(
 def report(run_dir: str) -> None:
     """Write the page of a published run again, from its report.json."""
     with _failing_cleanly():
-        from distsvc.run.summary import rewrite_page
+        from distsvc.run.report_files import rewrite_page
 
         click.echo(rewrite_page(Path(run_dir)))
 

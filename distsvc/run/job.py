@@ -19,7 +19,7 @@ from distsvc.run.opening import opened
 from distsvc.run.phases import steps_on
 from distsvc.run.preparation import prepare
 from distsvc.run.progress import Progress
-from distsvc.run.summary import read_report, write_report
+from distsvc.run.report_files import read_report, write_report
 from distsvc.run.survey import survey_table
 
 

@@ -10,7 +10,6 @@ import tomli_w
 
 from distsvc import __version__
 from distsvc.config import Job
-from distsvc.errors import InputNotFoundError
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.rules import Rule
 from distsvc.report.content import (
@@ -22,40 +21,12 @@ from distsvc.report.content import (
     Report,
     ScoreHistogram,
 )
-from distsvc.report.page import render_page
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import RULE, Counts, Labelled, read_rule
-from distsvc.run.model import write_model
 from distsvc.run.pictures import labelled_pilot
-from distsvc.run.progress import Progress
 from distsvc.run.room import Room, Rows
-from distsvc.storage.arrays import read_json, write_json, write_text
-from distsvc.storage.published import described
 
 INDEX_ROWS = 5000
-PAGE, REPORT = "report.html", "report.json"
-
-
-def write_report(
-    run: RunDirectory,
-    job: Job,
-    room: Room,
-    pilot: np.ndarray,
-    labelled: Labelled,
-    command: str,
-    progress: Progress,
-) -> Report:
-    """Write model, page and ``report.json`` into a run's directory; return the report.
-
-    `pilot` are the raw rows (m, d) float64.
-    """
-    with progress.phase("report"):
-        write_model(run, job, room)
-        report = make_report(run, job, room, pilot, labelled, command)
-        write_text(run.path / PAGE, render_page(report.with_phases(progress.phases)))
-    report = report.with_phases(progress.phases)
-    write_json(run.path / REPORT, report.dumped())
-    return report
 
 
 def make_report(
@@ -153,26 +124,3 @@ def _indices(rows: Rows, counts: Counts) -> dict[str, IndexValue]:
             known = float(value) if np.isfinite(value) else None
             indices[name] = IndexValue(value=known, rows=len(X))
     return indices
-
-
-def read_report(folder: Path) -> Report:
-    """Return the report of a published run; `DataError` where it is missing or damaged."""
-    path = folder / REPORT
-    return Report.parsed(read_json(path), str(path))
-
-
-def rewrite_page(folder: Path) -> Path:
-    """Write ``report.html`` of a published run again and return its path.
-
-    The manifest is brought up to date: it holds the page's checksum.
-    """
-    if not (folder / "manifest.json").exists():
-        raise InputNotFoundError(f"no run is published in {folder}: it has no manifest.json")
-    page = folder / PAGE
-    write_text(page, render_page(read_report(folder)))
-    content = read_json(folder / "manifest.json")
-    for file in content["files"]:
-        if file["file"] == page.name:
-            file |= described(page)
-    write_json(folder / "manifest.json", content)
-    return page

@@ -140,25 +140,11 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
         for column in columns:
             if column is not None:
                 _check(column, field, path, scan)
-    if config.columns is None:
-        apart = {config.id, config.label, *where}
-        features = tuple(
-            name
-            for name in scan.default
-            if is_numeric(scan.types[name])
-            and name not in apart
-            and not _PANDAS_INDEX.fullmatch(name)
-        )
-        if not features:
-            raise DataError(
-                f"{path} has no numeric column to use as a feature; "
-                f"found {_some([f'{n} ({t})' for n, t in scan.shown.items()])}"
-            )
-    else:
-        features = config.columns
-        for name in features:
-            if features.count(name) > 1:
-                raise JobFileError(f"input.columns names {name!r} twice")
+    given = config.columns or ()
+    for name in given:
+        if given.count(name) > 1:
+            raise JobFileError(f"input.columns names {name!r} twice")
+    features = _default(config, scan) if config.columns is None else given
     for name in features:
         _check(name, "input.columns", path, scan)
         if not is_numeric(scan.types[name]):
@@ -166,6 +152,21 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
                 f"input.columns: column {name!r} of {path} is {scan.shown[name]}, "
                 "expected a numeric or boolean column"
             )
+    return features
+
+
+def _default(config: InputConfig, scan: Scan) -> tuple[str, ...]:
+    apart = set(other_columns(config))
+    features = tuple(
+        name
+        for name in scan.default
+        if is_numeric(scan.types[name]) and name not in apart and not _PANDAS_INDEX.fullmatch(name)
+    )
+    if not features:
+        raise DataError(
+            f"{Location.of(config.path).shown} has no numeric column to use as a feature; "
+            f"found {_some([f'{n} ({t})' for n, t in scan.shown.items()])}"
+        )
     return features
 
 

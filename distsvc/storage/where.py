@@ -13,14 +13,20 @@
 A missing value (null or NaN) matches no comparison, nor the ``not`` of one, as in SQL. A literal
 takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1; a text compared with
 a date or time is read as one.
+
+Python's parser knows how conditions nest. Columns may have names that it does not take for names,
+and literals are not quite its own: it sees a placeholder for each. What may stand beside what, and
+so every message, is in one small table.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,7 +51,32 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_WORDS = {"and", "or", "not", "in", "true", "True", "false", "False"}
+_OPERATORS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_TRUTHS = {"true": True, "True": True, "false": False, "False": False}
+_A_LITERAL = "a number, a text in quotes, true or false"
+_EXPECTED: dict[str, tuple[str, dict[str, str]]] = {
+    "condition": ("a column name", {"column": "operator", "not": "condition", "(": "condition"}),
+    "operator": ("==, !=, <, <=, >, >= or in", {"compare": "value", "in": "list", "not": "in"}),
+    "in": ("'in'", {"in": "list"}),
+    "list": ("'['", {"[": "item"}),
+    "item": (_A_LITERAL, {"literal": "more"}),
+    "more": ("']'", {",": "item", "]": "done"}),
+    "value": (_A_LITERAL, {"literal": "done"}),
+    "done": (
+        "'and', 'or' or the end",
+        {"and": "condition", "or": "condition", ")": "done", "end": "end"},
+    ),
+}
+"""At each place between tokens: what is expected there, and the place after each kind of token."""
+
+_DEEPEST = 100
 
 
 @dataclass(frozen=True)
@@ -103,10 +134,13 @@ def parse_where(text: str) -> Condition:
         The text is not in the language above; the message says where.
 
     """
+    tokens = _tokens(text)
+    _check(tokens, text)
     try:
-        return _Parser(text).parse()
-    except RecursionError:
-        raise JobFileError("input.where is nested too deeply") from None
+        tree = ast.parse(" ".join(token.placeholder for token in tokens), mode="eval")
+    except (SyntaxError, MemoryError, RecursionError):  # the order of tokens is right
+        raise _too_deep() from None
+    return _condition(tree.body, {token.placeholder: token for token in tokens}, 1)
 
 
 def where_columns(text: str | None) -> tuple[str, ...]:
@@ -114,112 +148,91 @@ def where_columns(text: str | None) -> tuple[str, ...]:
     return parse_where(text).columns if text is not None else ()
 
 
-class _Parser:
-    """Recursive descent over the tokens of one text."""
+class _Token(NamedTuple):
+    """A word of a filter: what it is to `_EXPECTED`, how it is spelt, where, and its value."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = self._split()
-        self.at = 0
+    kind: str
+    word: str
+    place: int
+    value: Literal = ""
 
-    def parse(self) -> Condition:
-        condition = self._any_of()
-        if self._kind() != "end":
-            raise self._expected("'and', 'or' or the end")
-        return condition
+    @property
+    def placeholder(self) -> str:
+        """What Python's parser sees of it."""
+        if self.kind in ("column", "literal"):
+            return f"_{self.place}"
+        return self.word
 
-    def _any_of(self) -> Condition:
-        parts = [self._all_of()]
-        while self._take("name", "or"):
-            parts.append(self._all_of())
-        return parts[0] if len(parts) == 1 else Condition("or", tuple(parts))
 
-    def _all_of(self) -> Condition:
-        parts = [self._one()]
-        while self._take("name", "and"):
-            parts.append(self._one())
-        return parts[0] if len(parts) == 1 else Condition("and", tuple(parts))
+def _tokens(text: str) -> list[_Token]:
+    tokens = []
+    place = 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise JobFileError(
+                f"input.where: unexpected {text[place]!r} at character {place + 1}: {text}"
+            )
+        tokens.append(_token(str(match.lastgroup), match.group(), place))
+        place = match.end()
+    return [*tokens, _Token("end", "", len(text))]
 
-    def _one(self) -> Condition:
-        if self._take("name", "not"):
-            return Condition("not", (self._one(),))
-        if self._take("mark", "("):
-            inner = self._any_of()
-            self._need(")")
-            return inner
-        return self._comparison()
 
-    def _comparison(self) -> Condition:
-        kind, column, _ = self.tokens[self.at]
-        if kind == "quoted":
-            column = column[1:-1]
-        elif kind != "name" or column in _WORDS:
-            raise self._expected("a column name")
-        self.at += 1
-        negated = self._take("name", "not")
-        if self._take("name", "in"):
-            self._need("[")
-            values = [self._literal()]
-            while self._take("mark", ","):
-                values.append(self._literal())
-            self._need("]")
-            condition = Condition("in", column=column, values=tuple(values))
-            return Condition("not", (condition,)) if negated else condition
-        operator = self.tokens[self.at][1]
-        if negated or self._kind() != "mark" or operator not in _COMPARE:
-            raise self._expected("'in'" if negated else "==, !=, <, <=, >, >= or in")
-        self.at += 1
-        return Condition(operator, column=column, values=(self._literal(),))
+def _token(group: str, word: str, place: int) -> _Token:
+    if group == "number":
+        number = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else float(word)
+        return _Token("literal", word, place, number)
+    if group == "text":
+        return _Token("literal", word, place, re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL))
+    if group == "quoted":
+        return _Token("column", word, place, word[1:-1])
+    if group == "name" and word in _TRUTHS:
+        return _Token("literal", word, place, _TRUTHS[word])
+    if group == "name" and word not in ("and", "or", "not", "in"):
+        return _Token("column", word, place, word)
+    return _Token("compare" if word in _COMPARE else word, word, place)
 
-    def _literal(self) -> Literal:
-        kind, word, _ = self.tokens[self.at]
-        value: Literal
-        if kind == "number":
-            value = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else float(word)
-        elif kind == "text":
-            value = re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)
-        elif word in ("true", "True", "false", "False") and kind == "name":
-            value = word in ("true", "True")
-        else:
-            raise self._expected("a number, a text in quotes, true or false")
-        self.at += 1
-        return value
 
-    def _kind(self) -> str:
-        return self.tokens[self.at][0]
+def _check(tokens: list[_Token], text: str) -> None:
+    """Raise `JobFileError` at the first token that can't stand where it does."""
+    at, depth = "condition", 0
+    for token in tokens:
+        expected, following = _EXPECTED[at]
+        if at == "done" and depth:
+            expected = "')'"
+        unbalanced = depth > 0 if token.kind == "end" else token.kind == ")" and not depth
+        if unbalanced or token.kind not in following:
+            found = "the end" if token.kind == "end" else repr(token.word)
+            raise JobFileError(
+                f"input.where: expected {expected} at character {token.place + 1}, "
+                f"found {found}: {text}"
+            )
+        depth += (token.kind == "(") - (token.kind == ")")
+        at = following[token.kind]
 
-    def _take(self, kind: str, word: str) -> bool:
-        found = self.tokens[self.at][:2] == (kind, word)
-        self.at += found
-        return found
 
-    def _need(self, mark: str) -> None:
-        if not self._take("mark", mark):
-            raise self._expected(repr(mark))
+def _condition(node: ast.expr, tokens: Mapping[str, _Token], depth: int) -> Condition:
+    if depth > _DEEPEST:
+        raise _too_deep()
+    if isinstance(node, ast.BoolOp):
+        parts = tuple(_condition(part, tokens, depth + 1) for part in node.values)
+        return Condition("and" if isinstance(node.op, ast.And) else "or", parts)
+    if isinstance(node, ast.UnaryOp):
+        return Condition("not", (_condition(node.operand, tokens, depth + 1),))
+    assert isinstance(node, ast.Compare)  # `_check` lets nothing else pass
+    [operator] = node.ops
+    names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+    column, *values = (tokens[name].value for name in names)
+    kind = _OPERATORS.get(type(operator), "in")
+    condition = Condition(kind, column=str(column), values=tuple(values))
+    return Condition("not", (condition,)) if isinstance(operator, ast.NotIn) else condition
 
-    def _expected(self, what: str) -> JobFileError:
-        kind, word, place = self.tokens[self.at]
-        found = "the end" if kind == "end" else repr(word)
-        return JobFileError(
-            f"input.where: expected {what} at character {place + 1}, found {found}: {self.text}"
-        )
 
-    def _split(self) -> list[tuple[str, str, int]]:
-        tokens = []
-        place = 0
-        while place < len(self.text):
-            if self.text[place].isspace():
-                place += 1
-                continue
-            match = _TOKEN.match(self.text, place)
-            if match is None:
-                raise JobFileError(
-                    f"input.where: unexpected {self.text[place]!r} at character {place + 1}: "
-                    f"{self.text}"
-                )
-            tokens.append((str(match.lastgroup), match.group(), place))
-            place = match.end()
-        return [*tokens, ("end", "", len(self.text))]
+def _too_deep() -> JobFileError:
+    return JobFileError("input.where is nested too deeply")
 
 
 def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa.BooleanArray:

@@ -117,11 +117,39 @@ def test_columns_are_named_once_in_order():
         ("not", r"expected a column name at character 4, found the end"),
         ("x == 1e", r"found 'e'"),
         ("(" * 5000 + "x == 1" + ")" * 5000, r"nested too deeply"),
+        ("not " * 5000 + "x == 1", r"nested too deeply"),
+        ("x == 1 and (" * 5000 + "x == 1" + ")" * 5000, r"nested too deeply"),
+        ("x == 1\0", r"unexpected '\\x00' at character 7"),
+        ("x == 1 # note", r"unexpected '#' at character 8"),
+        ("x in [1,]", r"expected a number, .* at character 9, found '\]'"),
+        ("x in (1, 2)", r"expected '\[' at character 6, found '\('"),
+        ("1 < x < 2", r"expected a column name at character 1, found '1'"),
+        ("x < 1 < 2", r"expected 'and', 'or' or the end at character 7, found '<'"),
+        ("(x) == 1", r"expected ==, .* at character 3, found '\)'"),
+        ("x == 'a' 'b'", r"expected 'and', 'or' or the end at character 10"),
+        ("x == 1_000", r"expected 'and', 'or' or the end at character 7, found '_000'"),
     ],
 )
 def test_syntax_errors_say_where(text, message):
     with pytest.raises(JobFileError, match=message):
         parse_where(text)
+
+
+@pytest.mark.parametrize(
+    "name", ["class", "None", "lambda", "x²", "ﬁ", "_0", "`and`", "`a.b`", "`x == 1 or y`", "`1`"]
+)
+def test_a_column_may_have_any_name(name):
+    column = name.strip("`")
+    condition = parse_where(f"{name} == 1 or not {name} in [2, 3]")
+    assert condition.columns == (column,)
+    assert condition.mask({column: pa.array([1, 2, 4])}).to_pylist() == [True, False, True]
+
+
+@pytest.mark.parametrize("number", ["9" * 29, "9" * 31, "9" * 5000, "1e999", "-1e999", "007"])
+def test_numbers_of_any_size(number):
+    condition = parse_where(f"n < {number} or n > {number}")
+    mask = condition.mask({"n": pa.array([1], pa.int64())})
+    assert mask.to_pylist() == [True]
 
 
 @pytest.mark.parametrize(

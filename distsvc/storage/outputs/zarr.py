@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import threading
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from distsvc.storage.output_format import OutputFormat
 from distsvc.storage.published import COLUMNS, PARTS, published_columns
 
 CHUNK_ROWS = 1_048_576
-_GROUP = "zarr"
+_GROUP, _METADATA = "zarr", "zarr.json"
 _OPENING = threading.Lock()
 
 
@@ -30,7 +31,7 @@ class Zarr(OutputFormat):
 
     name = "zarr"
     published: ClassVar[tuple[str, ...]] = (
-        "zarr.json",
+        _METADATA,
         *(column.name for column in COLUMNS if column.fill is not None),
     )
 
@@ -47,14 +48,17 @@ class Zarr(OutputFormat):
             )
 
     def begin(self, folder: Path, parts: Sequence[tuple[str, int]]) -> int:
-        """Create the arrays and return their number of chunks."""
+        """Create the arrays, unless they are there, and return their number of chunks."""
+        n_rows = sum(rows for _, rows in parts)
+        if not ((folder / _GROUP).exists() or (folder / _METADATA).exists()):
+            self._create(folder, pq.read_schema(folder / parts[0][0]), n_rows)
+        return -(-n_rows // CHUNK_ROWS)
+
+    def _create(self, folder: Path, schema: pa.Schema, n_rows: int) -> None:
         import zarr  # 0.4 s that other jobs need not spend
 
-        schema = pq.read_schema(folder / parts[0][0])
-        n_rows = sum(rows for _, rows in parts)
-        group = zarr.create_group(
-            folder / _GROUP, overwrite=False, attributes={"id": schema.names[0]}
-        )
+        new = folder / f"{_GROUP}-{secrets.token_hex(4)}"
+        group = zarr.create_group(new, overwrite=False, attributes={"id": schema.names[0]})
         for column in (COLUMNS[0], *published_columns(schema.names[1:])):
             group.create_array(
                 column.name,
@@ -63,7 +67,7 @@ class Zarr(OutputFormat):
                 dtype=column.type.to_pandas_dtype(),
                 fill_value=column.fill,
             )
-        return -(-n_rows // CHUNK_ROWS)
+        new.rename(folder / _GROUP)
 
     def fill(self, folder: Path, parts: Sequence[tuple[str, int]], number: int) -> None:
         """Fill one chunk of every array from the parts that hold its rows."""
@@ -80,11 +84,13 @@ class Zarr(OutputFormat):
             array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
 
     def finish(self, folder: Path) -> None:
-        """Put the arrays in the place of the parts."""
-        shutil.rmtree(folder / PARTS)
-        for path in (folder / _GROUP).iterdir():
-            path.rename(folder / path.name)
-        (folder / _GROUP).rmdir()
+        """Put the arrays in the place of the parts, as far as they are not there yet."""
+        if (folder / _GROUP).exists():
+            arrays = [path for path in (folder / _GROUP).iterdir() if path.name != _METADATA]
+            for path in (*arrays, folder / _GROUP / _METADATA):  # the metadata says: all is there
+                path.rename(folder / path.name)
+            (folder / _GROUP).rmdir()
+        shutil.rmtree(folder / PARTS, ignore_errors=True)
 
 
 def _read_rows(folder: Path, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:

@@ -58,7 +58,10 @@ class Csv(Parquet):
         target = Path(os.path.abspath(staging)) / f"csv-{digest}.parquet"
         known = all(version for _, _, version in found.versions())
         if not (known and target.exists()):
-            _convert(found, _schema(found, as_is, features), target)
+            schema = _schema(found, as_is, features)
+            # Faults of reading are no OSError by then: whose fault one is stays clear.
+            with _writing(staging):
+                _convert(found, schema, target)
         return super().scan(find_files(Location.of(str(target))), config, staging)
 
 
@@ -68,10 +71,8 @@ def _convert(found: Files, schema: pa.Schema, target: Path) -> None:
             for table in _row_groups(found, schema):
                 writer.write_table(table, row_group_size=_GROUP_ROWS)
 
-    # Faults of reading are no OSError by then: whose fault one is stays clear.
-    with _writing(target.parent):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, write)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, write)
 
 
 def _row_groups(found: Files, schema: pa.Schema) -> Iterator[pa.Table]:
