@@ -1,7 +1,7 @@
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.run import summary
+from distsvc.run import report_files
 from distsvc.run.job import run_job
 from tests.run import level_tree_jobs
 from tests.run.blob_jobs import blobs, config
@@ -10,7 +10,7 @@ from tests.run.blob_jobs import blobs, config
 @pytest.fixture
 def quick_page(monkeypatch):
     """Drawing the page takes longer than all the rest."""
-    monkeypatch.setattr(summary, "render_page", lambda _: "a page")
+    monkeypatch.setattr(report_files, "render_page", lambda _: "a page")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.config import load_job
-from distsvc.run import summary
+from distsvc.run import report_files
 from distsvc.run.demo import JOBS, demo_job, make_table, run_demo
 from distsvc.run.progress import Progress
 
@@ -22,7 +22,7 @@ def demo(tmp_path_factory):
     """The whole demo, without drawing its pages."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(summary, "render_page", lambda _: "a page")
+        patch.setattr(report_files, "render_page", lambda _: "a page")
         return folder, run_demo(folder, Progress(quiet=True))
 
 

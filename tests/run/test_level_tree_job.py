@@ -15,7 +15,7 @@ from distsvc.models import sampling
 from distsvc.models.support_vector import ensemble
 from distsvc.models.support_vector.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.labelling import DecisionFunction
-from distsvc.run import summary
+from distsvc.run import report_files
 from distsvc.run.algorithms import level_tree
 from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
@@ -50,7 +50,7 @@ def published(table, given, tmp_path_factory):
     """One run, done in this process, that tests may read and not change."""
     out = tmp_path_factory.mktemp("out") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(summary, "render_page", lambda _: "a page")
+        patch.setattr(report_files, "render_page", lambda _: "a page")
         return out, run(table, out, input=given)
 
 

@@ -13,7 +13,7 @@ import pytest
 from distsvc.errors import DataError, JobFileError
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.run import job as job_module
-from distsvc.run import labelling, manifest, summary, survey
+from distsvc.run import labelling, manifest, report_files, survey
 from distsvc.run.algorithms import boundary
 from distsvc.run.job import run_job
 from distsvc.run.phases import Phase
@@ -105,7 +105,7 @@ def test_a_changed_input_is_refused(tmp_path):
         (boundary, "BOUNDARY", KeyboardInterrupt()),
         (labelling, "LABEL", DataError("broken")),
         (BoundaryEngine, "train", SystemExit(143)),
-        (summary, "make_report", OSError("disk full")),
+        (report_files, "make_report", OSError("disk full")),
         (manifest, "make_manifest", KeyboardInterrupt()),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_failed_run_leaves_nothing(blob_table, tmp_path, monkeypatch, place, n
 def test_a_failed_run_leaves_what_was_published(blob_table, tmp_path, monkeypatch):
     run_job(config(blob_table, tmp_path / "out"))
     before = files(tmp_path / "out")
-    monkeypatch.setattr(summary, "make_report", lambda *_: 1 / 0)
+    monkeypatch.setattr(report_files, "make_report", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run_job(config(blob_table, tmp_path / "out", model={"nu": 0.2}), overwrite=True)
     assert files(tmp_path / "out") == before
