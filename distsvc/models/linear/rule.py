@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from distsvc.models.rules import Rule, ScoreWords
+from distsvc.models.scaling import check_finite
 
 AXIS = "decision value; negative is outside"
 
@@ -45,8 +46,17 @@ class LinearRule(Rule):
         return 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
-        score = self.unrounded_scores(Z).astype(np.float32)
+        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64.
+
+        Raises
+        ------
+        UnusableRowsError
+            A score is too large for float32.
+
+        """
+        with np.errstate(over="ignore"):
+            score = self.unrounded_scores(Z).astype(np.float32)
+        check_finite(score)
         return {"label": np.zeros(len(Z), np.int32), "score": score, "outlier": score < 0.0}
 
     def scores(self, Z: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from distsvc.errors import UnusableRowsError
 from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
 
 ROWS = np.random.default_rng(0).normal(size=(300, 3))
@@ -68,3 +69,11 @@ def test_forms_and_words():
         assert "negative is outside" in rule.words.axis
         assert word in rule.words.meaning
         assert word in rule.meanings["score"]
+
+
+@BOTH
+def test_a_score_that_is_too_large_for_float32_is_the_datas_fault(rule):
+    far = ROWS.copy()
+    far[3] = -1e60
+    with pytest.raises(UnusableRowsError, match="not finite in float32; scale the features"):
+        rule.label(far)
