@@ -11,6 +11,7 @@ from distsvc.run.stream import sample_blocks, whole_sample
 from distsvc.run.survey import survey_table
 
 N, SEED = 900, 3
+X = three_clusters(N)
 SCALING = Scaling(np.array([9.0, 8.0]), np.array([2.0, 3.0]), np.zeros(2))
 ORIGIN = np.array([0.5, -0.5])
 
@@ -18,11 +19,6 @@ ORIGIN = np.array([0.5, -0.5])
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(sampling, "BLOCK_ROWS", 64)
-
-
-@pytest.fixture(scope="module")
-def X():
-    return three_clusters(N)
 
 
 def surveyed(tmp_path, X, n_wanted, partition_rows=300, float64=False):
@@ -45,9 +41,7 @@ def in_memory(X):
 @pytest.mark.parametrize("epoch", [0, 1, 5])
 @pytest.mark.parametrize(("n_wanted", "n_blocks"), [(60, 1), (N, 15), (400, 7)])
 @pytest.mark.parametrize("partition_rows", [1000, 300, 100])
-def test_blocks_are_those_of_a_table_in_memory(
-    tmp_path, X, n_wanted, n_blocks, partition_rows, epoch
-):
+def test_blocks_are_those_of_a_table_in_memory(tmp_path, n_wanted, n_blocks, partition_rows, epoch):
     run, ranges = surveyed(tmp_path, X, n_wanted, partition_rows)
     keys, Z = in_memory(X)
     expected = list(sampling.memory_blocks(Z, keys, ranges, SEED, epoch))
@@ -58,7 +52,7 @@ def test_blocks_are_those_of_a_table_in_memory(
         assert ours.tobytes() == theirs.tobytes()
 
 
-def test_every_epoch_has_the_same_rows_in_another_order(tmp_path, X):
+def test_every_epoch_has_the_same_rows_in_another_order(tmp_path):
     run, ranges = surveyed(tmp_path, X, N)
     epochs = [list(sample_blocks(run, ranges, SEED, epoch)) for epoch in range(3)]
     for blocks in epochs[1:]:
@@ -67,14 +61,14 @@ def test_every_epoch_has_the_same_rows_in_another_order(tmp_path, X):
             np.testing.assert_array_equal(np.sort(block, axis=0), np.sort(first, axis=0))
 
 
-def test_a_stream_may_take_the_ranges_in_any_order(tmp_path, X):
+def test_a_stream_may_take_the_ranges_in_any_order(tmp_path):
     run, ranges = surveyed(tmp_path, X, 400)
     forth = list(sample_blocks(run, ranges, SEED, 0))
     back = list(sample_blocks(run, ranges[::-1], SEED, 0))
     assert [block.tobytes() for block in back] == [block.tobytes() for block in forth[::-1]]
 
 
-def test_a_stream_can_be_left(tmp_path, X):
+def test_a_stream_can_be_left(tmp_path):
     run, ranges = surveyed(tmp_path, X, N)
     stream = sample_blocks(run, ranges, SEED, 0)
     first = next(stream)
@@ -84,7 +78,7 @@ def test_a_stream_can_be_left(tmp_path, X):
 
 @pytest.mark.parametrize("partition_rows", [1000, 300, 100])
 @pytest.mark.parametrize("n_wanted", [N, 400])
-def test_the_whole_sample_lies_in_the_order_of_keys(tmp_path, X, n_wanted, partition_rows):
+def test_the_whole_sample_lies_in_the_order_of_keys(tmp_path, n_wanted, partition_rows):
     run, _ = surveyed(tmp_path, X, n_wanted, partition_rows, float64=True)
     found = whole_sample(run)
     keys = sampling.row_keys(SEED, np.arange(N))
