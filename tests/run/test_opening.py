@@ -105,7 +105,7 @@ def test_a_parameter_that_only_the_table_refuses(table):
 
 def test_the_section_is_named_at_any_step(table):
     with (
-        pytest.raises(JobFileError, match="^model: tol is odd$"),
+        pytest.raises(JobFileError, match=r"^model: tol is odd$"),
         open_job(job_for(table, ROOMS["sampled"])),
     ):
         raise ParameterError("tol is odd")

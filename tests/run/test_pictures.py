@@ -20,11 +20,11 @@ def drawn(X, scores, rule=OUTLYING, raw=None):
 
 
 def test_two_columns_are_drawn_as_they_are():
-    raw = np.array([[1.0, 200.0], [1.5, 180.0], [1.123456789, 300.0]])
+    raw = np.array([[1.0, 200.0], [1.1, 180.0], [1.123456789, 300.0]])
     found = drawn((raw - 1.0) / 7.0, [1.0, -0.5, 0.0], raw=raw)
     assert (found.kind, found.axes, found.explained) == ("columns", ["c0", "c1"], None)
     assert found.beyond == 0
-    assert (found.x, found.y) == ([1.0, 1.5, 1.123457], [200.0, 180.0, 300.0])
+    assert (found.x, found.y) == ([1.0, 1.1, 1.123457], [200.0, 180.0, 300.0])
     assert found.label == [0, 1, 2]
     assert found.outlier == [False, True, False]
 
