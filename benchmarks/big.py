@@ -19,7 +19,6 @@ import numpy as np
 from benchmarks.jobs import WORKERS, Report, noisy_table, run_command, work_folder
 from distsvc.bench.measure import alone, in_processes, publish
 from distsvc.bench.rows import Row, only, show
-from distsvc.datasets import find
 
 ROW_GROUPS = 20
 SMALL_ROW_GROUPS = 10
@@ -49,7 +48,6 @@ def big(options: Namespace) -> None:
     differs so much between seeds on these columns with long tails that it would hide what the order
     of rows does.
     """
-    _check_set(options, "shuttle")
     rows = options.rows
     with work_folder(options.work) as work:
 
@@ -101,8 +99,8 @@ def big(options: Namespace) -> None:
 def levels_big(options: Namespace) -> None:
     """Memory where gamma is found without labels, and the test of splits against labelling.
 
-    Tables are those of `big`, parameters our defaults. The phase "test" is the pass over the table
-    that tests the splits of all models; the phase "label" is the one that writes labels.
+    Tables are those of `big`, parameters our defaults. The phase "splits" is the pass over the
+    table that tests the splits of all models; the phase "label" is the one that writes labels.
     """
     reports, figures = {}, []
     for name, _, report in _small_and_large(options, "scale", "shuttle", {"gamma": "auto"}):
@@ -113,14 +111,14 @@ def levels_big(options: Namespace) -> None:
                 "rows": report.rows,
                 "seconds": report.warm_seconds,
                 "cold_start_s": report.seconds("cluster"),
-                **{f"{p}_s": report.seconds(p) for p in ("survey", "learn", "test", "label")},
-                "test_over_label": report.seconds("test") / report.seconds("label"),
+                **{f"{p}_s": report.seconds(p) for p in ("survey", "learn", "splits", "label")},
+                "splits_over_label": report.seconds("splits") / report.seconds("label"),
                 **report.peaks,
                 **report.quality,
             }
         )
     _publish_phases(options.out, "levels_big_phases", reports)
-    show("bars: test_over_label <= 1.5; memory flat within 10 %", figures)
+    show("bars: splits_over_label <= 1.5; memory flat within 10 %", figures)
     _print_growth(*figures)
     publish(options.out, "levels_big", figures)
 
@@ -208,17 +206,10 @@ def _linear_job(work: Path, table: Path, n: int, algorithm: str, memory: int | N
     }
 
 
-def _check_set(options: Namespace, name: str) -> None:
-    path = options.data / find(name).file
-    if not path.exists():
-        sys.exit(f"there is no {path}; --data takes a folder with GROUP/NAME.parquet")
-
-
 def _small_and_large(
     options: Namespace, stem: str, name: str, model: Row
 ) -> Iterator[tuple[str, Path, Report]]:
     """Yield a name, the table and the report of a job on the small table and on the large one."""
-    _check_set(options, name)
     group = max(options.rows // ROW_GROUPS, 1)
     with work_folder(options.work) as work:
         for size, n in (("small", options.rows // 4), ("large", options.rows)):

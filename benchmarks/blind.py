@@ -170,7 +170,7 @@ def fit_blind(
     fit = timed(model.fit, X)
     said = fit.warnings if method == "ours" else []
     return model, {
-        "k": n_clusters(model.labels_),
+        "k": getattr(model, "n_clusters_", n_clusters(model.labels_)),
         "agreement": getattr(model, "agreement_", None),
         "seconds": fit.seconds,
         "note": "; ".join(said),

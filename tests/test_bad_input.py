@@ -41,7 +41,7 @@ class Bench:
     def run(self, *options, path="in.parquet", out=None, **sections):
         given = {
             "input": {"path": str(self.folder / path)} | sections.pop("input", {}),
-            "output": {"path": str(out or self.out)},
+            "output": {"path": str(out or self.out)} | sections.pop("output", {}),
             "model": MODEL | sections.pop("model", {}),
         }
         job = self.folder / "job.toml"
@@ -321,6 +321,18 @@ def test_output_not_writable(bench, out):
     found = bench.run(out=path)
     bench.check(found, 77, f"output.path {path} can't be written")
     assert sorted({*bench.folder.iterdir()} - {bench.folder / "job.toml"}) == before
+
+
+def test_a_format_that_there_is_not(bench):
+    bench.table()
+    message = "output.format must be 'parquet' or 'zarr', found 'csv'"
+    bench.refuses(78, message, output={"format": "csv"})
+
+
+def test_ids_that_the_format_can_not_hold(bench):
+    bench.table(place=[f"n{i}" for i in range(N)])
+    message = "output.format 'zarr' needs whole numbers as ids; column 'place' is string"
+    bench.refuses(65, message, input={"id": "place"}, output={"format": "zarr"})
 
 
 def test_already_published_by_a_different_configuration(bench):

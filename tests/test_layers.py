@@ -86,6 +86,8 @@ LONGER: dict[str, str] = {}
 """Modules that may be longer, each with the reason."""
 
 MOST_IMPORTS = 12
+
+
 def edges(sources: dict[str, str]) -> dict[str, set[str]]:
     """Return the modules that each module imports, at any depth, as files: "run/job.py".
 

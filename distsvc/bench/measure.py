@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distsvc import __version__
 from distsvc.bench.rows import Row, write_csv
 from distsvc.metrics import contingency_table, indices_from_contingency
 from distsvc.run.progress import peak_memory_mb
 
-PACKAGES = ("distsvc", "numpy", "numba", "scikit-learn", "pyarrow", "distributed", "fast-hdbscan")
+PACKAGES = ("numpy", "numba", "scikit-learn", "pyarrow", "distributed", "fast-hdbscan")
 
 
 @lru_cache(maxsize=1)
@@ -35,7 +36,7 @@ def machine() -> Row:
         cpu = f"{known['model name']} (family {known['cpu family']}, model {known['model']})"
     except (OSError, KeyError):
         pass
-    versions = [f"python {platform.python_version()}"]
+    versions = [f"python {platform.python_version()}", f"distsvc {__version__}"]
     for package in PACKAGES:
         try:
             versions.append(f"{package} {version(package)}")

@@ -66,4 +66,4 @@ def run_job(
         report = write_report(run, job, room, survey.pilot, labelled, command, progress)
         with progress.phase("publish"):
             publish(found, job, labelled.counts)
-    return report
+    return report.with_phases(progress.phases)

@@ -15,8 +15,8 @@ from distsvc.models import sampling
 from distsvc.models.baselines import sampled
 from distsvc.report.content import Report
 from distsvc.report.page import render_page
-from distsvc.run.job import predict_table, run_job
-from distsvc.run.summary import MODEL_FILES
+from distsvc.run.job import run_job
+from distsvc.run.predict import predict_table
 from distsvc.storage.arrays import read_json
 from tests.clusters import loopback_cluster
 
@@ -96,7 +96,7 @@ def test_a_job_gives_the_labels_of_the_estimator(rows, published):
     np.testing.assert_array_equal(labels[order], numbers[model.labels_])
     np.testing.assert_array_equal(labels, numbers[model.predict(X)])
     assert np.bincount(labels).tolist() == sorted(sizes, reverse=True)
-    assert len(report["clusters"]) == len(sizes) >= 4
+    assert len(report.clusters) == len(sizes) >= 4
 
 
 def test_a_score_is_the_distance_to_the_border(rows, published):
@@ -119,8 +119,8 @@ def test_no_row_is_an_outlier(published):
     found = labels_of(out)[0]
     assert not any(found["outlier"].to_pylist())
     assert min(found["score"].to_pylist()) >= 0.0
-    assert report["outliers"]["defined"] is False
-    assert report["outliers"]["rows"] == 0
+    assert report.outliers.defined is False
+    assert report.outliers.rows == 0
 
 
 @pytest.mark.parametrize(("block_rows", "n_parts"), [(77, 3), (999, 6)])
@@ -156,22 +156,16 @@ def test_predict_gives_the_same_labels(table, published, tmp_path):
     assert (content["algorithm"], content["form"]) == (algorithm, FORMS[algorithm])
 
 
-@pytest.mark.parametrize("form", MODEL_FILES)
-def test_arrays_of_a_saved_model_have_names_of_their_own(form):
-    names = [name for members in MODEL_FILES[form].values() for name in members]
-    assert len(set(names)) == len(names)
-
-
 def test_the_page(published):
     _, out, report = published
     page = (out / "report.html").read_text()
     assert render_page(Report.parsed(read_json(out / "report.json"), "report.json"))
-    assert report["score_histogram"]["heading"] in page
+    assert report.score_histogram.heading in page
     assert "divide" in page
     assert "The splits" not in page
     assert "Inside or outside" not in page
-    assert {"n_clusters", "n_samples", "share_sampled"} <= set(report["model"]["fitted"])
-    assert sum(report["score_histogram"]["counts"]) == 3000
+    assert {"n_clusters", "n_samples", "share_sampled"} <= set(report.model.fitted)
+    assert sum(report.score_histogram.counts) == 3000
 
 
 def test_one_cluster(published, tmp_path):
@@ -182,8 +176,8 @@ def test_one_cluster(published, tmp_path):
     found = labels_of(tmp_path / "out")[0]
     assert set(found["label"].to_pylist()) == {0}
     assert set(found["score"].to_pylist()) == {np.inf}
-    assert report["score_histogram"]["counts"] == []
-    assert report["sample"]["axes"] == ["f0", "distance"]
+    assert report.score_histogram.counts == []
+    assert report.sample.axes == ["f0", "distance"]
 
 
 def test_a_large_table_is_sampled(rows, table, published, tmp_path, monkeypatch):
@@ -192,7 +186,7 @@ def test_a_large_table_is_sampled(rows, table, published, tmp_path, monkeypatch)
     report = run(table, tmp_path / "whole", algorithm, cluster={"partition_rows": 1000})
     run(table, tmp_path / "cut", algorithm, cluster={"block_rows": 50})
     found, _ = labels_of(tmp_path / "whole")
-    facts = report["model"]["fitted"]
+    facts = report.model.fitted
     assert abs(facts["n_samples"] - 2000) < 150
     assert facts["share_sampled"] == facts["n_samples"] / len(rows)
     assert len(found) == len(rows)
@@ -202,7 +196,7 @@ def test_a_large_table_is_sampled(rows, table, published, tmp_path, monkeypatch)
 def test_what_the_estimator_warns_of_is_told(tmp_path):
     X = np.repeat(np.eye(3), 5, axis=0)
     report = run(write(X, tmp_path / "few.parquet"), tmp_path / "out", "bico")
-    assert any("only 3 found" in note for note in report["warnings"])
+    assert any("only 3 found" in note for note in report.warnings)
 
 
 def test_what_the_estimator_refuses_is_the_jobs_fault(tmp_path):

@@ -141,8 +141,8 @@ def test_workers_here_listen_on_loopback_only(capsys):
     assert found[me]
     assert any(found[process] for process in workers)
     assert not any(process.is_running() for process in psutil.wait_procs(workers, timeout=10)[1])
-    [event] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert event["event"] == "cluster"
+    event, phase = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (event["event"], phase["phase"]) == ("cluster", "cluster")
     assert event["kind"] == "1 workers here"
     assert event["address"].startswith("tcp://127.0.0.1:")
     assert event["dashboard"].startswith("http://127.0.0.1:")
@@ -155,9 +155,10 @@ def test_the_log_says_which(capsys, one):
         connected(ClusterConfig(workers=0), 0, progress),
     ):
         pass
-    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [event["kind"] for event in events] == ["scheduler", "this process"]
-    assert events[0]["address"] == one
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == 2 * ["cluster", "phase finished"]
+    assert [event["kind"] for event in lines[::2]] == ["scheduler", "this process"]
+    assert lines[0]["address"] == one
 
 
 def test_a_dead_scheduler_is_temporary(monkeypatch, dead):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.config import load_job
-from distsvc.run import job
+from distsvc.run import report_files
 from distsvc.run.demo import JOBS, demo_job, make_table, run_demo
 from distsvc.run.progress import Progress
 
@@ -22,7 +22,7 @@ def demo(tmp_path_factory):
     """The whole demo, without drawing its pages."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "render_page", lambda _: "a page")
+        patch.setattr(report_files, "render_page", lambda _: "a page")
         return folder, run_demo(folder, Progress(quiet=True))
 
 
@@ -39,23 +39,23 @@ def test_every_job_file_is_valid(path):
 @pytest.mark.parametrize(("name", "clusters"), EXPECTED.items())
 def test_a_visual_experiment(demo, name, clusters):
     report = demo[1][name]
-    assert len(report["clusters"]) == clusters
-    assert report["indices"]["adjusted_rand_index"]["value"] >= 0.99
-    assert report["picture"]["equilibria"]
+    assert len(report.clusters) == clusters
+    assert report.indices["adjusted_rand_index"].value >= 0.99
+    assert report.picture.equilibria
 
 
 def test_the_digits_are_told_apart(demo):
     report = demo[1]["digits"]
-    assert report["model"]["algorithm"] == "imdh"
-    assert report["indices"]["normalized_mutual_information"]["value"] > 0.6
-    assert len(report["tree"]["rules"]) == len(report["clusters"]) >= 8
+    assert report.model.algorithm == "imdh"
+    assert report.indices["normalized_mutual_information"].value > 0.6
+    assert len(report.tree.rules) == len(report.clusters) >= 8
 
 
 def test_a_real_table_comes_out_whole(demo):
     report = demo[1]["iris"]
-    assert report["input"]["n_rows"] == 150
-    assert report["input"]["n_features"] == 4
-    assert report["sample"]["kind"] == "pca"
+    assert report.input.n_rows == 150
+    assert report.input.n_features == 4
+    assert report.sample.kind == "pca"
 
 
 def test_the_demo_leaves_tables_jobs_and_runs(demo):
@@ -65,7 +65,7 @@ def test_the_demo_leaves_tables_jobs_and_runs(demo):
         assert pq.read_metadata(folder / "data" / f"{name}.parquet").num_rows > 100
         assert load_job(folder / "jobs" / f"{name}.toml").output.path == f"{folder}/{name}"
         manifest = json.loads((folder / name / "manifest.json").read_text())
-        assert manifest["rows"] == reports[name]["input"]["n_rows"]
+        assert manifest["rows"] == reports[name].input.n_rows
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,12 @@ from distsvc.config import parse_job
 from distsvc.errors import JobFileError
 from distsvc.report.content import Report
 from distsvc.report.page import render_page
-from distsvc.run import job as job_module
-from distsvc.run import tasks
-from distsvc.run.job import predict_table, run_job
+from distsvc.run import plan
+from distsvc.run.algorithms import hyperplanes
+from distsvc.run.job import run_job
+from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
+from tests.run.lost_work import DoneTwice
 
 MODEL = {"algorithm": "imdh", "depth": 6, "n_init": 3, "seed": 1}
 
@@ -70,7 +71,7 @@ def test_a_job_gives_the_labels_of_the_estimator(digits, published):
     found = labels_of(published[0])
     assert found["row"].to_pylist() == list(range(len(X)))
     assert (found["label"].to_numpy() == model.labels_).mean() > 0.999
-    assert model.n_clusters_ == len(published[1]["clusters"])
+    assert model.n_clusters_ == len(published[1].clusters)
     scores = model.score_samples(StandardScaler().fit_transform(X))
     np.testing.assert_allclose(found["score"].to_numpy(), scores, rtol=1e-3, atol=1e-4)
 
@@ -79,9 +80,9 @@ def test_the_digits_are_found(digits, published):
     report = published[1]
     nmi = normalized_mutual_info_score(digits[1], labels_of(published[0])["label"])
     assert nmi > 0.6
-    assert report["indices"]["normalized_mutual_information"]["value"] == pytest.approx(nmi)
-    assert report["model"]["fitted"]["n_samples"] == len(digits[0])
-    assert 0.0 < report["model"]["fitted"]["agreement"] <= 1.0
+    assert report.indices["normalized_mutual_information"].value == pytest.approx(nmi)
+    assert report.model.fitted["n_samples"] == len(digits[0])
+    assert 0.0 < report.model.fitted["agreement"] <= 1.0
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
@@ -123,7 +124,7 @@ def test_predict_gives_the_same_labels(table, published, tmp_path):
 
 def test_partitions_of_a_wide_table_are_small(table, tmp_path, monkeypatch):
     """A worker may have to hold a partition's part of the sample."""
-    monkeypatch.setattr(job_module, "PARTITION_BYTES", 8 * 64 * 250)
+    monkeypatch.setattr(plan, "PARTITION_BYTES", 8 * 64 * 250)
     run(table, tmp_path / "out", model={"n_init": 1})
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     rows = [f["rows"] for f in manifest["files"] if f["file"].startswith("labels/")]
@@ -134,18 +135,18 @@ def test_partitions_of_a_wide_table_are_small(table, tmp_path, monkeypatch):
 def test_no_row_is_an_outlier(published):
     assert not any(labels_of(published[0])["outlier"].to_pylist())
     assert min(labels_of(published[0])["score"].to_pylist()) >= 0.0
-    assert published[1]["outliers"]["defined"] is False
+    assert published[1].outliers.defined is False
 
 
 def test_the_report_tells_the_tree(published):
     out, report = published
-    tree, k = report["tree"], len(report["clusters"])
+    tree, k = report.dumped()["tree"], len(report.clusters)
     leaves = [node for node in tree["nodes"] if "label" in node]
     inner = [node for node in tree["nodes"] if "label" not in node]
     assert sorted(node["label"] for node in leaves) == list(range(k))
     assert sorted(node["rank"] for node in inner) == list(range(1, k))
-    assert sum(node["rows"] for node in leaves) == report["input"]["n_rows"]
-    sizes = {row["label"]: row["rows"] for row in report["clusters"]}
+    assert sum(node["rows"] for node in leaves) == report.input.n_rows
+    sizes = {row.label: row.rows for row in report.clusters}
     assert {node["label"]: node["rows"] for node in leaves} == sizes
     by_id = {node["id"]: node for node in tree["nodes"]}
     for node in inner:
@@ -178,13 +179,12 @@ def test_a_rule_holds_for_its_rows(digits, published):
     with np.load(published[0] / "model/arrays.npz") as arrays:
         V, thresholds, origin = (arrays[name] for name in ("V", "thresholds", "origin"))
         children = arrays["children"]
-    root = published[1]["tree"]["nodes"][0]
+    nodes = published[1].tree.nodes
+    root = nodes[0]
     heaviest = np.argsort(-np.abs(V[0]))[0]
-    assert root["direction"][0]["column"] == f"p{heaviest}"
+    assert root.direction[0].column == f"p{heaviest}"
     left = (X - origin) @ V[0] < thresholds[0]
-    assert left.sum() == next(
-        n["rows"] for n in published[1]["tree"]["nodes"] if n["id"] == root["below"]
-    )
+    assert left.sum() == next(node.rows for node in nodes if node.id == root.below)
     assert children[0].tolist() != [-1, -1]
 
 
@@ -195,21 +195,21 @@ def test_a_table_with_rows_left_out(digits, table, tmp_path):
     for most, again in ((1_000_000, False), (n // 2, True)):
         out = tmp_path / f"out-{most}"
         report = run(table, out, input={"where": "class < 3"}, model={"max_samples": most})
-        assert ("sample" in [phase["name"] for phase in report["phases"]]) == again
-        assert report["input"]["n_rows"] == n
-        assert abs(report["model"]["fitted"]["n_samples"] - min(most, n)) < 60
+        assert ("sample" in [phase.name for phase in report.phases]) == again
+        assert report.input.n_rows == n
+        assert abs(report.model.fitted["n_samples"] - min(most, n)) < 60
     found = labels_of(out)["label"].to_numpy()
     assert adjusted_rand_score(y[y < 3], found) > 0.5
 
 
 def test_fewer_rows_learned_than_labelled(table, tmp_path):
     report = run(table, tmp_path / "out", model={"max_samples": 600, "n_init": 1})
-    fitted = report["model"]["fitted"]
+    fitted = report.model.fitted
     assert fitted["agreement"] is None
     assert "NaN" not in (tmp_path / "out/report.json").read_text()
     assert 500 < fitted["n_samples"] < 700
     assert fitted["share_sampled"] == pytest.approx(fitted["n_samples"] / 1797)
-    assert report["input"]["n_rows"] == 1797
+    assert report.input.n_rows == 1797
 
 
 def test_one_cluster(tmp_path):
@@ -217,10 +217,10 @@ def test_one_cluster(tmp_path):
     path = tmp_path / "gauss.parquet"
     pq.write_table(pa.table({f"x{k}": X[:, k] for k in range(3)}), path)
     report = run(path, tmp_path / "out", input={"label": None})
-    assert len(report["clusters"]) == 1
-    assert any("the answer is one cluster" in note for note in report["warnings"])
+    assert len(report.clusters) == 1
+    assert any("the answer is one cluster" in note for note in report.warnings)
     assert np.isinf(labels_of(tmp_path / "out")["score"].to_numpy()).all()
-    assert report["score_histogram"]["counts"] == []
+    assert report.score_histogram.counts == []
     page = rendered(tmp_path / "out")
     assert "1 cluster" in page
 
@@ -242,21 +242,7 @@ def test_more_clusters_than_leaves(table, tmp_path):
 
 def test_a_tree_is_learned_again_alike(table, tmp_path, monkeypatch):
     """A restart done twice leaves the same file, as after a lost worker."""
-    contents = []
-    learn = tasks.learn_tree
-
-    def twice(run_dir, restart):
-        learn(run_dir, restart)
-        contents.append((tmp_path / "seen", _trees(run_dir, restart)))
-        rows = learn(run_dir, restart)
-        assert _trees(run_dir, restart) == contents[-1][1]
-        return rows
-
-    monkeypatch.setattr(tasks, "learn_tree", twice)
+    twice = DoneTwice.of(hyperplanes.LEARN)
+    monkeypatch.setattr(hyperplanes, "LEARN", twice)
     run(table, tmp_path / "out")
-    assert len({content for _, content in contents}) == MODEL["n_init"]
-
-
-def _trees(run_dir, restart):
-    with np.load(Path(run_dir) / f"trees/{restart:05d}.npz") as arrays:
-        return b"".join(arrays[name].tobytes() for name in sorted(arrays) if name != "facts")
+    assert len(set(twice.seen)) == MODEL["n_init"]

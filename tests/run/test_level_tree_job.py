@@ -1,85 +1,30 @@
-"""The level tree as a job: the same bytes however it is cut, those of the estimator, and told."""
+"""The level tree as a job: the same bytes however it is cut, and those of the estimator."""
 
-import hashlib
-import json
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tomli_w
 import zarr
-from click.testing import CliRunner
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
-from distsvc.cli import main
-from distsvc.config import parse_job
 from distsvc.errors import JobFileError
 from distsvc.models import sampling
 from distsvc.models.support_vector import ensemble
 from distsvc.models.support_vector.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.labelling import DecisionFunction
-from distsvc.report.content import Report
-from distsvc.report.page import render_page
-from distsvc.run import job as job_module
-from distsvc.run import level_pictures, tasks
-from distsvc.run.job import predict_table, run_job
+from distsvc.run import report_files
+from distsvc.run.algorithms import level_tree
+from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
+from tests.run.level_tree_jobs import MODEL, N, blobs, digest_of, labels_of, model_of, run, write
+from tests.run.lost_work import DoneTwice
 
-MODEL = {"effort": "fast", "max_iter": 2000}
-N = 900
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 CUTS = [(64, 250), (333, 450), (5000, 100_000)]
-CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [2.0, 3.5]])
-
-
-def blobs(d, n=N):
-    """Three clusters in the first two of d columns of unlike scale, and their classes."""
-    random = np.random.default_rng(d)
-    y = random.integers(0, 3, n)
-    X = random.normal(0, 0.4, (n, d))
-    X[:, :2] += CENTRES[y]
-    return X * 10.0 ** np.arange(d) + 7.0, y
-
-
-def write(path, X, **columns):
-    """Write rows as Parquet, in row groups of 100."""
-    named = {f"x{k}": X[:, k] for k in range(X.shape[1])}
-    pq.write_table(pa.table(named | columns), path, row_group_size=100)
-    return path
-
-
-def run(table, out, model=None, cut=(100, 300), **options):
-    """Run a job in this process, or where a scheduler is given on its workers."""
-    content = {
-        "input": {"path": str(table)} | options.pop("input", {}),
-        "model": MODEL | (model or {}),
-        "preprocess": options.pop("preprocess", {}),
-        "cluster": {"workers": 0, "block_rows": cut[0], "partition_rows": cut[1]},
-        "output": {"path": str(out)} | options.pop("output", {}),
-    }
-    return run_job(parse_job(content), **options)
-
-
-def labels_of(out):
-    return pq.read_table(sorted((out / "labels").iterdir()))
-
-
-def digest_of(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def model_of(out):
-    with np.load(out / "model/arrays.npz", allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-@pytest.fixture(autouse=True)
-def quick_page(monkeypatch):
-    """Drawing the page takes longer than all the rest."""
-    monkeypatch.setattr(job_module, "render_page", lambda _: "a page")
 
 
 @pytest.fixture(scope="module", params=[2, 6])
@@ -105,19 +50,21 @@ def published(table, given, tmp_path_factory):
     """One run, done in this process, that tests may read and not change."""
     out = tmp_path_factory.mktemp("out") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job_module, "render_page", lambda _: "a page")
+        patch.setattr(report_files, "render_page", lambda _: "a page")
         return out, run(table, out, input=given)
-
-
-@pytest.fixture(scope="module")
-def flat(tmp_path_factory):
-    """The table of two columns alone."""
-    return write(tmp_path_factory.mktemp("data") / "flat.parquet", blobs(2)[0])
 
 
 def rows_of(table, given):
     data = pq.read_table(table, columns=given["columns"])
     return np.column_stack([column.to_numpy() for column in data.columns])
+
+
+def candidates_of(report):
+    return [candidate.model_dump() for candidate in report.levels.candidates]
+
+
+def zs_of(report):
+    return [branch.z for branch in report.levels.tree.branches]
 
 
 # The same labels
@@ -135,7 +82,7 @@ def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path
             assert labels_of(out).equals(expected)
             assert digest_of(out / "model/arrays.npz") == model
             for name in ("levels", "clusters", "score_histogram", "warnings", "sample"):
-                assert found[name] == report[name]
+                assert getattr(found, name) == getattr(report, name)
     first = [digest_of(path) for path in sorted((published[0] / "labels").iterdir())]
     run(table, tmp_path / "same", input=given, cut=(777, 300))
     assert [digest_of(path) for path in sorted((tmp_path / "same/labels").iterdir())] == first
@@ -152,17 +99,17 @@ def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published)
     np.testing.assert_array_equal(found["label"], estimator.predict(X))
     np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
     np.testing.assert_array_equal(found["outlier"], estimator.decision_function(X) < 0.0)
-    facts = published[1]["model"]["fitted"]
+    facts = published[1].model.fitted
     assert facts["agreement"] == estimator.agreement_
     assert facts["gamma"] == estimator.gamma_
-    assert published[1]["levels"]["candidates"] == estimator.candidates_
+    assert candidates_of(published[1]) == estimator.candidates_
 
 
 def test_the_clusters_are_found(table, published):
     y = pq.read_table(table)["class"].to_numpy()
     assert adjusted_rand_score(y, labels_of(published[0])["label"]) > 0.97
-    assert 0.0 < published[1]["outliers"]["share"] < 0.15
-    assert published[1]["warnings"] == []
+    assert 0.0 < published[1].outliers.share < 0.15
+    assert published[1].warnings == []
 
 
 def test_predict_gives_the_same_labels(table, published, tmp_path):
@@ -177,17 +124,15 @@ def test_splits_are_tested_on_a_share_of_a_large_table(
 ):
     """Each model has the rows of its own range of keys, whatever the partitions and blocks."""
     monkeypatch.setattr(ensemble, "SIGNIFICANCE_ROWS", 100)
-    reports = [
-        run(table, tmp_path / f"out-{cut[0]}", input=given, cut=cut)["levels"] for cut in CUTS
-    ]
-    assert reports[0] == reports[1] == reports[2]
+    reports = [run(table, tmp_path / f"out-{cut[0]}", input=given, cut=cut) for cut in CUTS]
+    assert reports[0].levels == reports[1].levels == reports[2].levels
     assert len({digest_of(tmp_path / f"out-{cut[0]}/model/arrays.npz") for cut in CUTS}) == 1
-    assert _zs(reports[0]) != _zs(published[1]["levels"])
+    assert zs_of(reports[0]) != zs_of(published[1])
     arrays = model_of(tmp_path / "out-64")
     X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
     estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
     np.testing.assert_array_equal(labels_of(tmp_path / "out-64")["label"], estimator.labels_)
-    assert reports[0]["candidates"] == estimator.candidates_
+    assert candidates_of(reports[0]) == estimator.candidates_
 
 
 @pytest.mark.filterwarnings("ignore:low support")
@@ -207,10 +152,6 @@ def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
     assert not found["score"].equals(labels_of(published[0])["score"])
 
 
-def _zs(levels):
-    return [branch["z"] for branch in levels["tree"]["branches"]]
-
-
 @pytest.mark.parametrize(("most", "again"), [(2000, False), (250, True)])
 def test_rows_left_out_by_where(table, given, tmp_path, most, again):
     """A partition may have none left; a sample of the others takes another reading."""
@@ -218,8 +159,8 @@ def test_rows_left_out_by_where(table, given, tmp_path, most, again):
     found = []
     for cut in ((64, 100), (5000, 100_000)):
         report = run(table, tmp_path / f"{cut[0]}", {"max_iter": most}, input=where, cut=cut)
-        assert ("sample" in [phase["name"] for phase in report["phases"]]) == again
-        found.append((labels_of(tmp_path / f"{cut[0]}"), report["levels"]))
+        assert ("sample" in [phase.name for phase in report.phases]) == again
+        found.append((labels_of(tmp_path / f"{cut[0]}"), report.levels))
     assert found[0][0].equals(found[1][0])
     assert found[0][1] == found[1][1]
     kept = np.flatnonzero((np.arange(N) % 3 != 1) & (np.arange(N) >= 200))
@@ -238,26 +179,17 @@ def test_missing_values_dropped(tmp_path):
     report = run(path, tmp_path / "dropped", preprocess={"missing": "drop"}, cut=(77, 200))
     write(tmp_path / "whole.parquet", X, keep=whole.astype(np.int8))
     run(tmp_path / "whole.parquet", tmp_path / "filtered", input={"where": "keep == 1"})
-    assert report["input"]["n_rows"] == whole.sum()
+    assert report.input.n_rows == whole.sum()
     np.testing.assert_array_equal(labels_of(tmp_path / "dropped")["row"], np.flatnonzero(whole))
     assert labels_of(tmp_path / "dropped").equals(labels_of(tmp_path / "filtered"))
 
 
 def test_a_model_learned_again_is_the_same(flat, tmp_path, monkeypatch):
     """As after a lost worker."""
-    learn, seen = tasks.grow_level_tree, []
-
-    def twice(run_dir, number):
-        path = Path(run_dir) / f"trees/{number:05d}.npz"
-        learn(run_dir, number)
-        seen.append(path.read_bytes())
-        rows = learn(run_dir, number)
-        assert path.read_bytes() == seen[-1]
-        return rows
-
-    monkeypatch.setattr(tasks, "grow_level_tree", twice)
+    twice = DoneTwice.of(level_tree.LEARN)
+    monkeypatch.setattr(level_tree, "LEARN", twice)
     run(flat, tmp_path / "out")
-    assert len(set(seen)) == 3
+    assert len(set(twice.seen)) == 3
 
 
 # What the job asks for
@@ -266,12 +198,12 @@ def test_a_model_learned_again_is_the_same(flat, tmp_path, monkeypatch):
 def test_a_list_of_gammas(flat, tmp_path):
     gammas = [1.0, 4.0, 16.0, 64.0]
     report = run(flat, tmp_path / "out", {"gamma": gammas})
-    assert [model["gamma"] for model in report["levels"]["models"]] == gammas
-    assert {model["n_components"] for model in report["levels"]["models"]} == {2}
-    assert report["model"]["parameters"]["gamma"] == gammas
-    assert report["model"]["fitted"]["gamma"] in gammas
-    assert report["model"]["fitted"]["n_models"] == 4
-    assert len(report["clusters"]) == 3
+    assert [model.gamma for model in report.levels.models] == gammas
+    assert {model.n_components for model in report.levels.models} == {2}
+    assert report.model.parameters["gamma"] == gammas
+    assert report.model.fitted["gamma"] in gammas
+    assert report.model.fitted["n_models"] == 4
+    assert len(report.clusters) == 3
     predict_table(tmp_path / "out", str(flat), str(tmp_path / "again"))
     assert labels_of(tmp_path / "again").equals(labels_of(tmp_path / "out"))
 
@@ -279,7 +211,7 @@ def test_a_list_of_gammas(flat, tmp_path):
 def test_a_list_of_gammas_without_a_budget(tmp_path):
     path = write(tmp_path / "in.parquet", blobs(2, 200)[0])
     report = run(path, tmp_path / "out", {"gamma": [4.0, 16.0], "solver": "sgd", "max_iter": 400})
-    assert [model["gamma"] for model in report["levels"]["models"]] == [4.0, 16.0]
+    assert [model.gamma for model in report.levels.models] == [4.0, 16.0]
 
 
 def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
@@ -292,7 +224,7 @@ def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
 def test_a_number_and_a_penalty(flat, tmp_path):
     """With C the level is the papers': f(x) = w.phi(x) - 1."""
     report = run(flat, tmp_path / "out", {"labelling": "level-tree", "gamma": 16.0, "C": 10.0})
-    facts, arrays = report["model"]["fitted"], model_of(tmp_path / "out")
+    facts, arrays = report.model.fitted, model_of(tmp_path / "out")
     assert (facts["gamma"], facts["C"], facts["n_models"]) == (16.0, 10.0, 1)
     assert facts["n_support_vectors"] == len(arrays["a"])
     Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
@@ -300,7 +232,7 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     found = labels_of(tmp_path / "out")
     np.testing.assert_allclose(found["score"], f, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
-    assert report["levels"]["why"][0].startswith("The least clear of the splits")
+    assert report.levels.why[0].startswith("The least clear of the splits")
 
 
 def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path):
@@ -315,8 +247,8 @@ def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path)
 @pytest.mark.parametrize("nu", [0.02, 0.3])
 def test_nu_is_the_share_outside(flat, tmp_path, nu):
     report = run(flat, tmp_path / "out", {"nu": nu})
-    assert report["outliers"]["share"] == pytest.approx(nu, abs=2 / N)
-    assert len(report["clusters"]) == 3
+    assert report.outliers.share == pytest.approx(nu, abs=2 / N)
+    assert len(report.clusters) == 3
 
 
 def test_effort_and_granularity(flat, tmp_path, monkeypatch):
@@ -326,15 +258,15 @@ def test_effort_and_granularity(flat, tmp_path, monkeypatch):
     n_models = {}
     for effort in ("fast", "default"):
         report = run(flat, tmp_path / effort, steps | {"effort": effort})
-        n_models[effort] = report["model"]["fitted"]["n_models"]
-        assert [row["chosen"] for row in report["levels"]["granularity"]] == [False, True, False]
-        assert len(report["clusters"]) == 3
+        n_models[effort] = report.model.fitted["n_models"]
+        assert [row.chosen for row in report.levels.granularity] == [False, True, False]
+        assert len(report.clusters) == 3
     assert n_models == {"fast": 3, "default": 10}
     report = run(flat, tmp_path / "coarse", steps | {"granularity": "coarse"})
-    assert [row["chosen"] for row in report["levels"]["granularity"]] == [True, False, False]
-    assert [row["rows"] for row in report["levels"]["granularity"]] == [5, N, N]
-    assert [row["n_clusters"] for row in report["levels"]["granularity"]] == [1, 3, 3]
-    assert len(report["clusters"]) == 1
+    assert [row.chosen for row in report.levels.granularity] == [True, False, False]
+    assert [row.rows for row in report.levels.granularity] == [5, N, N]
+    assert [row.n_clusters for row in report.levels.granularity] == [1, 3, 3]
+    assert len(report.clusters) == 1
 
 
 def test_zarr_output(flat, tmp_path):
@@ -343,141 +275,3 @@ def test_zarr_output(flat, tmp_path):
     group, expected = zarr.open_group(tmp_path / "zarr", mode="r"), labels_of(tmp_path / "parquet")
     for name in ("row", "label", "score", "outlier"):
         np.testing.assert_array_equal(group[name][:], expected[name])
-
-
-# Small and degenerate tables
-
-
-@pytest.mark.parametrize("d", [2, 6])
-def test_one_cluster(tmp_path, d):
-    X = np.random.default_rng(0).normal(size=(600, d))
-    report = run(write(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 1500})
-    check_levels(report)
-    assert len(report["clusters"]) == 1
-    assert report["warnings"] == ["no split is significant: the answer is one cluster"]
-    assert set(labels_of(tmp_path / "out")["label"].to_pylist()) == {0}
-    assert "Why 1 cluster<" in render_page(Report.parsed(report, "report.json"))
-
-
-@pytest.mark.parametrize("d", [1, 2, 6])
-def test_rows_that_are_all_equal(tmp_path, d):
-    report = run(write(tmp_path / "in.parquet", np.full((120, d), 3.0)), tmp_path / "out")
-    check_levels(report)
-    assert len(report["clusters"]) == 1
-    assert any("all rows looked at are equal" in note for note in report["warnings"])
-    assert report["outliers"]["rows"] == 0
-    assert report["model"]["fitted"]["n_branches"] == 1
-    assert "Why 1 cluster<" in render_page(Report.parsed(report, "report.json"))
-
-
-@pytest.mark.parametrize("d", [2, 6])
-@pytest.mark.parametrize("n", [2, 3, 9])
-def test_a_table_of_few_rows(tmp_path, n, d):
-    X = np.random.default_rng(n).normal(size=(n, d))
-    report = run(write(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 200})
-    check_levels(report)
-    assert report["input"]["n_rows"] == n
-    assert labels_of(tmp_path / "out").num_rows == n
-    assert np.isfinite(labels_of(tmp_path / "out")["score"].to_numpy()).all()
-
-
-# What the report tells
-
-
-def check_levels(report):
-    """Check what the page's figure and its text take for granted."""
-    json.dumps(report, allow_nan=False)
-    levels, facts = report["levels"], report["model"]["fitted"]
-    tree, k = levels["tree"], len(report["clusters"])
-    branches = tree["branches"]
-    by_id = {branch["id"]: branch for branch in branches}
-    assert len(by_id) == len(branches)
-    assert len(branches) + tree["n_hidden"] == facts["n_branches"]
-    root, *others = branches
-    assert root["parent"] is None
-    assert root["z"] is None
-    assert (root["kept"], root["mass"], root["death"]) == (True, 1.0, 0.0)
-    for branch in others:
-        parent = by_id[branch["parent"]]
-        assert branch["z"] is not None
-        assert parent["death"] <= branch["death"] <= parent["birth"] <= tree["top"]
-        assert branch["mass"] < parent["mass"] <= 1.0
-        assert branch["mass"] > 0.0
-    for branch in branches:
-        assert 0.0 <= branch["death"] <= branch["birth"] <= tree["top"]
-        check_profile(branch)
-        assert branch["kept"] == (branch["label"] is not None)
-    kept = [branch for branch in branches if branch["kept"]]
-    assert sorted(branch["label"] for branch in kept) == list(range(k))
-    assert all(branch["birth"] > branch["death"] for branch in kept)
-    least = min([branch["z"] for branch in kept if branch is not root], default=0.0)
-    assert all(branch["z"] <= least for branch in others if not branch["kept"]) or k == 1
-    assert len(levels["models"]) == facts["n_models"]
-    assert sum(model["chosen"] for model in levels["models"]) == 1
-    chosen = next(model for model in levels["models"] if model["chosen"])
-    assert chosen["gamma"] == facts["gamma"]
-    assert chosen["n_splits"] == facts["n_branches"] - 1
-    assert np.mean([m["supports"] for m in levels["models"]]) == pytest.approx(facts["agreement"])
-    winners = [row["n_clusters"] for row in levels["candidates"] if row["winner"]]
-    assert winners == ([k] if k > 1 else [])
-    assert [row["name"] for row in levels["granularity"]] == ["coarse", "default", "fine"]
-    assert [row["n_clusters"] for row in levels["granularity"] if row["chosen"]] == [k]
-
-
-def check_profile(branch):
-    """Check that shares rise from the birth down to the death, where they are the mass at most."""
-    levels, shares = np.array(branch["profile"]).reshape(-1, 2).T
-    assert (np.diff(levels) <= 0.0).all()
-    assert (np.diff(shares) > 0.0).all()
-    if levels.size:
-        assert levels[0] <= branch["birth"] * (1 + 1e-5)
-        assert levels[-1] >= branch["death"] * (1 - 1e-5)
-        assert shares[-1] <= branch["mass"] + 1e-6
-
-
-def test_the_report_tells_the_tree(published):
-    report = published[1]
-    check_levels(report)
-    assert json.loads((published[0] / "report.json").read_text())["levels"] == report["levels"]
-    kept = [branch for branch in report["levels"]["tree"]["branches"] if branch["kept"]]
-    assert len(kept) == 3
-    shares = {cluster["label"]: cluster["share"] for cluster in report["clusters"]}
-    for branch in kept:
-        joined = sum(other["mass"] for other in kept if other["parent"] == branch["id"])
-        assert branch["mass"] - joined == pytest.approx(shares[branch["label"]], abs=0.06)
-    for branch in kept[1:]:
-        assert branch["profile"][-1][1] == pytest.approx(branch["mass"], abs=0.06)
-        assert branch["z"] > 2.0
-    assert "Why 3 clusters" in render_page(Report.parsed(report, "report.json"))
-
-
-def test_branches_that_are_not_listed_are_counted(flat, tmp_path, monkeypatch):
-    monkeypatch.setattr(level_pictures, "LISTED", 2)
-    report = run(flat, tmp_path / "out")
-    assert len(report["levels"]["tree"]["branches"]) == 3
-    assert report["levels"]["tree"]["n_hidden"] > 0
-    check_levels(report)
-
-
-def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatch):
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setitem(REFERENCE_ROWS, "coarse", 5)
-    content = {
-        "input": {"path": str(flat)},
-        "model": MODEL,
-        "cluster": {"workers": 0},
-        "output": {"path": str(tmp_path / "out")},
-    }
-    (tmp_path / "job.toml").write_text(tomli_w.dumps(content))
-    found = CliRunner().invoke(main, ["run", str(tmp_path / "job.toml")])
-    assert found.exit_code == 0, found.output
-    doubt = (
-        "the number of clusters depends on how fine one looks: 1 (coarse), 3 (default), 3 (fine); "
-        "choose with granularity"
-    )
-    lines = found.stdout.splitlines()
-    assert lines[1:] == [f"warning: {doubt}", f"{tmp_path}/out/report.html"]
-    report = json.loads((tmp_path / "out/report.json").read_text())
-    assert report["levels"]["doubts"] == [doubt]
-    assert report["warnings"] == []
-    assert render_page(Report.parsed(report, "report.json")).count(doubt) == 1

@@ -13,7 +13,10 @@ from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.config import load_job, parse_job
 from distsvc.errors import JobFileError
 from distsvc.models.linear import working_set
-from distsvc.run.job import predict_table, run_job
+from distsvc.models.linear.engine import LinearEngine
+from distsvc.run.algorithms import linear_passes
+from distsvc.run.job import run_job
+from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
 
 N, D = 6000, 4
@@ -41,17 +44,16 @@ def table(rows, tmp_path_factory):
 @pytest.fixture
 def few_candidates(monkeypatch):
     """Make working sets small, so that several passes are needed."""
-    for module in (working_set, "distsvc.run.outer"):
-        name = module if isinstance(module, str) else module.__name__
-        monkeypatch.setattr(f"{name}.working_rows", lambda d: 200)
+    for module in (working_set, linear_passes):
+        monkeypatch.setattr(module, "working_rows", lambda d: 200)
 
 
-def run(table, out, model, workers=0, cluster=None, output=None, scale="none", **options):
+def run(table, out, model, cluster=None, output=None, scale="none", missing="error", **options):
     content = {
         "input": {"path": str(table), "label": "odd"},
-        "preprocess": {"scale": scale},
+        "preprocess": {"scale": scale, "missing": missing},
         "model": model,
-        "cluster": {"workers": workers, "partition_rows": 1500} | (cluster or {}),
+        "cluster": {"workers": 0, "partition_rows": 1500} | (cluster or {}),
         "output": {"path": str(out)} | (output or {}),
     }
     return run_job(parse_job(content), **options)
@@ -78,7 +80,7 @@ def estimator(model):
 def test_a_job_gives_the_answer_of_the_estimator(rows, table, tmp_path, model):
     report = run(table, tmp_path / "out", model)
     peer = estimator(model).fit(rows)
-    fitted = report["model"]["fitted"]
+    fitted = report.model.fitted
     assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-7)
     found = labels_of(tmp_path / "out")
     scores = peer.decision_function(rows)
@@ -87,7 +89,7 @@ def test_a_job_gives_the_answer_of_the_estimator(rows, table, tmp_path, model):
     outlier = found["outlier"].to_numpy(zero_copy_only=False)
     np.testing.assert_array_equal(outlier[clear], scores[clear] < 0.0)
     assert not found["label"].to_numpy().any()
-    assert len(report["clusters"]) == 1
+    assert len(report.clusters) == 1
 
 
 @BOTH
@@ -95,13 +97,13 @@ def test_a_table_that_does_not_fit_gives_the_same_optimum(
     rows, table, tmp_path, model, few_candidates
 ):
     report = run(table, tmp_path / "out", model | {"memory_rows": 1000})
-    fitted = report["model"]["fitted"]
+    fitted = report.model.fitted
     peer = estimator(model).fit(rows)
     assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-7)
     assert 2 <= fitted["n_passes"] <= 20
     scores = labels_of(tmp_path / "out")["score"].to_numpy()
     np.testing.assert_allclose(scores, peer.decision_function(rows), rtol=1e-3, atol=1e-3)
-    assert not report["warnings"]
+    assert not report.warnings
 
 
 @BOTH
@@ -115,8 +117,6 @@ def test_scores_do_not_depend_on_the_cut_or_on_workers(table, tmp_path, model, m
 
 
 def test_a_bad_threshold_from_the_sample_is_mended(rows, table, tmp_path, monkeypatch):
-    from distsvc.models.linear.engine import LinearEngine
-
     begin = LinearEngine.begin_outer
 
     def far_off(self, n_rows):
@@ -124,18 +124,18 @@ def test_a_bad_threshold_from_the_sample_is_mended(rows, table, tmp_path, monkey
         return u, 0.9 * rho, scale
 
     monkeypatch.setattr(LinearEngine, "begin_outer", far_off)
-    for module in ("distsvc.models.linear.working_set", "distsvc.run.outer"):
-        monkeypatch.setattr(f"{module}.working_rows", lambda d: 60)
+    for module in (working_set, linear_passes):
+        monkeypatch.setattr(module, "working_rows", lambda d: 60)
     report = run(table, tmp_path / "out", PLANE | {"memory_rows": 1000, "nu": 0.3})
     peer = LinearOneClassSVM(0.3, tol=1e-8).fit(rows)
-    fitted = report["model"]["fitted"]
+    fitted = report.model.fitted
     assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-6)
 
 
 def test_standard_scaling_and_the_ball(rows, table, tmp_path):
     Z = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     report = run(table, tmp_path / "out", SVDD, scale="standard")
-    assert report["model"]["fitted"]["radius"] == pytest.approx(
+    assert report.model.fitted["radius"] == pytest.approx(
         LinearSVDD(0.05, tol=1e-8).fit(Z).radius_, rel=1e-6
     )
 
@@ -149,7 +149,7 @@ def test_a_published_model_scores_another_table(table, tmp_path, model):
 
 def test_zarr_output(table, tmp_path):
     report = run(table, tmp_path / "out", SVDD, output={"format": "zarr"})
-    assert report["input"]["n_rows"] == N
+    assert report.input.n_rows == N
 
 
 def test_a_job_that_centres_a_one_class_svm_is_refused(table, tmp_path):
@@ -160,7 +160,7 @@ def test_a_job_that_centres_a_one_class_svm_is_refused(table, tmp_path):
 
 def test_training_that_ends_early_is_said(table, tmp_path):
     report = run(table, tmp_path / "out", PLANE | {"max_iter": 1})
-    assert "training ended before its tolerance" in report["warnings"][0]
+    assert "training ended before its tolerance" in report.warnings[0]
 
 
 def test_too_few_rows_for_c_are_the_jobs_fault(table, tmp_path):
@@ -199,11 +199,37 @@ def test_reasons_name_the_columns_that_pull_outliers_out(rows, table, tmp_path, 
     assert labels_of(tmp_path / "again").equals(found)
 
 
+def test_reasons_need_a_format_with_text(table, tmp_path):
+    message = r"^output\.reasons needs output\.format = 'parquet', found 'zarr'$"
+    with pytest.raises(JobFileError, match=message):
+        run(table, tmp_path / "out", SVDD, output={"format": "zarr", "reasons": 2})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_reason_is_told_without_a_value_where_that_is_missing(rows, tmp_path):
+    """The median counts as the row's value, but is not said to be one."""
+    holes = rows.copy()
+    holes[100, 0], holes[100, 1] = np.nan, 1e4
+    path = tmp_path / "holes.parquet"
+    columns = {f"f{k}": pa.array(holes[:, k], from_pandas=True) for k in range(D)}
+    pq.write_table(pa.table(columns | {"odd": rows[:, 0]}), path)
+    model = SVDD | {"nu": 0.2}
+    run(path, tmp_path / "out", model, missing="median", output={"reasons": 3})
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    first = report["reasons"]["farthest"][0]
+    assert first["row"] == 100
+    values = {reason["column"]: reason["value"] for reason in first["reasons"]}
+    assert values["f1"] == 1e4
+    assert "f0" in values
+    assert values["f0"] is None
+    assert "Why rows are outliers" in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_without_outliers_the_page_says_so(tmp_path):
     path = tmp_path / "equal.parquet"
     pq.write_table(pa.table({"f0": np.ones(50), "f1": np.ones(50), "odd": np.ones(50)}), path)
     report = run(path, tmp_path / "out", SVDD)
-    assert report["outliers"]["rows"] == 0
+    assert report.outliers.rows == 0
     assert "There are no outliers." in (tmp_path / "out" / "report.html").read_text()
 
 

@@ -63,13 +63,13 @@ def test_a_phase_is_kept_and_told(capsys):
         with progress.phase("prepare"):
             pass
     survey, prepare = progress.phases
-    assert (survey["name"], survey["rows"], survey["worker_peak_mb"]) == ("survey", 15, 70.0)
-    assert survey["seconds"] >= 0.0
-    assert survey["driver_peak_mb"] > 10.0
-    assert (prepare["rows"], prepare["worker_peak_mb"]) == (None, None)
+    assert (survey.name, survey.rows, survey.worker_peak_mb) == ("survey", 15, 70.0)
+    assert survey.seconds >= 0.0
+    assert survey.driver_peak_mb > 10.0
+    assert (prepare.rows, prepare.worker_peak_mb) == (None, None)
     *_, first, second = events(capsys)
     assert (first["event"], first["phase"], first["rows"]) == ("phase finished", "survey", 15)
-    assert second.keys() == {"time", "event", "phase", *prepare} - {"name"}
+    assert second.keys() == {"time", "event", "phase", *prepare.model_dump()} - {"name"}
 
 
 def test_a_phase_that_fails_is_not_kept(capsys):

@@ -9,7 +9,7 @@ import pytest
 
 from distsvc.config import parse_job
 from distsvc.report.content import Report
-from distsvc.run import job as job_module
+from distsvc.run import report_files
 from distsvc.run.job import run_job
 
 COMMON = {"title", "input", "model", "clusters", "outliers", "score_histogram", "warnings"}
@@ -40,7 +40,7 @@ def table(tmp_path_factory):
 
 @pytest.mark.parametrize("name", JOBS)
 def test_the_report_comes_back(name, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(job_module, "render_page", lambda _: "a page")
+    monkeypatch.setattr(report_files, "render_page", lambda _: "a page")
     model, d, parts = JOBS[name]
     scale = "minmax" if name == "linear-one-class" else "standard"
     run_job(

@@ -15,24 +15,19 @@ import numpy as np
 from distsvc.models import sampling
 from distsvc.models.support_vector import labelling
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
-from distsvc.models.support_vector.engines import engine_for
-from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.support_vector.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.rules import BoundaryRule
-from distsvc.run.algorithms.domain import domain_part
+from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
 from distsvc.run.preparation import prepared
 from distsvc.run.room import (
-    Job,
     Parts,
     Phase,
     Result,
-    Room,
     Rows,
     Rule,
     RunDirectory,
     Steps,
     Survey,
-    Table,
     Tally,
 )
 from distsvc.run.stream import sample_blocks
@@ -41,23 +36,12 @@ CLIMB_ROWS = 512
 TRAINED, STARTS, VERTICES = "train", "starts", "vertices"
 
 
-class BoundaryModel(Room):
+class BoundaryModel(SupportVectorRoom):
     """Phase one and phase two of Pham, Le and Dang (2017)."""
 
     rules = (BoundaryRule,)
+    engine_type = BoundaryEngine
     engine: BoundaryEngine
-
-    def __init__(self, parameters: dict[str, Any], engine: BoundaryEngine):
-        self.parameters, self.engine = parameters, engine
-
-    @classmethod
-    def begin(cls, job: Job, table: Table) -> BoundaryModel | None:
-        """Return the room of a job for support vector clustering with a given gamma."""
-        if job.model.algorithm != "support-vector":
-            return None
-        parameters = SupportVectorClustering(**job.model.parameters()).get_params()
-        engine = engine_for(parameters, job.model.seed)
-        return cls(parameters, engine) if isinstance(engine, BoundaryEngine) else None
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Train the decision function, then find its clusters."""

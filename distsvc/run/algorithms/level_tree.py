@@ -13,27 +13,22 @@ import numpy as np
 
 from distsvc.models import sampling
 from distsvc.models.sampling import Ranges
-from distsvc.models.support_vector.engines import engine_for
 from distsvc.models.support_vector.ensemble import Ensemble
-from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree import LevelTree
 from distsvc.models.support_vector.rules import LevelRule
-from distsvc.run.algorithms.domain import domain_part
 from distsvc.run.algorithms.level_pictures import levels_part
+from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
 from distsvc.run.preparation import prepared
 from distsvc.run.room import (
-    Job,
     Parts,
     Phase,
     Result,
-    Room,
     Rows,
     Rule,
     RunDirectory,
     Steps,
     Survey,
-    Table,
     Tally,
 )
 from distsvc.run.stream import sample_blocks
@@ -41,23 +36,12 @@ from distsvc.run.stream import sample_blocks
 ENSEMBLE = "ensemble"
 
 
-class LevelTrees(Room):
+class LevelTrees(SupportVectorRoom):
     """Models that differ in width and subspace, and a vote among the cuts of their trees."""
 
     rules = (LevelRule,)
+    engine_type = LevelTreeEngine
     engine: LevelTreeEngine
-
-    def __init__(self, parameters: dict[str, Any], engine: LevelTreeEngine):
-        self.parameters, self.engine = parameters, engine
-
-    @classmethod
-    def begin(cls, job: Job, table: Table) -> LevelTrees | None:
-        """Return the room of a job for support vector clustering without a given gamma."""
-        if job.model.algorithm != "support-vector":
-            return None
-        parameters = SupportVectorClustering(**job.model.parameters()).get_params()
-        engine = engine_for(parameters, job.model.seed)
-        return cls(parameters, engine) if isinstance(engine, LevelTreeEngine) else None
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Train the models, test the splits of their trees, and let them vote."""

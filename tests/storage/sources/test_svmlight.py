@@ -11,7 +11,8 @@ from sklearn.datasets import dump_svmlight_file
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.config import InputConfig, parse_job
 from distsvc.errors import DataError, JobFileError
-from distsvc.run.job import predict_table, run_job
+from distsvc.run.job import run_job
+from distsvc.run.predict import predict_table
 from distsvc.storage.tables import fingerprint, open_table, read_blocks, sparse_rows
 
 TEXT = b"""1 1:0.5 3:-2
@@ -150,6 +151,6 @@ def test_a_job_on_sparse_rows_gives_the_answer_of_the_estimator(tmp_path, make, 
         dump_svmlight_file(X, np.zeros(800), stream, zero_based=False)
     report = job(tmp_path / "x.svm", tmp_path / "out", algorithm, nu=0.1, tol=1e-8)
     peer = make(0.1, tol=1e-8).fit(X)
-    assert report["model"]["fitted"]["objective"] == pytest.approx(peer.objective_, rel=1e-9)
-    assert report["outliers"]["rows"] == pytest.approx((peer.predict(X) < 0).sum(), abs=31)
-    assert "constant columns carry no information: f5" in report["warnings"]
+    assert report.model.fitted["objective"] == pytest.approx(peer.objective_, rel=1e-9)
+    assert report.outliers.rows == pytest.approx((peer.predict(X) < 0).sum(), abs=31)
+    assert "constant columns carry no information: f5" in report.warnings

@@ -1,33 +1,42 @@
-"""The domain of novelty, drawn for tables with two columns."""
+"""What both ways of support vector clustering do alike in a job."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
-from distsvc.models.support_vector.labelling import DecisionFunction
+from distsvc.models.support_vector.engine import Engine
+from distsvc.models.support_vector.engines import engine_for
+from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.report.content import Sample
 from distsvc.report.model_parts import DomainPart
-from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import PREPARATION, Preparation
+from distsvc.run.room import Job, Room, RunDirectory, Table
 
 GRID = 120
 
 
-class Fitted(Protocol):
-    """What both engines of support vector clustering know: f, and centred points (n, d) float32."""
+class SupportVectorRoom(Room):
+    """What both ways of support vector clustering share: how they begin, and the drawn domain."""
 
-    centre: np.ndarray
-    decision: DecisionFunction
-    equilibria: np.ndarray
+    engine_type: ClassVar[type[Engine]]
+    engine: Engine
 
-    @property
-    def support_vectors(self) -> np.ndarray:
-        """Of the decision function."""
+    def __init__(self, parameters: dict[str, Any], engine: Engine):
+        self.parameters, self.engine = parameters, engine
+
+    @classmethod
+    def begin(cls, job: Job, table: Table) -> SupportVectorRoom | None:
+        """Return the room of a job for support vector clustering, if its engine is this room's."""
+        if job.model.algorithm != "support-vector":
+            return None
+        parameters = SupportVectorClustering(**job.model.parameters()).get_params()
+        engine = engine_for(parameters, job.model.seed)
+        return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
 
-def domain_part(run: RunDirectory, engine: Fitted, sample: Sample) -> DomainPart | None:
+def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart | None:
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     if len(run.plan.table.columns) != 2:
         return None

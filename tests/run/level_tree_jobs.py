@@ -1,0 +1,55 @@
+"""Small tables, jobs that cluster them by level trees, and what a run leaves."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.config import parse_job
+from distsvc.run.job import run_job
+
+MODEL = {"effort": "fast", "max_iter": 2000}
+N = 900
+CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [2.0, 3.5]])
+
+
+def blobs(d, n=N):
+    """Three clusters in the first two of d columns of unlike scale, and their classes."""
+    random = np.random.default_rng(d)
+    y = random.integers(0, 3, n)
+    X = random.normal(0, 0.4, (n, d))
+    X[:, :2] += CENTRES[y]
+    return X * 10.0 ** np.arange(d) + 7.0, y
+
+
+def write(path, X, **columns):
+    """Write rows as Parquet, in row groups of 100."""
+    named = {f"x{k}": X[:, k] for k in range(X.shape[1])}
+    pq.write_table(pa.table(named | columns), path, row_group_size=100)
+    return path
+
+
+def run(table, out, model=None, cut=(100, 300), **options):
+    """Run a job in this process, or where a scheduler is given on its workers."""
+    content = {
+        "input": {"path": str(table)} | options.pop("input", {}),
+        "model": MODEL | (model or {}),
+        "preprocess": options.pop("preprocess", {}),
+        "cluster": {"workers": 0, "block_rows": cut[0], "partition_rows": cut[1]},
+        "output": {"path": str(out)} | options.pop("output", {}),
+    }
+    return run_job(parse_job(content), **options)
+
+
+def labels_of(out):
+    return pq.read_table(sorted((out / "labels").iterdir()))
+
+
+def digest_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def model_of(out):
+    with np.load(out / "model/arrays.npz", allow_pickle=False) as arrays:
+        return dict(arrays)

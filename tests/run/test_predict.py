@@ -1,0 +1,132 @@
+"""Labelling other tables with a published model."""
+
+import json
+from dataclasses import fields
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.models.scaling import Scaling
+from distsvc.run.algorithms import ROOMS
+from distsvc.run.job import run_job
+from distsvc.run.predict import predict_table
+from distsvc.run.preparation import Preparation
+from tests.run.blob_jobs import N, blobs, check_manifest, config, copied, files, labels
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+
+def test_predicting_the_same_table_gives_the_same_labels(blob_table, blob_run, tmp_path):
+    manifest = predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
+    assert labels(tmp_path / "out").equals(labels(blob_run[0]))
+    assert manifest == check_manifest(tmp_path / "out")
+    assert manifest["rows"] == N
+
+
+def test_predict_scales_new_rows_as_the_models(blob_run, tmp_path):
+    few = blobs().slice(100, 5)
+    pq.write_table(few, tmp_path / "few.parquet")
+    predict_table(blob_run[0], str(tmp_path / "few.parquet"), str(tmp_path / "out"))
+    expected = labels(blob_run[0]).slice(100, 5)
+    for name in ("label", "score", "outlier"):
+        assert labels(tmp_path / "out")[name].equals(expected[name])
+
+
+@pytest.fixture(scope="module")
+def with_default_columns(blob_table, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "default"
+    given = {"columns": None, "id": "event", "label": "class", "where": "split < 3"}
+    run_job(config(blob_table, out, input=given))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        (["y", "x", "event"], "found 2: y, x"),
+        (["x", "event"], "found 1: x"),
+        (["x", "y", "split", "extra", "event"], "found 3: x, y, extra"),
+    ],
+)
+def test_predict_with_other_columns(with_default_columns, tmp_path, columns, found):
+    data = blobs().append_column("extra", pa.array(np.zeros(N))).select(columns)
+    pq.write_table(data, tmp_path / "in.parquet")
+    message = rf"expected the model's 2 columns in their order, x, y; {found}$"
+    with pytest.raises(DataError, match=message):
+        predict_table(with_default_columns, str(tmp_path / "in.parquet"), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_predict_keeps_the_id(with_default_columns, blob_table, tmp_path):
+    predict_table(with_default_columns, str(blob_table), str(tmp_path / "out"))
+    np.testing.assert_array_equal(labels(tmp_path / "out")["event"], blobs()["event"])
+
+
+def test_predict_finds_chosen_columns_by_name(blob_run, tmp_path):
+    data = blobs().select(["split", "y", "class", "x"])
+    pq.write_table(data, tmp_path / "in.parquet")
+    predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
+    assert labels(tmp_path / "out").equals(labels(blob_run[0]))
+
+
+def test_predict_without_a_chosen_column(blob_run, tmp_path):
+    pq.write_table(blobs().select(["x", "split"]), tmp_path / "in.parquet")
+    with pytest.raises(DataError, match=r"in\.parquet has no column 'y'"):
+        predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
+
+
+def test_predict_again_does_nothing(blob_run, blob_table, tmp_path):
+    first = predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
+    before = (tmp_path / "out/manifest.json").stat().st_mtime_ns
+    assert predict_table(blob_run[0], str(blob_table), str(tmp_path / "out")) == first
+    assert (tmp_path / "out/manifest.json").stat().st_mtime_ns == before
+
+
+def test_predict_with_another_model_is_refused_unless_overwritten(blob_run, blob_table, tmp_path):
+    run_job(config(blob_table, tmp_path / "other", model={"nu": 0.3}))
+    predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
+    with pytest.raises(JobFileError, match="already published by a different configuration"):
+        predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"))
+    predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"), overwrite=True)
+    assert labels(tmp_path / "out").equals(labels(tmp_path / "other"))
+
+
+def test_predict_does_not_replace_a_run(blob_run, blob_table):
+    before = files(blob_run[0])
+    with pytest.raises(JobFileError, match="already published by a different configuration"):
+        predict_table(blob_run[0], str(blob_table), str(blob_run[0]))
+    assert files(blob_run[0]) == before
+
+
+def test_predict_from_a_folder_without_a_manifest(blob_run, blob_table, tmp_path):
+    with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
+        predict_table(blob_run[0] / "labels", str(blob_table), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_predict_with_a_damaged_model(blob_run, blob_table, tmp_path):
+    copy = copied(blob_run[0], tmp_path)
+    content = (copy / "model/arrays.npz").read_bytes()
+    (copy / "model/arrays.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"arrays\.npz can't be read"):
+        predict_table(copy, str(blob_table), str(tmp_path / "out"))
+
+
+def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
+    copy = copied(blob_run[0], tmp_path)
+    model = json.loads((copy / "model/model.json").read_text())
+    (copy / "model/model.json").write_text(json.dumps(model | {"format": 99}))
+    with pytest.raises(JobFileError, match="has format 99, expected 3"):
+        predict_table(copy, str(blob_table), str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("rule", [r for room in ROOMS for r in room.rules], ids=lambda r: r.form)
+def test_arrays_of_a_saved_model_have_names_of_their_own(rule):
+    """The rule, the preparation of its rows and the edges of its scores lie in one file."""
+    prepared = Preparation(Scaling(*np.zeros((3, 2))), np.zeros(2), rule.float64).result()
+    others = {*prepared.arrays, *prepared.facts, "score_edges", "algorithm"}
+    assert {"centre", "scale", "fill", "origin"} <= others
+    assert not others & {field.name for field in fields(rule)}

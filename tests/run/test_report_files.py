@@ -1,0 +1,34 @@
+"""The page of a published run can be written again from what its report holds."""
+
+import json
+
+import pytest
+
+from distsvc.errors import DataError, InputNotFoundError
+from distsvc.report.content import Report
+from distsvc.report.page import render_page
+from distsvc.run.report_files import rewrite_page
+from tests.run.blob_jobs import check_manifest, copied
+
+
+def test_the_page_can_be_written_again(blob_run, tmp_path):
+    copy = copied(blob_run[0], tmp_path)
+    (copy / "report.html").write_text("lost")
+    assert rewrite_page(copy) == copy / "report.html"
+    report = json.loads((copy / "report.json").read_text())
+    assert (copy / "report.html").read_text() == render_page(Report.parsed(report, "report.json"))
+    check_manifest(copy)
+    with pytest.raises(InputNotFoundError, match="no run is published in"):
+        rewrite_page(tmp_path)
+
+
+def test_a_damaged_report_is_named(blob_run, tmp_path):
+    copy = copied(blob_run[0], tmp_path)
+    page = (copy / "report.html").read_bytes()
+    report = json.loads((copy / "report.json").read_text())
+    report["input"]["n_rows"] = "many"
+    (copy / "report.json").write_text(json.dumps(report))
+    expected = "report.json: input.n_rows: expected a valid integer, found 'many'"
+    with pytest.raises(DataError, match=expected):
+        rewrite_page(copy)
+    assert (copy / "report.html").read_bytes() == page

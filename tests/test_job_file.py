@@ -1,0 +1,175 @@
+"""Reading a job file, what may be set beside it, and the digest of what decides the result."""
+
+import datetime
+import re
+
+import pytest
+
+from distsvc.config import load_job, parse_job
+from distsvc.errors import InputNotFoundError, JobFileError
+from tests.full_job import FULL, job
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text('[input]\npath = "in"\n[model]\nbudget = 7\n[output]\npath = "out"\n')
+    return path
+
+
+def test_load_job(file):
+    assert load_job(file).model.budget == 7
+    assert load_job(str(file)).output.path == "out"
+
+
+def test_load_job_names_the_file(file):
+    file.write_text(file.read_text() + "formatt = 1\n")
+    with pytest.raises(
+        JobFileError, match=rf"^{re.escape(str(file))}: unknown key 'output.formatt'"
+    ):
+        load_job(file)
+
+
+def test_missing_job_file(tmp_path):
+    with pytest.raises(InputNotFoundError, match=r"job file .*none\.toml does not exist"):
+        load_job(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"[input", "is not valid TOML: Expected"), (b"\xff\xfe", "can't be read: .*decode")],
+)
+def test_damaged_job_file(tmp_path, content, message):
+    (tmp_path / "job.toml").write_bytes(content)
+    with pytest.raises(JobFileError, match=message):
+        load_job(tmp_path / "job.toml")
+
+
+def test_job_file_that_is_a_folder(tmp_path):
+    with pytest.raises(JobFileError, match=r"can't be read: .*directory"):
+        load_job(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "section", "key", "value"),
+    [
+        ("model.budget=9", "model", "budget", 9),
+        ("model.gamma=0.5", "model", "gamma", 0.5),
+        ("model.gamma=auto", "model", "gamma", "auto"),
+        ("model.gamma=[1, 0.5]", "model", "gamma", [1.0, 0.5]),
+        ("model.effort=fast", "model", "effort", "fast"),
+        ("model.granularity=coarse", "model", "granularity", "coarse"),
+        (" model.nu = 0.5", "model", "nu", 0.5),
+        ("model.average=false", "model", "average", False),
+        ('input.columns=["x", "y"]', "input", "columns", ("x", "y")),
+        ("input.where=a == 1 and b < 2", "input", "where", "a == 1 and b < 2"),
+        ("output.path=s3://bucket/a=b", "output", "path", "s3://bucket/a=b"),
+        ("cluster.workers=0", "cluster", "workers", 0),
+    ],
+)
+def test_set(file, setting, section, key, value):
+    assert getattr(getattr(load_job(file, (setting,)), section), key) == value
+
+
+def test_the_last_set_wins(file):
+    assert load_job(file, ("model.budget=1", "model.budget=2")).model.budget == 2
+
+
+@pytest.mark.parametrize("setting", ["model.nu", "nu=1", ".nu=1", "model.=1", "=1", ""])
+def test_set_that_can_not_be_read(file, setting):
+    with pytest.raises(JobFileError, match=r"--set expects section\.key=value, found '"):
+        load_job(file, (setting,))
+
+
+def test_set_in_what_is_no_section(file):
+    file.write_text("model = 3\n" + file.read_text().replace("[model]\nbudget = 7\n", ""))
+    with pytest.raises(JobFileError, match=r"--set model\.nu: model is not a section"):
+        load_job(file, ("model.nu=1",))
+
+
+def test_set_is_checked_like_the_file(file):
+    with pytest.raises(JobFileError, match=r"unknown key 'model\.bugdet'; did you mean 'budget'"):
+        load_job(file, ("model.bugdet=1",))
+
+
+def test_run_date(file):
+    settings = ("input.path=in/date={run_date}", "output.path=out/{run_date}")
+    dated = load_job(file, settings, run_date="2026-02-28")
+    assert (dated.input.path, dated.output.path) == ("in/date=2026-02-28", "out/2026-02-28")
+    before = datetime.date.today()
+    today = load_job(file, settings).output.path.removeprefix("out/")
+    assert before <= datetime.date.fromisoformat(today) <= datetime.date.today()
+
+
+@pytest.mark.parametrize("date", ["2026-02-30", "yesterday"])
+def test_run_date_that_is_no_date(file, date):
+    with pytest.raises(JobFileError, match=f"--run-date expects YYYY-MM-DD, found '{date}'"):
+        load_job(file, run_date=date)
+
+
+OTHER = {
+    "input": {"path": "x", "columns": ["a"], "id": "x", "label": "x", "where": "x == 1"},
+    "preprocess": {"scale": "none", "missing": "drop"},
+    "model": {
+        "seed": 8,
+        "gamma": 3.0,
+        "nu": 0.3,
+        "solver": "bsgd",
+        "budget": 51,
+        "maintenance": "merge",
+        "projection_size": 4,
+        "stopping": "held-out",
+        "tol": 0.02,
+        "theta": 0.2,
+        "max_iter": 1001,
+        "average": True,
+        "labelling": "equilibria",
+        "effort": "fast",
+        "granularity": "coarse",
+        "assignment": "vote",
+        "epsilon": 0.3,
+        "segment_samples": 11,
+        "boundary_size": 101,
+    },
+    "output": {"format": "parquet"},
+}
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [(section, key, value) for section, keys in OTHER.items() for key, value in keys.items()],
+)
+def test_digest_depends_on_what_decides_the_result(section, key, value):
+    base = FULL | {"model": FULL["model"] | {"average": False}}
+    changed = base | {section: base[section] | {key: value}}
+    assert parse_job(changed).digest() != parse_job(base).digest()
+
+
+def test_digest_depends_on_every_gamma():
+    widths = (1.0, [1.0], [1.0, 2.0], [2.0, 1.0], "auto", None)
+    assert len({job(model={"gamma": gamma}).digest() for gamma in widths}) == len(widths)
+
+
+def test_digest_depends_on_c_too():
+    digests = {job(model={"C": 1}).digest(), job(model={"C": 2}).digest(), job().digest()}
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("cluster", "workers", 0),
+        ("cluster", "threads", 1),
+        ("cluster", "partition_rows", 5),
+        ("cluster", "block_rows", 6),
+        ("output", "path", "elsewhere"),
+    ],
+)
+def test_digest_does_not_depend_on_where_and_how(section, key, value):
+    changed = FULL | {section: FULL[section] | {key: value}}
+    assert parse_job(changed).digest() == parse_job(FULL).digest()
+
+
+def test_digest_does_not_tell_a_default_from_the_same_value_given():
+    assert job().digest() == job(model={"algorithm": "support-vector"}, cluster={}).digest()
+    assert re.fullmatch("[0-9a-f]{64}", job().digest())
