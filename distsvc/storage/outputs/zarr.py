@@ -85,12 +85,12 @@ class Zarr(OutputFormat):
 
     def finish(self, folder: Path) -> None:
         """Put the arrays in the place of the parts, as far as they are not there yet."""
-        if (folder / _GROUP).exists():
+        if not (folder / _METADATA).exists():
             arrays = [path for path in (folder / _GROUP).iterdir() if path.name != _METADATA]
             for path in (*arrays, folder / _GROUP / _METADATA):  # the metadata says: all is there
                 path.rename(folder / path.name)
-            (folder / _GROUP).rmdir()
-        shutil.rmtree(folder / PARTS, ignore_errors=True)
+        for left in (_GROUP, PARTS):
+            shutil.rmtree(folder / left, ignore_errors=True)
 
 
 def _read_rows(folder: Path, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:

@@ -1,0 +1,157 @@
+"""What the page tells of a vote of level trees, and the domain of novelty."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from small_runs import FORMS, ROOMS, fit, small_job, three_clusters, write_table
+
+from distsvc.run.algorithms import level_pictures
+from distsvc.run.algorithms.level_pictures import levels_part
+from distsvc.run.algorithms.support_vector import GRID
+from distsvc.run.pictures import labelled_pilot
+from distsvc.run.room import Rows
+
+
+def run_of(path, model, d=2):
+    table = write_table(path / "t.parquet", three_clusters(600, d) * [100.0, 0.01, 1.0][:d])
+    return fit(small_job(table, model), path / "run")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return run_of(tmp_path_factory.mktemp("levels"), ROOMS["level tree"])
+
+
+@pytest.fixture(scope="module")
+def one_cluster(tmp_path_factory):
+    """The trees of rows whose splits are accidents."""
+    folder = tmp_path_factory.mktemp("one")
+    table = write_table(folder / "t.parquet", np.random.default_rng(0).normal(size=(900, 2)))
+    found = fit(small_job(table, ROOMS["level tree"]), folder / "run").room.engine.levels
+    assert found.answer.n_clusters == 1
+    return found
+
+
+@pytest.fixture(scope="module")
+def part(run):
+    return levels_part(run.room.engine.levels)
+
+
+def test_branches_are_those_of_the_winner(run, part):
+    tree, answer = run.room.engine.levels.tree, run.room.engine.levels.answer
+    listed = {branch.id: branch for branch in part.tree.branches}
+    assert part.tree.n_hidden == tree.n_branches - len(listed)
+    root = part.tree.branches[0]
+    assert (root.parent, root.z, root.mass, root.death) == (None, None, 1.0, 0.0)
+    top = max(tree.heights.max(), tree.births.max())
+    for branch in part.tree.branches[1:]:
+        assert branch.parent == tree.parents[branch.id]
+        assert branch.birth == pytest.approx(tree.births[branch.id] / top)
+        assert branch.death == pytest.approx(tree.deaths[branch.id] / top)
+        assert branch.mass == tree.masses[branch.id]
+        assert branch.z == tree.z[branch.id]
+    assert {b.id for b in listed.values() if b.kept} == set(np.flatnonzero(answer.kept).tolist())
+    assert sorted(b.label for b in listed.values() if b.kept) == [0, 1, 2]
+
+
+def test_a_profile_falls_from_birth_to_death_and_rises_to_the_mass(part):
+    for branch in part.tree.branches:
+        levels, shares = np.array(branch.profile).reshape(-1, 2).T
+        assert (np.diff(levels) <= 0.0).all()
+        assert (np.diff(shares) > 0.0).all()
+        if branch.kept:
+            assert branch.death <= levels[-1] <= levels[0] <= branch.birth * (1.0 + 1e-5)
+            assert shares[-1] == pytest.approx(branch.mass, abs=0.05)
+    assert part.tree.branches[0].profile[-1][1] == 1.0
+
+
+def test_the_kept_and_the_most_significant_are_listed(one_cluster, monkeypatch):
+    tree = one_cluster.tree
+    assert tree.n_branches > 4
+    monkeypatch.setattr(level_pictures, "LISTED", 3)
+    part = levels_part(one_cluster).tree
+    assert part.n_hidden == tree.n_branches - 3
+    listed = [branch.id for branch in part.branches]
+    assert listed[0] == np.flatnonzero(tree.parents < 0)[0]
+    assert set(listed) == set(np.argsort(-tree.z)[:3].tolist())
+    assert [branch.kept for branch in part.branches] == [True, False, False]
+    assert all(branch.parent in listed for branch in part.branches[1:])
+
+
+def test_every_model_is_told(run, part):
+    ensemble, answer = run.room.engine.ensemble, run.room.engine.levels.answer
+    assert [model.gamma for model in part.models] == [m.gamma for m in ensemble.members]
+    assert [model.chosen for model in part.models].index(True) == answer.member
+    assert [model.supports for model in part.models] == list(map(bool, answer.supporters))
+    trees = run.room.engine.levels.trees
+    assert [model.n_splits for model in part.models] == [tree.n_branches - 1 for tree in trees]
+    assert [model.n_support_vectors for model in part.models] == [len(tree.a) for tree in trees]
+
+
+def test_why_so_many_clusters(part):
+    assert part.why[0].startswith("3 models were trained that differ in the width of the kernel")
+    assert "of them find these clusters" in part.why[1]
+    assert part.why[2].startswith("The least clear of the splits that are kept has z = ")
+    assert [row.name for row in part.granularity] == ["coarse", "default", "fine"]
+    assert [row.rows for row in part.granularity] == [600, 600, 600]
+    assert [row.chosen for row in part.granularity] == [False, True, False]
+
+
+def test_why_one_cluster(one_cluster):
+    told = levels_part(one_cluster)
+    assert told.why[-1] == "No split of any of them is clear enough to be kept: one cluster."
+    assert [branch.kept for branch in told.tree.branches].count(True) == 1
+
+
+def test_bottlenecks_by_hand():
+    """A path 0 - 1 - 2 with a branch 1 - 3: the way is as low as its lowest edge."""
+    tree = SimpleNamespace(
+        heights=np.zeros(4),
+        edges=np.array([[0, 1], [2, 1], [3, 1]]),
+        edge_heights=np.array([0.5, 0.9, 0.25]),
+    )
+    assert level_pictures._bottlenecks(tree, 0).tolist() == [np.inf, 0.5, 0.5, 0.25]
+    assert level_pictures._bottlenecks(tree, 2).tolist() == [0.5, 0.9, np.inf, 0.25]
+
+
+def test_a_profile_by_hand():
+    assert level_pictures._profile(np.array([0.25, 1.0, 0.5]), 4) == [
+        [1.0, 0.25],
+        [0.5, 0.5],
+        [0.25, 0.75],
+    ]
+    assert level_pictures._profile(np.zeros(0), 4) == []
+    long = level_pictures._profile(np.linspace(1.0, 2.0, 1000), 1000)
+    assert len(long) == level_pictures.PROFILE_POINTS
+    assert (long[0], long[-1]) == ([2.0, 0.001], [1.0, 1.0])
+
+
+def parts_of(run) -> dict:
+    rows: Rows = labelled_pilot(run.run, run.rule, run.survey.pilot)
+    return run.room.parts(run.run, rows, None), rows
+
+
+@pytest.mark.parametrize("room", ["level tree", "boundary"])
+def test_the_domain_is_drawn_in_the_units_of_the_table(room, tmp_path):
+    run = run_of(tmp_path, ROOMS[room])
+    parts, rows = parts_of(run)
+    assert ("levels" in parts) == (room == "level tree")
+    domain, sample = parts["picture"], rows.sample
+    x, y, f = (np.array(values) for values in (domain.grid_x, domain.grid_y, domain.f))
+    assert (len(x), len(y), f.shape) == (GRID, GRID, (GRID, GRID))
+    assert x[0] < min(sample.x) < max(sample.x) < x[-1]
+    assert y[0] < min(sample.y) < max(sample.y) < y[-1]
+    nearest = f[
+        np.abs(y[:, None] - rows.raw[:, 1]).argmin(axis=0),
+        np.abs(x[:, None] - rows.raw[:, 0]).argmin(axis=0),
+    ]
+    assert np.corrcoef(nearest, rows.scores)[0, 1] > 0.97
+    for points in (domain.support_vectors, domain.equilibria):
+        places = np.array(points)
+        assert (places > [x[0], y[0]]).all()
+        assert (places < [x[-1], y[-1]]).all()
+
+
+def test_other_tables_have_no_domain_to_draw(tmp_path):
+    assert parts_of(run_of(tmp_path, FORMS["support-vector"], d=3))[0]["picture"] is None

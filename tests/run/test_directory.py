@@ -1,0 +1,123 @@
+"""What a run's directory keeps: results that are written once, and that nobody changes."""
+
+import os
+
+import numpy as np
+import pytest
+from small_runs import begin, forget, small_job, three_clusters, write_table
+
+from distsvc.errors import DataError
+from distsvc.run.directory import KEPT, Result, RunDirectory
+
+FACTS = {"n": 3, "names": ["a", "b"], "limit": 1e-300, "big": 2**200}
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory(tmp_path)
+
+
+def result(number):
+    return Result({"number": number}, {"x": np.full(3, float(number))})
+
+
+def test_a_result_comes_back(run):
+    arrays = {"x": np.arange(6.0).reshape(2, 3), "keys": np.array([2**64 - 1], np.uint64)}
+    run.write("fit", Result(FACTS, arrays, {"rows": np.eye(3, dtype=np.float32)}, rows=7))
+    for found in (run.load("fit"), run.read("fit")):
+        assert found.facts == FACTS
+        assert found.arrays.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found.arrays[name].dtype == array.dtype
+            np.testing.assert_array_equal(found.arrays[name], array)
+        assert (found.large, found.rows) == ({}, 0)
+    mapped = run.map_large("fit", "rows")
+    assert isinstance(mapped, np.memmap)
+    assert mapped.dtype == np.float32
+    np.testing.assert_array_equal(mapped, np.eye(3))
+
+
+def test_a_result_may_have_nothing(run):
+    run.write("filled/00003", Result())
+    assert run.has("filled/00003")
+    assert not run.has("filled/00002")
+    assert run.load("filled/00003") == Result()
+
+
+def test_a_result_that_is_there_stays_as_it_is(run):
+    run.write("fit", Result({"n": 1}, {"x": np.zeros(2)}, {"rows": np.zeros(4)}))
+    before = {path: path.read_bytes() for path in (run.path / "results").iterdir()}
+    assert len(before) == 2
+    assert run.read("fit").facts == {"n": 1}
+    run.write("fit", Result({"n": 2}, {"x": np.ones(2)}, {"rows": np.ones(4)}))
+    assert {path: path.read_bytes() for path in (run.path / "results").iterdir()} == before
+    assert run.read("fit").facts == run.load("fit").facts == {"n": 1}
+    assert not run.map_large("fit", "rows").any()
+
+
+def test_what_can_not_be_written_leaves_no_result(run):
+    large = {"rows": np.zeros(4), "words": np.array(["a", None], object)}
+    with pytest.raises(ValueError, match="holds Python objects"):
+        run.write("fit", Result({"n": 1}, large=large))
+    assert not run.has("fit")
+    with pytest.raises(DataError, match=r"fit\.npz can't be read"):
+        run.load("fit")
+    run.write("fit", Result({"n": 2}, large={"rows": np.ones(4)}))
+    assert run.map_large("fit", "rows").all()
+
+
+def test_a_task_can_not_change_what_others_read(run):
+    run.write("fit", Result(arrays={"x": np.zeros(3)}, large={"rows": np.zeros(3)}))
+    for array in (
+        run.load("fit").arrays["x"],
+        run.read("fit").arrays["x"],
+        run.map_large("fit", "rows"),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array += 1.0
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+    assert not run.read("fit").arrays["x"].any()
+    assert not run.map_large("fit", "rows").any()
+
+
+def test_a_result_is_read_once_in_a_process(run):
+    run.write("fit", result(1))
+    first = run.read("fit")
+    (run.path / "results/fit.npz").unlink()
+    assert run.read("fit") is first
+    assert RunDirectory(run.path).read("fit") is first
+    with pytest.raises(DataError, match="can't be read"):
+        run.load("fit")
+
+
+def test_a_process_keeps_few_results(run):
+    forget()
+    for number in range(KEPT + 1):
+        run.write(f"pass/{number:05d}", result(number))
+        assert run.read(f"pass/{number:05d}").facts["number"] == number
+    (run.path / "results/pass/00000.npz").unlink()
+    with pytest.raises(DataError, match="can't be read"):
+        run.read("pass/00000")
+
+
+def test_results_of_one_tick_of_the_clock_are_told_apart(run, tmp_path):
+    other = RunDirectory(tmp_path / "other")
+    for number, (folder, name) in enumerate([(run, "a"), (run, "b"), (other, "a")]):
+        folder.write(name, result(number))
+        os.utime(folder.path / f"results/{name}.npz", ns=(0, 0))
+        folder.read(name)
+    found = [run.read("a"), run.read("b"), other.read("a")]
+    assert [one.facts["number"] for one in found] == [0, 1, 2]
+    assert [one.arrays["x"][0] for one in found] == [0.0, 1.0, 2.0]
+
+
+def test_the_plan_is_read_once_in_a_process(tmp_path):
+    job = small_job(write_table(tmp_path / "t.parquet", three_clusters(100)), {})
+    run = begin(job, tmp_path / "run").run
+    assert run.plan is RunDirectory(run.path).plan
+    (run.path / "plan.json").unlink()
+    assert run.plan.table.n_rows == 100
+    forget()
+    with pytest.raises(DataError, match=r"plan\.json can't be read"):
+        _ = run.plan

@@ -1,0 +1,154 @@
+"""A run begins only where it can end; and whose fault an error is."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from small_runs import FORMS, ROOMS, small_job, three_clusters, write_table
+
+from distsvc.errors import DataError, JobFileError, ParameterError, TemporaryError
+from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.run.job import run_job
+from distsvc.run.opening import opened
+from distsvc.run.progress import Progress
+from distsvc.storage.publication import Output
+from distsvc.storage.tables import fingerprint, open_table
+
+N = 400
+
+
+@pytest.fixture
+def table(tmp_path):
+    names = pa.array([f"id-{i}" for i in range(N)])
+    return write_table(tmp_path / "t.parquet", three_clusters(N), name=names, event=np.arange(N))
+
+
+def open_job(job, overwrite=False):
+    return opened(job, overwrite, Progress(quiet=True))
+
+
+def job_for(table, model, **sections):
+    given = {"columns": ["x0", "x1"]} | sections.pop("input", {})
+    return small_job(table, model, input=given, **sections)
+
+
+def publish(job, digest, inputs):
+    """Publish nothing under these digests."""
+    output = Output(job.output.path)
+    with output.locked(), output.run_folder(digest) as folder:
+        output.publish(folder, {"job_sha256": digest, "input_sha256": inputs})
+    return output.path
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_that_can_begin(form, table):
+    job = job_for(table, FORMS[form])
+    with open_job(job) as found:
+        assert form in {rule.form for rule in found.room.rules}
+        assert found.run.plan.partitions == [(0, 300), (300, 400)]
+        assert found.run.plan.table == found.table
+        assert found.digest == job.digest()
+        assert found.inputs == fingerprint(open_table(job.input, table.parent / "staging"))
+        assert found.run.path.parent == found.output.path / ".runs"
+        assert found.run.path.name.startswith(found.digest[:12])
+    assert not found.output.path.exists()
+
+
+def test_the_output_is_held_and_the_folder_is_removed(table):
+    job = job_for(table, ROOMS["sampled"])
+    with open_job(job) as found:
+        with pytest.raises(TemporaryError, match="another run is writing"), open_job(job):
+            pass
+        folder = found.run.path
+        assert folder.is_dir()
+    assert not folder.exists()
+    with open_job(job) as again:
+        assert again.run.path != folder
+
+
+def test_what_is_already_published_has_no_room(table):
+    job = job_for(table, ROOMS["sampled"])
+    out = publish(job, job.digest(), fingerprint(open_table(job.input, table.parent / "staging")))
+    with open_job(job) as found:
+        assert found.room is None
+        assert not (found.run.path / "plan.json").exists()
+    assert (out / "manifest.json").exists()
+
+
+def test_what_something_else_is_published_at_is_refused_or_overwritten(table):
+    job = job_for(table, ROOMS["sampled"])
+    out = publish(job, "another job", "another input")
+    message = rf"^output\.path {out} was already published by a different configuration"
+    with pytest.raises(JobFileError, match=message), open_job(job):
+        pass
+    with open_job(job, overwrite=True) as found:
+        assert found.room is not None
+    assert (out / "manifest.json").exists()
+
+
+def test_a_parameter_that_only_the_estimator_refuses(table):
+    """The depth that is not given is in its signature, so the job file alone does not tell."""
+    job = job_for(table, {"algorithm": "imdh", "n_clusters": 200})
+    message = "^model: n_clusters must be at most 128, found 200$"
+    with pytest.raises(JobFileError, match=message) as caught, open_job(job):
+        pass
+    assert isinstance(caught.value.__cause__, ParameterError)
+    assert not (table.parent / "out").exists()
+
+
+def test_a_parameter_that_only_the_table_refuses(table):
+    """C is too small for so few rows, which is known once they are counted."""
+    job = job_for(table, {"algorithm": "linear-svdd", "C": 1e-3})
+    with pytest.raises(JobFileError, match=r"^model: C must be at least 1 / n = 0\.0025"):
+        run_job(job)
+    assert not (table.parent / "out").exists()
+
+
+def test_the_section_is_named_at_any_step(table):
+    with (
+        pytest.raises(JobFileError, match=r"^model: tol is odd$"),
+        open_job(job_for(table, ROOMS["sampled"])),
+    ):
+        raise ParameterError("tol is odd")
+
+
+@pytest.mark.parametrize("error", [ValueError("shapes"), DataError("row 3"), KeyError("S")])
+def test_other_errors_stay_what_they_are(table, error):
+    with pytest.raises(type(error)) as caught, open_job(job_for(table, ROOMS["sampled"])):
+        raise error
+    assert caught.value is error
+
+
+def test_a_defect_of_a_models_step_is_not_blamed_on_the_job(table, monkeypatch):
+    def train(self, blocks):
+        return np.zeros(2) + np.zeros(3)
+
+    monkeypatch.setattr(BoundaryEngine, "train", train)
+    with pytest.raises(ValueError, match="operands could not be broadcast") as caught:
+        run_job(job_for(table, ROOMS["boundary"]))
+    assert type(caught.value) is ValueError
+    assert not isinstance(caught.value, JobFileError)
+    assert not (table.parent / "out").exists()
+
+
+def test_zarr_holds_no_text_as_ids(table):
+    job = job_for(table, ROOMS["sampled"], input={"id": "name"}, output={"format": "zarr"})
+    message = "^output.format 'zarr' needs whole numbers as ids; column 'name' is string$"
+    with pytest.raises(DataError, match=message), open_job(job):
+        pass
+    numbered = job_for(table, ROOMS["sampled"], input={"id": "event"}, output={"format": "zarr"})
+    with open_job(numbered) as found:
+        assert found.room is not None
+
+
+def test_zarr_holds_no_reasons(table):
+    job = job_for(table, FORMS["linear-svdd"], output={"format": "zarr", "reasons": 1})
+    message = r"^output\.reasons needs output\.format = 'parquet', found 'zarr'$"
+    with pytest.raises(JobFileError, match=message), open_job(job):
+        pass
+
+
+def test_an_output_of_no_known_format(table):
+    job = job_for(table, ROOMS["sampled"], output={"format": "feather"})
+    message = r"^output\.format must be 'parquet' or 'zarr', found 'feather'$"
+    with pytest.raises(JobFileError, match=message), open_job(job):
+        pass

@@ -1,0 +1,140 @@
+"""A second start of a run does what is missing and nothing else, and ends in the same bytes."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from small_runs import ROOMS, digests, fit, forget, small_job, three_clusters, write_table
+
+from distsvc.run.phases import Phase
+from distsvc.run.summary import make_report
+from distsvc.storage.outputs import zarr
+from distsvc.storage.published import part_file
+
+N = 1500
+EACH_ROOM = pytest.mark.parametrize("room", ROOMS)
+
+
+class Stopped(BaseException):
+    """The process is killed."""
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", three_clusters(N))
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """The tasks that are done, by phase and number; at a number of them the run is stopped."""
+    do, calls = Phase.do, Calls()
+
+    def counted(self, run_dir, number):
+        if len(calls) == calls.most:
+            raise Stopped
+        calls.append(self.result(number))
+        return do(self, run_dir, number)
+
+    monkeypatch.setattr(Phase, "do", counted)
+    return calls
+
+
+class Calls(list):
+    most = None
+
+
+def whole(job, folder):
+    """Take all steps of a job; return what the driver worked out, and the report."""
+    run = fit(job, folder)
+    labelled = run.label()
+    report = make_report(run.run, job, run.room, run.survey.pilot, labelled, "").dumped()
+    worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]
+    return worked_out, report | {"finished": None}
+
+
+@EACH_ROOM
+def test_a_second_start_repeats_nothing(room, table, tmp_path, done):
+    job, folder = small_job(table, ROOMS[room]), tmp_path / "run"
+    _, report = whole(job, folder)
+    files = digests(folder)
+    assert {f"survey/{k:05d}" for k in range(5)} < set(done)
+    assert {f"label/{k:05d}" for k in range(5)} < set(done)
+    assert len(done) == len(set(done))
+    assert ("pass-00/00000" in done) == (room == "linear")
+    done.clear()
+    assert whole(job, folder) == ([], report)
+    assert done == []
+    assert digests(folder) == files
+
+
+@EACH_ROOM
+def test_only_what_was_lost_is_done_again(room, table, tmp_path, done):
+    job, folder = small_job(table, ROOMS[room]), tmp_path / "run"
+    trained, report = whole(job, folder)
+    files = digests(folder)
+    lost = [name for name in done if name.endswith("00001")]
+    assert {"survey/00001", "label/00001"} <= set(lost)
+    done.clear()
+    for name in [*lost, "rule", "train"]:
+        for path in (folder / "results").glob(f"{name}.*"):
+            path.unlink()
+    (folder / part_file(1)).unlink()
+    assert whole(job, folder) == (trained, report)
+    assert done == lost
+    assert digests(folder) == files
+
+
+@pytest.mark.parametrize("after", ["label/00004", "fill/00001", "score", "zarr.json", None])
+def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, monkeypatch):
+    """The run ends after a task, or after a file of the output was put in its place, or not."""
+    monkeypatch.setattr(zarr, "CHUNK_ROWS", 400)
+    job = small_job(table, ROOMS["sampled"], output={"format": "zarr"})
+    whole(job, tmp_path / "whole")
+    files, order = digests(tmp_path / "whole"), list(done)
+    assert {"zarr.json", "label/zarr.json", "results/fill/00003.npz"} < set(files)
+    done.clear()
+    done.most = order.index(after) + 1 if after in order else None
+    rename = Path.rename
+
+    def stopped_after(self, target):
+        rename(self, target)
+        if self.parent.name == "zarr" and Path(target).name == after:
+            raise Stopped
+
+    with monkeypatch.context() as patched, pytest.raises(Stopped) if after else nullcontext():
+        patched.setattr(Path, "rename", stopped_after)
+        whole(job, tmp_path / "run")
+    done.most = None
+    whole(job, tmp_path / "run")
+    assert done == order
+    assert digests(tmp_path / "run") == files
+
+
+@EACH_ROOM
+@pytest.mark.parametrize("n_tasks", [3, 7, 11])
+def test_a_run_that_was_killed_goes_on(room, n_tasks, table, tmp_path, done):
+    job = small_job(table, ROOMS[room])
+    _, report = whole(job, tmp_path / "whole")
+    files, order = digests(tmp_path / "whole"), list(done)
+    done.clear()
+    done.most = min(n_tasks, len(order) - 1)
+    with pytest.raises(Stopped):
+        whole(job, tmp_path / "again")
+    assert done == order[: done.most]
+    done.most = None
+    assert whole(job, tmp_path / "again")[1] == report
+    assert done == order
+    assert digests(tmp_path / "again") == files
+
+
+def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
+    """Facts go through JSON and arrays through files, so both starts go on from the same."""
+    job = small_job(table, ROOMS["boundary"])
+    first = fit(job, tmp_path / "run")
+    forget()
+    later = fit(job, tmp_path / "run")
+    assert later.room.engine.fitted_facts() == first.room.engine.fitted_facts()
+    assert later.room.warnings() == first.room.warnings()
+    assert later.rule.facts() == first.rule.facts()
+    for name, array in first.rule.arrays().items():
+        assert later.rule.arrays()[name].tobytes() == array.tobytes()

@@ -1,0 +1,175 @@
+"""A published model is all that another table needs, and says so when it is not."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from small_runs import FORMS, fit, small_job, three_clusters, write_table
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.run.directory import RunDirectory
+from distsvc.run.labelling import RULE, read_rule
+from distsvc.run.model import (
+    MODEL_VERSION,
+    check_columns,
+    prediction_digest,
+    prediction_job,
+    read_model,
+    restore_model,
+    write_model,
+)
+from distsvc.run.preparation import PREPARATION, prepared
+
+N = 600
+X = three_clusters(N)
+OTHERS = three_clusters(200, seed=9)
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def published(request, tmp_path_factory):
+    """A run of each form of rule whose model is written; tests may read it and not change it."""
+    folder = tmp_path_factory.mktemp("data")
+    table = write_table(folder / "t.parquet", X, event=np.arange(N), kind=np.arange(N) % 2)
+    given = {"id": "event", "label": "kind", "where": "event < 500"}
+    reasons = {"reasons": 2} if request.param.startswith("linear") else {}
+    job = small_job(table, FORMS[request.param], input=given, output=reasons)
+    found = fit(job, folder / "run")
+    write_model(found.run, job, found.room)
+    (folder / "run/manifest.json").write_text("{}")
+    return request.param, folder / "run", found
+
+
+@pytest.fixture
+def simple(tmp_path):
+    """A model that a test may damage."""
+    table = write_table(tmp_path / "t.parquet", X)
+    job = small_job(table, FORMS["splits"])
+    found = fit(job, tmp_path / "run")
+    write_model(found.run, job, found.room)
+    (tmp_path / "run/manifest.json").write_text("{}")
+    return tmp_path / "run"
+
+
+def test_a_model_comes_back(published, tmp_path):
+    form, folder, fitted = published
+    run = RunDirectory(tmp_path / "other")
+    content = restore_model(folder, run)
+    assert content["form"] == form == fitted.rule.form
+    for name in (RULE, PREPARATION):
+        ours, theirs = run.read(name), fitted.run.read(name)
+        assert ours.facts == theirs.facts
+        assert ours.arrays.keys() == theirs.arrays.keys()
+        for key, array in theirs.arrays.items():
+            assert ours.arrays[key].dtype == array.dtype
+            assert ours.arrays[key].tobytes() == array.tobytes()
+    assert type(read_rule(run)) is type(fitted.rule)
+    expected = fitted.rule.label(prepared(fitted.run, OTHERS))
+    for name, values in read_rule(run).label(prepared(run, OTHERS)).items():
+        assert values.tobytes() == expected[name].tobytes()
+
+
+def test_what_the_model_says_of_its_table(published):
+    form, folder, fitted = published
+    content = json.loads((folder / "model/model.json").read_text())
+    assert list(content) == [
+        "format",
+        "algorithm",
+        "form",
+        "parameters",
+        "columns",
+        "chosen_columns",
+        "input",
+        "preprocess",
+        "facts",
+    ]
+    assert content["format"] == MODEL_VERSION
+    assert content["algorithm"] == fitted.job.model.algorithm
+    assert (content["columns"], content["chosen_columns"]) == (["x0", "x1"], False)
+    assert content["input"] == {"id": "event", "label": "kind", "where": "event < 500"}
+    assert content["parameters"].keys() == fitted.room.parameters.keys()
+    assert content["preprocess"]["scale"] == ("minmax" if "one-class" in form else "standard")
+
+
+def test_names_of_arrays_and_facts_are_their_own(published):
+    _, folder, fitted = published
+    preparation, rule = fitted.run.read(PREPARATION), fitted.run.read(RULE)
+    more = fitted.room.more_arrays()
+    with np.load(folder / "model/arrays.npz") as saved:
+        assert len(saved.files) == len(preparation.arrays) + len(rule.arrays) + len(more)
+    content = read_model(folder)
+    assert len(content["facts"]) == len(preparation.facts) + len(rule.facts)
+
+
+def test_a_model_is_written_alike_twice(published, tmp_path):
+    _, folder, fitted = published
+    before = {path.name: path.read_bytes() for path in (folder / "model").iterdir()}
+    shutil.copytree(folder, tmp_path / "copy")
+    write_model(RunDirectory(tmp_path / "copy"), fitted.job, fitted.room)
+    copies = (tmp_path / "copy/model").iterdir()
+    assert {path.name: path.read_bytes() for path in copies} == before
+
+
+def test_the_job_of_a_prediction(published, tmp_path):
+    form, folder, _ = published
+    job = prediction_job(folder, "new.parquet", str(tmp_path / "new"))
+    assert job.input.model_dump(exclude_none=True) == {
+        "path": "new.parquet",
+        "columns": ("x0", "x1"),
+        "id": "event",
+    }
+    assert job.output.reasons == (2 if form.startswith("linear") else 0)
+    assert job.preprocess == published[2].job.preprocess
+
+
+def test_the_digest_of_a_prediction_is_that_of_the_model_too(simple):
+    job = prediction_job(simple, "new.parquet", "new")
+    before = prediction_digest(job, simple)
+    assert before == prediction_digest(prediction_job(simple, "new.parquet", "old"), simple)
+    with open(simple / "model/arrays.npz", "ab") as file:
+        file.write(b"x")
+    assert prediction_digest(job, simple) != before
+
+
+def test_no_model(tmp_path):
+    with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
+        read_model(tmp_path)
+
+
+@pytest.mark.parametrize("version", [MODEL_VERSION + 1, None])
+def test_another_version(simple, tmp_path, version):
+    path = simple / "model/model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
+    message = rf"model has format {version}, expected {MODEL_VERSION}$"
+    with pytest.raises(JobFileError, match=message):
+        restore_model(simple, RunDirectory(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["model.json", "arrays.npz"])
+def test_a_damaged_model(simple, tmp_path, name):
+    path = simple / "model" / name
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=rf"{name} can't be read"):
+        restore_model(simple, RunDirectory(tmp_path / "new"))
+    path.unlink()
+    with pytest.raises(DataError, match=rf"{name} can't be read"):
+        restore_model(simple, RunDirectory(tmp_path / "new"))
+
+
+def test_columns_that_are_not_the_models(simple, tmp_path):
+    content = read_model(simple)
+    same = write_table(tmp_path / "same.parquet", OTHERS)
+    check_columns(content, str(same), tmp_path / "staging")
+    wider = write_table(tmp_path / "wider.parquet", three_clusters(50, d=3))
+    message = r"expected the model's 2 columns in their order, x0, x1; found 3: x0, x1, x2"
+    with pytest.raises(DataError, match=message):
+        check_columns(content, str(wider), tmp_path / "staging")
+    check_columns(content | {"chosen_columns": True}, str(wider), tmp_path / "staging")
+
+
+def test_columns_that_the_job_kept_apart_do_not_count(published, tmp_path):
+    _, folder, _ = published
+    content = read_model(folder)
+    table = write_table(tmp_path / "new.parquet", OTHERS, event=np.arange(200))
+    check_columns(content, str(table), tmp_path / "staging")

@@ -1,0 +1,132 @@
+"""Small runs, taken step by step in this process."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.config import Job, parse_job
+from distsvc.models.rules import Rule
+from distsvc.run import algorithms, directory
+from distsvc.run.directory import RunDirectory
+from distsvc.run.labelling import Labelled, label_table, write_rule
+from distsvc.run.phases import Steps
+from distsvc.run.plan import Plan
+from distsvc.run.preparation import prepare
+from distsvc.run.progress import Progress
+from distsvc.run.room import Room
+from distsvc.run.survey import Survey, survey_table
+from distsvc.storage.tables import open_table
+
+ROOMS: dict[str, dict[str, Any]] = {
+    "level tree": {"effort": "fast", "max_iter": 600},
+    "boundary": {"gamma": 1.0, "nu": 0.1, "max_iter": 3000, "budget": 20},
+    "hyperplanes": {"algorithm": "imdh", "depth": 3, "n_init": 2},
+    "linear": {"algorithm": "linear-svdd", "nu": 0.1, "memory_rows": 1000},
+    "sampled": {"algorithm": "depddp"},
+}
+"""A ``[model]`` for each room; the linear one takes passes over a table of more than 1000 rows."""
+
+FORMS: dict[str, dict[str, Any]] = {
+    "level-tree": ROOMS["level tree"],
+    "support-vector": ROOMS["boundary"],
+    "imdh": ROOMS["hyperplanes"],
+    "linear-one-class": {"algorithm": "linear-one-class", "nu": 0.1},
+    "linear-svdd": {"algorithm": "linear-svdd", "nu": 0.1},
+    "centres": {"algorithm": "bico", "n_clusters": 3},
+    "splits": ROOMS["sampled"],
+}
+"""A ``[model]`` for each form of rule."""
+
+CENTRES = np.array([[0.0, 0.0, 0.0], [5.0, 0.0, 1.0], [2.0, 4.0, 2.0]])
+
+
+def three_clusters(n: int, d: int = 2, seed: int = 0) -> np.ndarray:
+    """Rows (n, d), d at most 3, in random order."""
+    random = np.random.default_rng(seed)
+    return CENTRES[random.integers(0, 3, n), :d] + random.normal(0.0, 0.5, (n, d)) + 9.0
+
+
+def write_table(path: Path, X: np.ndarray, **columns: Any) -> Path:
+    """Write rows as Parquet, the features x0, x1 and so on, in row groups of 100."""
+    named = {f"x{k}": X[:, k] for k in range(X.shape[1])}
+    pq.write_table(pa.table(named | columns), path, row_group_size=100)
+    return path
+
+
+def small_job(path: Path, model: dict[str, Any], **sections: dict[str, Any]) -> Job:
+    """Return a job that cuts a table into partitions of 300 rows and blocks of 70."""
+    plane = model.get("algorithm") == "linear-one-class"
+    content = {
+        "input": {"path": str(path)},
+        "preprocess": {"scale": "minmax" if plane else "standard"},
+        "model": model,
+        "cluster": {"workers": 0, "partition_rows": 300, "block_rows": 70},
+        "output": {"path": str(path.parent / "out")},
+    }
+    return parse_job({name: content[name] | sections.get(name, {}) for name in content})
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run whose plan is written, and whose next step is the survey."""
+
+    job: Job
+    room: Room
+    steps: Steps
+
+    @property
+    def run(self) -> RunDirectory:
+        return self.steps.run
+
+
+def begin(job: Job, folder: Path) -> Begun:
+    """Open a job's table, as a new process would, and write the plan into a folder."""
+    forget()
+    folder.mkdir(exist_ok=True)
+    table = open_table(job.input, folder / "staging")
+    run = RunDirectory(folder)
+    run.write_plan(Plan.of(job, table))
+    return Begun(job, algorithms.begin(job, table), Steps(run, None, Progress(quiet=True)))
+
+
+@dataclass(frozen=True)
+class Fitted(Begun):
+    """A run whose rule is written."""
+
+    survey: Survey
+    pilot: np.ndarray
+    rule: Rule
+
+    def label(self) -> Labelled:
+        """Take the last step on the table."""
+        return label_table(self.steps)
+
+
+def fit(job: Job, folder: Path) -> Fitted:
+    """Take all steps of a job up to its rule."""
+    begun = begin(job, folder)
+    survey = survey_table(begun.steps, begun.room.engine.key_ranges)
+    pilot = prepare(begun.steps, job.preprocess, begun.room, survey)
+    rule = begun.room.fit(begun.steps, survey)
+    write_rule(begun.run, rule, pilot)
+    return Fitted(begun.job, begun.room, begun.steps, survey, pilot, rule)
+
+
+def forget() -> None:
+    """Drop what this process keeps of runs, as if it were a new one."""
+    directory._result.cache_clear()
+    directory._plan.cache_clear()
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file below a folder, by its name there."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
