@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from distsvc.parameters import RandomState
+
 Ranges = list[tuple[int, int]]
 """Ranges of keys [low, high)."""
 
@@ -29,6 +31,7 @@ PILOT_ROWS = 10_000
 
 def seed_of(random_state: Any) -> int:
     """Return the seed that a random_state stands for: itself, or a number drawn from it."""
+    RandomState().check("random_state", random_state)
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31))

@@ -6,6 +6,7 @@ is to ask whether its file is there.
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,7 +38,6 @@ class Result:
     facts : dict
         What JSON can hold.
     arrays : dict of str to ndarray
-        Read-only once they are read back.
     large : dict of str to ndarray
         Arrays of which readers want parts: they become files of their own, which are mapped.
     rows : int
@@ -93,8 +93,14 @@ class RunDirectory:
         return Result(json.loads(str(arrays.pop("facts"))), arrays)
 
     def read(self, name: str) -> Result:
-        """Read a result once per process, where several tasks need it."""
-        return _result(self.path, name)
+        """Return a result that several tasks need; its file is read once per process.
+
+        Facts and arrays are the caller's own: what a task changes of them, no other task sees. (To
+        make them read-only instead would have every kernel compiled twice.)
+        """
+        kept = _result(self.path, name)
+        arrays = {key: array.copy() for key, array in kept.arrays.items()}
+        return Result(copy.deepcopy(kept.facts), arrays)
 
     def map_large(self, name: str, key: str) -> np.ndarray:
         """Return a large array of a result; its pages are read when they are used."""

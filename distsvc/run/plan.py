@@ -39,7 +39,7 @@ class Plan:
         Decides the keys of the rows.
     pilot_rows : int
     shift : ndarray of shape (d,), float64
-        A point near the data, about which sums of squares are taken.
+        A point near the data, about which sums of squares are taken; read-only.
     output_format : str
     reasons : int
         Columns named for each outlier.
@@ -84,10 +84,12 @@ class Plan:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Plan:
         """Return the plan that `to_dict` described."""
+        shift = np.array(content["shift"], np.float64)
+        shift.flags.writeable = False
         fields = {
             "table": Table.from_dict(content["table"]),
             "partitions": [(start, stop) for start, stop in content["partitions"]],
-            "shift": np.array(content["shift"], np.float64),
+            "shift": shift,
         }
         return cls(**content | fields)
 

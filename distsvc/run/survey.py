@@ -45,7 +45,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
     """Read the table once, and a second time where the sample needs it."""
     plan = steps.run.plan
     keys_of_sample = _write_keys(steps, SURVEY, key_ranges(plan.table.n_rows))
-    sums = ColumnSums.empty(plan.shift)
+    sums = ColumnSums.empty(plan.shift.copy())
     pilot, keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
     n_rows = 0
     for result in steps.map(SURVEY):
@@ -73,7 +73,7 @@ def sampling_phase(run: RunDirectory) -> Phase:
 def survey_partition(run: RunDirectory, number: int) -> Result:
     """Sum up a partition's columns; keep its rows with the lowest keys and those of the sample."""
     plan = run.plan
-    sums = ColumnSums.empty(plan.shift)
+    sums = ColumnSums.empty(plan.shift.copy())
     pilot, pilot_keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
     sample, n_rows = _Sample(run, SURVEY), 0
     for block in plan.blocks(number):

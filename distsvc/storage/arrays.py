@@ -1,8 +1,7 @@
 """Arrays and JSON as files that are whole or absent, and that hold nothing executable.
 
 Small arrays that belong together are one ``.npz`` file; a large one, of which readers want parts,
-is an ``.npy`` file that is mapped. Arrays that are read can't be written to: the tasks of a process
-share them.
+is an ``.npy`` file that is mapped.
 """
 
 from __future__ import annotations
@@ -71,7 +70,6 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         for name, array in arrays.items():
             if not isinstance(array, np.ndarray):
                 raise ValueError(f"{name} is not an array")
-            array.flags.writeable = False
     return arrays
 
 
@@ -82,7 +80,7 @@ def write_array(path: Path, array: np.ndarray) -> None:
 
 
 def map_array(path: Path) -> np.ndarray:
-    """Return the array of an ``.npy`` file; its pages are read when they are used.
+    """Return the array of an ``.npy`` file, read-only; its pages are read when they are used.
 
     `DataError` when the file is missing or shorter than its header says.
     """

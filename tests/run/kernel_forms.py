@@ -1,0 +1,28 @@
+"""Do a small job with every rule; print the kernels that have more than one compiled form."""
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+
+import distsvc.kernels
+from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
+
+
+def main(folder: Path) -> None:
+    table = write_table(folder / "t.parquet", three_clusters(1500, 3))
+    for form, model in {**FORMS, "passes": FORMS["linear-svdd"] | {"memory_rows": 1000}}.items():
+        fit(small_job(table, model), folder / form).label()
+    found = 0
+    for module in pkgutil.iter_modules(distsvc.kernels.__path__):
+        name = f"distsvc.kernels.{module.name}"
+        for kernel in vars(importlib.import_module(name)).values():
+            if getattr(kernel, "__module__", "") == name and hasattr(kernel, "signatures"):
+                found += bool(kernel.signatures)
+                if len(kernel.signatures) > 1:
+                    print(f"{name}.{kernel.__name__} has {len(kernel.signatures)}")
+    print(f"{found} kernels were called")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
