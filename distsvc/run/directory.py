@@ -25,7 +25,7 @@ from distsvc.storage.arrays import (
     write_json,
 )
 
-KEPT = 32
+KEPT = 128
 """Results that a process keeps in memory."""
 
 

@@ -2,8 +2,9 @@
 
 Each step is a phase, the same task for every partition, on workers or in this process, or something
 that the driver works out from what the tasks left in the run's directory. The table is read once
-for its statistics and a random sample, and once to label it; some algorithms read it in between.
-Learning is sequential: a stream of the sample's rows, in random order, or all of them at once.
+for its statistics and a random sample (twice where rows are left out), and once to label it; some
+algorithms read it in between.
+Learning is sequential: a learner streams the sample's rows in random order, or holds them all.
 Nothing that decides a label depends on how the table is cut or who does the work.
 
 How an algorithm learns is told by its room (`distsvc.run.algorithms`).
@@ -59,9 +60,9 @@ def run_job(
         where = job.cluster, found.table.nbytes, scheduler, scheduler_file
         with steps_on(run, progress, *where) as steps:
             survey = survey_table(steps, room.engine.key_ranges)
-            pilot = prepare(steps, job.preprocess, room, survey)
+            prepared_pilot = prepare(steps, job.preprocess, room, survey)
             rule = room.fit(steps, survey)
-            write_rule(run, rule, pilot)
+            write_rule(run, rule, prepared_pilot)
             labelled = label_table(steps)
         report = write_report(run, job, room, survey.pilot, labelled, command, progress)
         with progress.phase("publish"):

@@ -52,7 +52,7 @@ def restore_model(published: Path, run: RunDirectory) -> dict[str, Any]:
     Raises
     ------
     JobFileError
-        The model was written by a newer version.
+        The model was written by another version.
     DataError
         The model is damaged.
 

@@ -1,7 +1,7 @@
 """A phase: the same task for every number of a range, and results that are written once.
 
-So a step that is done is not done again, whoever asks: a worker that was lost, a second driver, or
-somebody who looks for a fault with ``SURVEY.do("out/.runs/ab12-34cd", 3)``.
+So what is done is not done again, and what is missing can be named. While a run lasts, one number
+can be done by hand, in a debugger: ``SURVEY.do("out/.runs/ab12-34cd", 3)``.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Task = Callable[[RunDirectory, int], Result]
 class Phase:
     """A task by name; its results are ``<name>/00000``, ``<name>/00001`` and so on.
 
-    A task reads the run's directory and the rows of its own partition. It is a function of a
-    module, or a `functools.partial` of one, so that it can be sent to a worker.
+    A task reads the run's directory and, where numbers are partitions, its own rows. It is a
+    function of a module, or a `functools.partial` of one, so that it can be sent to a worker.
     """
 
     name: str
@@ -80,9 +80,7 @@ class Steps:
         if missing:
             named = ", ".join(map(str, missing[:NAMED]))
             more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-            raise TemporaryError(
-                f"{phase.name}: the results of partitions {named}{more} are not in {self.run.path}"
-            )
+            raise TemporaryError(f"{phase.name}: results {named}{more} are not in {self.run.path}")
         return (self.run.load(phase.result(number)) for number in numbers)
 
     def work_out(self, name: str, function: Callable[[], Result]) -> Result:

@@ -1,7 +1,7 @@
 """What an algorithm offers to a job: its steps, its rules and its part of the page, in one room.
 
-The rooms are in `distsvc.run.algorithms`, which lists them. All that they need to know of a job is
-imported from here.
+The rooms are in `distsvc.run.algorithms`, which lists them. What they need to know of a job is
+imported from here, but for the ways to rows (`preparation`, `stream`).
 """
 
 from __future__ import annotations
@@ -80,16 +80,17 @@ class Tally(Protocol):
 
 
 class Room(Protocol):
-    """One algorithm in one job.
+    """An algorithm, or some that go the same way, in one job.
 
     Attributes
     ----------
     rules : tuple of Rule classes
-        What it can end in.
+        What it can end in; all want rows of one type, and publish the same columns.
     parameters : dict
         The estimator's, as the page shows them.
     engine : Engine
-        What learns. It keeps what `fit` finds out, for the page.
+        What learns. It keeps what `fit` finds out, for the page, and ``notes`` of what is
+        remarkable.
 
     """
 

@@ -35,11 +35,11 @@ class Source(Protocol):
     states_width: ClassVar[bool] = True
 
     def is_store(self, location: Location) -> bool:
-        """Return whether a location is one table whose files are nobody else's concern."""
+        """Return whether a location is one table as a whole, whatever files it consists of."""
         return False
 
     def claim(self, found: Files) -> Files:
-        """Return those of the files found that are certainly its own, to read no others."""
+        """Return those of the files that are named like this format's; others are left out."""
         return found.named(self.suffixes)
 
     def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:

@@ -103,9 +103,9 @@ def test_phases_of_other_names_have_other_results(steps):
 @pytest.mark.parametrize(
     ("n", "message"),
     [
-        (3, "partitions 0, 1, 2 are not in"),
-        (10, "partitions 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 are not in"),
-        (13, "partitions 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more are not in"),
+        (3, "results 0, 1, 2 are not in"),
+        (10, "results 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 are not in"),
+        (13, "results 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more are not in"),
     ],
 )
 def test_results_that_the_store_lost_are_named(steps, monkeypatch, n, message):

@@ -37,10 +37,6 @@ CHOSEN = (
 """What a fit finds out, and what more rows make untrue."""
 
 CACHED_VALUES = 2**18
-MOST_DEPTH = 16
-FEWEST_SAMPLES = 100
-MOST_PENALTY = 100.0
-"""Beyond some 500 the first steps of an unclipped b multiply up past the largest float64."""
 
 
 class IncrementalMDH(ClusterMixin, BaseEstimator):

@@ -1,4 +1,4 @@
-"""iMDH: every tree of hyperplanes is a task that streams the sample; the best tree is pruned."""
+"""iMDH: every tree of hyperplanes is a task that streams the sample; one of them is chosen."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Hyperplanes(Room):
         return cls(parameters, job.model.seed)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Learn the trees and prune the best."""
+        """Learn the trees, prune them and keep the one that agrees most with the others."""
         steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": survey.n_rows}))
         trees = steps.map(LEARN, self.parameters["n_init"])
         with steps.progress.phase("prune"):

@@ -85,14 +85,14 @@ def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[Workin
 
 def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
     """Begin a partition's alpha; sum up its rows outside and keep those next to the threshold."""
-    descent = run.read(_threshold(step))
-    facts, u = descent.facts, descent.arrays["u"]
+    begun = run.read(_threshold(step))
+    facts, u = begun.facts, begun.arrays["u"]
     d, limit = u.size, facts["limit"]
     first_row, last_row = run.plan.partitions[partition]
     alpha = np.zeros(last_row - first_row)
     sums, n_rows = ColumnSums.empty(np.zeros(d)), 0
     inside, outside = Candidates.empty(d), Candidates.empty(d)
-    for rows, Z, G in _gradients(run, partition, descent):
+    for rows, Z, G in _gradients(run, partition, begun):
         out = facts["rho"] > G
         values = out.astype(np.float64)
         alpha[rows - first_row] = values

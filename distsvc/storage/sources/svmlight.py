@@ -58,9 +58,9 @@ class Svmlight(Source):
     def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
         """Parse the files, in the order of their names, and return what there is.
 
-        The whole table is in memory meanwhile, at 12 bytes for each value that is there. Columns
-        that the job names by an index which no row has are there too, and zero: text says nothing
-        of the table's width, and a model may come from a wider one.
+        The whole table is in memory meanwhile, at 12 bytes or more for each value that is there.
+        Columns that the job names by an index which no row has are there too, and zero: text says
+        nothing of the table's width, and a model may come from a wider one.
 
         Raises
         ------
@@ -68,7 +68,8 @@ class Svmlight(Source):
             A line is not svmlight text: indices that are negative or do not ascend, or no numbers.
             File and line are named.
         JobFileError
-            The job asks for an id or a filter, or for a label that is not named ``label``.
+            The job asks for an id or a filter, for a label that is not named ``label``, or for the
+            label as a feature.
 
         """
         _check_job(config)
@@ -118,6 +119,10 @@ def _check_job(config: InputConfig) -> None:
         raise JobFileError(
             f"input.label: the label of svmlight text is named {LABEL!r}, found {config.label!r}"
         )
+    if LABEL in (config.columns or ()):
+        raise JobFileError(
+            f"input.columns: expected features by their indices, such as 'f1', found {LABEL!r}"
+        )
 
 
 def _converted(found: Files, staging: Path) -> Path:
@@ -132,6 +137,7 @@ def _converted(found: Files, staging: Path) -> Path:
         first = 1 - int((X.indices == 0).any())
         X = X[:, first:]
         target.mkdir(parents=True, exist_ok=True)
+        # `first_and_width` comes last, and says that all are there.
         arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
         arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}
         arrays |= {"first_and_width": np.array([first, X.shape[1]])}

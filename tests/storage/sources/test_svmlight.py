@@ -107,6 +107,8 @@ def test_what_svmlight_text_can_not_have(tmp_path):
         table_at(path, tmp_path / "staging", where="f1 > 0")
     with pytest.raises(JobFileError, match="named 'label', found 'y'"):
         table_at(path, tmp_path / "staging", label="y")
+    with pytest.raises(JobFileError, match=r"input\.columns: expected features .* found 'label'"):
+        table_at(path, tmp_path / "staging", columns=("f1", "label"))
 
 
 @pytest.mark.parametrize("algorithm", ["linear-one-class", "linear-svdd"])
