@@ -114,9 +114,7 @@ def test_results_that_the_store_lost_are_named(steps, monkeypatch, n, message):
     for number in range(n):
         (folder / f"{number:05d}.npz").unlink()
     monkeypatch.setattr(RunDirectory, "write", lambda self, name, result: None)
-    with pytest.raises(
-        TemporaryError, match=f"^square: the results of {message} {folder.parents[1]}"
-    ):
+    with pytest.raises(TemporaryError, match=f"^square: {message} {folder.parents[1]}"):
         steps.map(SQUARE, 20)
 
 
