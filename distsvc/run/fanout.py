@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -84,7 +85,6 @@ def _on_cluster(
 
     lost = (CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError)
     waiting = iter(numbers)
-    room = IN_FLIGHT * max(sum(client.nthreads().values()), 1)
     token = f"{name}-{time.time_ns()}"
 
     def submit(number: int) -> Any:
@@ -92,7 +92,8 @@ def _on_cluster(
         return client.submit(_measured, task, run_dir, number, key=key, pure=False)
 
     try:
-        number_of = {submit(n): n for n in [next(waiting) for _ in range(min(room, len(numbers)))]}
+        under_way = IN_FLIGHT * max(sum(client.nthreads().values()), 1)
+        number_of = {submit(n): n for n in itertools.islice(waiting, under_way)}
         done = as_completed(list(number_of), loop=client.loop)
         for future in done:
             number = number_of.pop(future)

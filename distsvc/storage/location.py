@@ -58,7 +58,7 @@ class Location:
         try:
             fs, path = fsspec.core.url_to_fs(url)
         except (ValueError, ImportError) as error:
-            raise JobFileError(f"input.path: can't open {_shown(url)}: {error}") from None
+            raise JobFileError(f"input.path: can't open {shown_url(url)}: {error}") from None
         return cls(fs, path.rstrip("/") or path, url)
 
     @property
@@ -74,7 +74,7 @@ class Location:
     @property
     def shown(self) -> str:
         """The URL as messages show it: no password and no signed query."""
-        return _shown(self.url)
+        return shown_url(self.url)
 
     @property
     def bare(self) -> str:
@@ -142,7 +142,8 @@ class Location:
             raise DataError(f"can't read {self.shown}: {error}") from error
 
 
-def _shown(url: str) -> str:
+def shown_url(url: str) -> str:
+    """Return a path or URL as messages show it: no password and no signed query."""
     if "://" not in url:
         return url
     without_query = url.partition("?")[0] if url.startswith("http") else url

@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from distsvc.errors import DataError, JobFileError, OutputPermissionError, TemporaryError
 from distsvc.storage.arrays import read_json, write_json
+from distsvc.storage.location import shown_url
 from distsvc.storage.outputs import FORMATS
 
 PUBLISHED = (
@@ -26,9 +27,20 @@ PUBLISHED = (
 
 
 class Output:
-    """The folder where a run is published; `manifest.json` in it is the commit."""
+    """The folder where a run is published; `manifest.json` in it is the commit.
+
+    Raises
+    ------
+    JobFileError
+        The path is a URL, which a folder would otherwise be named after.
+
+    """
 
     def __init__(self, path: str):
+        if "://" in path:
+            raise JobFileError(
+                f"output.path must be a folder of a local or shared disk, found {shown_url(path)!r}"
+            )
         self.path = Path(path)
 
     @contextmanager
@@ -46,6 +58,8 @@ class Output:
         made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         runs = self.path / ".runs"
         try:
+            if runs.is_symlink():
+                raise OSError(f"{runs} is a link, and links are not followed")
             runs.mkdir(parents=True, exist_ok=True)
             lock = FileLock(runs / "lock", timeout=0)
             lock.acquire()
@@ -57,7 +71,7 @@ class Output:
             ) from None
         try:
             for stale in runs.iterdir():
-                if stale.is_dir():
+                if stale.is_dir() and not stale.is_symlink():
                     shutil.rmtree(stale)
             yield
         finally:

@@ -5,6 +5,7 @@ import pytest
 from clusters import loopback_cluster
 from distributed import Client
 from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
 from filelock import FileLock
 
 from distsvc.errors import DataError, PartitionFailedError, TemporaryError
@@ -178,6 +179,15 @@ def test_a_lost_cluster_is_temporary(tmp_path):
 
     with pytest.raises(TemporaryError, match=r"the cluster was lost: FutureCancelledError: .*lost"):
         run(Lost(), rows_of, tmp_path, range(2))
+
+
+def test_a_cluster_that_is_gone_before_a_phase_is_temporary(tmp_path):
+    class Gone:
+        def nthreads(self):
+            raise CommClosedError("in <TCP (closed)>: Stream is closed")
+
+    with pytest.raises(TemporaryError, match=r"the cluster was lost: CommClosedError: .*closed"):
+        run(Gone(), rows_of, tmp_path, range(2))
 
 
 def test_a_cluster_without_workers_is_temporary(tmp_path):

@@ -245,3 +245,33 @@ def test_an_output_that_can_not_be_a_folder(tmp_path, below):
     ):
         pass
     assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/out", "file:///tmp/out"])
+def test_a_url_is_no_output(path):
+    with pytest.raises(JobFileError, match=f"output.path must be a folder .*, found '{path}'"):
+        Output(path)
+
+
+def test_secrets_of_a_url_are_not_told():
+    with pytest.raises(JobFileError) as error:
+        Output("s3://KEY:SECRET@bucket/out")
+    assert "SECRET" not in str(error.value)
+
+
+def test_links_are_not_followed(tmp_path):
+    """What a link in the place of the runs' folder points to is somebody else's."""
+    (tmp_path / "theirs" / "folder").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".runs").symlink_to(tmp_path / "theirs")
+    with (
+        pytest.raises(OutputPermissionError, match=r"can't be written: .*runs is a link"),
+        Output(str(tmp_path / "out")).locked(),
+    ):
+        pass
+    (tmp_path / "out" / ".runs").unlink()
+    (tmp_path / "out" / ".runs").mkdir()
+    (tmp_path / "out" / ".runs" / "old").symlink_to(tmp_path / "theirs")
+    with Output(str(tmp_path / "out")).locked():
+        pass
+    assert (tmp_path / "theirs" / "folder").exists()
