@@ -96,10 +96,11 @@ class RunDirectory:
         """Return a result that several tasks need; its file is read once per process.
 
         Facts and arrays are the caller's own: what a task changes of them, no other task sees. (To
-        make them read-only instead would have every kernel compiled twice.)
+        make them read-only instead would have every kernel compiled twice.) An array keeps its
+        memory layout: the order of a kernel's sums, and so an answer's last bits, depend on it.
         """
         kept = _result(self.path, name)
-        arrays = {key: array.copy() for key, array in kept.arrays.items()}
+        arrays = {key: array.copy(order="K") for key, array in kept.arrays.items()}
         return Result(copy.deepcopy(kept.facts), arrays)
 
     def map_large(self, name: str, key: str) -> np.ndarray:

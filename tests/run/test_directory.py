@@ -81,6 +81,14 @@ def test_a_task_can_not_change_what_others_read(run):
         run.map_large("fit", "rows")[0] = 1.0
 
 
+def test_arrays_keep_their_memory_layout(run):
+    rows = np.arange(12.0).reshape(3, 4)
+    run.write("fit", Result(arrays={"columns": np.asfortranarray(rows), "rows": rows}))
+    for found in (run.load("fit"), run.read("fit")):
+        assert found.arrays["columns"].flags.f_contiguous
+        assert found.arrays["rows"].flags.c_contiguous
+
+
 def test_a_result_is_read_once_in_a_process(run):
     run.write("fit", result(1))
     first = run.read("fit")
