@@ -160,7 +160,11 @@ def sums_of(output: Path) -> Row:
     """Return partitions, rows, clusters and SHA-256 sums of what was published in a folder."""
     import pyarrow.parquet as pq
 
-    parts = sorted((output / "labels").iterdir())
+    from distsvc.storage.publication import Output
+
+    model = Output(output).file("arrays.npz")
+    files = [file["file"] for file in (Output(output).manifest() or {})["files"]]
+    parts = [output / name for name in files if name.startswith("labels/")]
     table = pq.read_table(parts)
     values = {name: table[name].to_numpy().tobytes() for name in table.column_names}
     others = b"".join(value for name, value in values.items() if name != "label")
@@ -170,7 +174,7 @@ def sums_of(output: Path) -> Row:
         "clusters": len(set(table["label"].to_pylist())),
         "label_sha256": hashlib.sha256(values["label"]).hexdigest(),
         "others_sha256": hashlib.sha256(others).hexdigest(),
-        "model_sha256": hashlib.sha256((output / "model" / "arrays.npz").read_bytes()).hexdigest(),
+        "model_sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
     }
 
 

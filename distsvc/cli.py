@@ -129,6 +129,18 @@ def report(run_dir: str) -> None:
         click.echo(rewrite_page(Path(run_dir)))
 
 
+@main.command()
+@click.argument("output_path", metavar="OUT")
+@click.option("--json", "as_json", is_flag=True, help="Print the names of the files removed.")
+def gc(output_path: str, as_json: bool) -> None:
+    """Remove from OUT what its manifest does not name, such as results that were replaced."""
+    with _failing_cleanly():
+        from distsvc.storage.publication import collect
+
+        removed = collect(output_path)
+    click.echo(json.dumps({"removed": removed}) if as_json else f"{len(removed)} files removed")
+
+
 @main.group()
 def datasets() -> None:
     """Tell and bring the data sets on which the papers were evaluated."""

@@ -12,6 +12,7 @@ import zarr
 from click.testing import CliRunner
 
 from distsvc.cli import main
+from tests.published_files import nothing_left, published_file, read_labels
 
 N = 60
 MODEL = {"gamma": 1.0, "max_iter": 1000}
@@ -55,7 +56,7 @@ class Bench:
         """Run, and check exit code and message, and that nothing is left."""
         found = self.run(**given)
         self.check(found, exit_code, *parts)
-        assert not self.out.exists()
+        assert nothing_left(self.out)
 
     def check(self, found, exit_code, *parts):
         messages = [s for s in found.stderr.splitlines() if s.startswith("error: ")]
@@ -220,14 +221,14 @@ def test_constant_columns_are_a_warning(bench):
     found = bench.run()
     assert found.exit_code == 0
     assert "warning: constant columns carry no information: flat, level" in found.stdout
-    arrays = np.load(bench.out / "model" / "arrays.npz", allow_pickle=False)
+    arrays = np.load(published_file(bench.out, "arrays.npz"), allow_pickle=False)
     np.testing.assert_array_equal(arrays["centre"][2:], [3.0, -1.0])
     np.testing.assert_array_equal(arrays["origin"][2:], 0.0)
     assert (arrays["S"][2:] == 0.0).all()
-    with_flat = pq.read_table(bench.out / "labels")
+    with_flat = read_labels(bench.out)
     shutil.rmtree(bench.out)
     assert bench.run(input={"columns": ["x", "y"]}).exit_code == 0
-    assert pq.read_table(bench.out / "labels")["label"].equals(with_flat["label"])
+    assert read_labels(bench.out)["label"].equals(with_flat["label"])
 
 
 def test_all_columns_constant(bench):
@@ -236,7 +237,7 @@ def test_all_columns_constant(bench):
     assert found.exit_code == 0
     assert "warning: constant columns carry no information: x" in found.stdout
     assert "warning: all rows looked at are equal" in found.stdout
-    assert pq.read_table(bench.out / "labels")["label"].to_pylist() == [0] * N
+    assert read_labels(bench.out)["label"].to_pylist() == [0] * N
 
 
 @pytest.mark.parametrize("n", [1])
@@ -254,7 +255,7 @@ def test_fewer_than_two_rows_are_kept(bench):
 def test_two_rows_are_enough(bench):
     bench.table(columns(2))
     assert bench.run().exit_code == 0
-    assert pq.read_metadata(bench.out / "labels" / "part-00000.parquet").num_rows == 2
+    assert pq.read_metadata(published_file(bench.out, "part-00000.parquet")).num_rows == 2
     report = json.loads((bench.out / "report.json").read_text())
     assert "2 rows are fewer than the budget of 100" in report["warnings"]
 
@@ -349,9 +350,10 @@ def test_already_published_by_a_different_configuration(bench):
 
 def test_an_output_that_holds_something_else(bench):
     bench.table()
-    (bench.out / "labels").mkdir(parents=True)
-    bench.check(bench.run(), 78, f"output.path {bench.out} holds labels without a manifest")
-    assert [p.name for p in bench.out.iterdir()] == ["labels"]
+    bench.out.mkdir()
+    (bench.out / "report.html").write_text("mine")
+    bench.check(bench.run(), 78, f"output.path {bench.out} holds report.html without a manifest")
+    assert (bench.out / "report.html").read_text() == "mine"
 
 
 # Predict

@@ -54,7 +54,7 @@ class Result:
 class RunDirectory:
     """Reads and writes the files of a run: ``plan.json``, and results by name in ``results/``.
 
-    What is to be published lies beside them.
+    Each is there once its step is done. What is published is written to folders of the output.
     """
 
     def __init__(self, path: str | Path):
@@ -68,6 +68,10 @@ class RunDirectory:
     def plan(self) -> Plan:
         """The plan, read once per process."""
         return _plan(self.path)
+
+    def place(self, kind: str) -> Path:
+        """Return the folder of what this run publishes of a kind: labels, model or report."""
+        return Path(self.plan.output, kind, self.path.name)
 
     def has(self, name: str) -> bool:
         """Return whether a result is there; it is whole then."""

@@ -12,6 +12,8 @@ How an algorithm learns is told by its room (`distsvc.run.algorithms`).
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from distsvc.config import Job
 from distsvc.report.content import Report
 from distsvc.run.labelling import label_table, write_rule
@@ -53,10 +55,10 @@ def run_job(
     """
     progress = progress or Progress(quiet=True)
     with opened(job, overwrite, progress) as found:
+        if found is None:
+            progress.event("already published", output=job.output.path)
+            return read_report(Path(job.output.path))
         run, room = found.run, found.room
-        if room is None:
-            progress.event("already published", output=str(found.output.path))
-            return read_report(found.output.path)
         where = job.cluster, found.table.nbytes, scheduler, scheduler_file
         with steps_on(run, progress, *where) as steps:
             survey = survey_table(steps, room.engine.key_ranges)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,19 +130,27 @@ class Labelled:
 def label_table(steps: Steps) -> Labelled:
     """Write every row's label, score and outlier flag, and add up what the report tells."""
     run, rule = steps.run, read_rule(steps.run)
-    output = output_format(run.plan.output_format)
+    output, folder = output_format(run.plan.output_format), run.place("labels")
     counts, tally = Counts.empty(rule.n_clusters), tally_of(run, rule)
     for number, result in enumerate(steps.map(LABEL)):
         counts.merge(result, part_file(number))
         if tally is not None:
             tally.merge(result)
     parts = [(part["file"], part["rows"]) for part in counts.parts]
-    n = output.begin(run.path, parts)
+    n = output.begin(folder, parts_folder(run), parts)
     if n:
         run.write("parts", Result({"parts": parts}))
         steps.map(FILL, n)
-    output.finish(run.path)
     return Labelled(counts, tally)
+
+
+def parts_folder(run: RunDirectory) -> Path:
+    """Return the folder of the parts, made if it is one of the run's work."""
+    if output_format(run.plan.output_format).publishes_parts:
+        return run.place("labels")
+    folder = run.path / "parts"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def label_partition(run: RunDirectory, number: int) -> Result:
@@ -159,15 +168,15 @@ def label_partition(run: RunDirectory, number: int) -> Result:
             columns |= tally.add(block, Z, columns)
         part.add(block.rows if block.ids is None else block.ids, columns)
         counts.add(columns, edges, block.labels)
-    path = run.path / part_file(number)
-    path.parent.mkdir(exist_ok=True)
+    path = parts_folder(run) / part_file(number)
     return counts.result(part.write(path), tally.result() if tally is not None else Result())
 
 
 def fill_output(run: RunDirectory, number: int) -> Result:
     """Write one piece of an output that is made from the Parquet parts."""
     parts = [(name, rows) for name, rows in run.read("parts").facts["parts"]]
-    output_format(run.plan.output_format).fill(run.path, parts, number)
+    output = output_format(run.plan.output_format)
+    output.fill(run.place("labels"), parts_folder(run), parts, number)
     return Result()
 
 

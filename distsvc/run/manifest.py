@@ -12,7 +12,7 @@ from distsvc.config import Job
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import ROW, Counts, published_names, read_rule
 from distsvc.run.opening import Opened
-from distsvc.storage.publication import PUBLISHED
+from distsvc.storage.publication import FORMAT, PLACES
 from distsvc.storage.published import described, meanings
 
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
@@ -20,25 +20,20 @@ PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 def publish(found: Opened, job: Job, counts: Counts) -> None:
     """Make the manifest of a run, and publish what it lists."""
-    manifest = make_manifest(found.run, job, found.digest, found.inputs, counts)
-    found.output.publish(found.run.path, manifest)
+    found.output.publish(make_manifest(found.run, job, found.digest, found.inputs, counts))
 
 
 def make_manifest(
     run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, counts: Counts
 ) -> dict[str, Any]:
-    """Return the content of ``manifest.json`` for the files in a run's directory."""
-    folder, rule = run.path, read_rule(run)
+    """Return the content of ``manifest.json`` for the files that a run has written."""
+    rule, labels = read_rule(run), run.place("labels")
     names = published_names(type(rule), run.plan.reasons)
-    rows_of = {part["file"]: {"rows": part["rows"]} for part in counts.parts}
-    files = [
-        str(path.relative_to(folder))
-        for place in PUBLISHED
-        for path in [folder / place, *sorted((folder / place).rglob("*"))]
-        if path.is_file()
-    ]
+    rows_of = {labels / part["file"]: {"rows": part["rows"]} for part in counts.parts}
+    found = [p for kind in PLACES for p in sorted(run.place(kind).rglob("[!.]*")) if p.is_file()]
     return {
-        "format": 1,
+        "format": FORMAT,
+        "run_id": run.path.name,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "job_sha256": job_sha256,
         "input_sha256": input_sha256,
@@ -46,7 +41,12 @@ def make_manifest(
         "rows": counts.n_rows,
         "clusters": len(counts.sizes),
         "schema": meanings(run.plan.table.id or ROW, names, rule.meanings),
-        "files": [{"file": n} | rows_of.get(n, {}) | described(folder / n) for n in files],
+        "files": [
+            {"file": path.relative_to(run.plan.output).as_posix()}
+            | rows_of.get(path, {})
+            | described(path)
+            for path in found
+        ],
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},
     }

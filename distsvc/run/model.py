@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from distsvc.config import Job, parse_job
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, JobFileError
 from distsvc.run.algorithms import rule_named
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labelling import RULE, read_rule
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.room import Room
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
+from distsvc.storage.publication import Output
 from distsvc.storage.published import described
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
@@ -27,9 +28,8 @@ FILES = ("model.json", "arrays.npz")
 
 
 def write_model(run: RunDirectory, job: Job, room: Room) -> None:
-    """Write ``model/`` into a run's directory."""
-    folder = run.path / "model"
-    folder.mkdir(exist_ok=True)
+    """Write the model that a run publishes."""
+    folder = run.place("model")
     preparation, rule = run.read(PREPARATION), run.read(RULE)
     content = {
         "format": MODEL_VERSION,
@@ -58,7 +58,7 @@ def restore_model(published: Path, run: RunDirectory) -> dict[str, Any]:
 
     """
     content = read_model(published)
-    arrays = read_arrays(published / "model" / "arrays.npz")
+    arrays = read_arrays(Output(published).file("arrays.npz"))
     facts = content["facts"]
     saved = Result(facts, arrays)
     rule = rule_named(content["form"]).restored(facts, arrays)
@@ -78,13 +78,10 @@ def read_model(published: Path) -> dict[str, Any]:
         No run is published there.
 
     """
-    if not (published / "manifest.json").exists():
-        raise InputNotFoundError(f"no run is published in {published}: it has no manifest.json")
-    content = read_json(published / "model" / "model.json")
+    path = Output(published).file("model.json")
+    content = read_json(path)
     if content.get("format") != MODEL_VERSION:
-        raise JobFileError(
-            f"{published}/model has format {content.get('format')!r}, expected {MODEL_VERSION}"
-        )
+        raise JobFileError(f"{path} has format {content.get('format')!r}, expected {MODEL_VERSION}")
     return content
 
 
@@ -104,7 +101,7 @@ def prediction_job(published: Path, path: str, output_path: str) -> Job:
 
 def prediction_digest(job: Job, published: Path) -> str:
     """Return a SHA-256 of everything that decides predicted labels but the table: job and model."""
-    model = [described(published / "model" / name) for name in FILES]
+    model = [described(Output(published).file(name)) for name in FILES]
     return hashlib.sha256(json.dumps([job.digest(), model]).encode()).hexdigest()
 
 

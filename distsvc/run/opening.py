@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from distsvc.config import Job
 from distsvc.errors import JobFileError, ParameterError
@@ -14,6 +16,7 @@ from distsvc.run.labelling import check_output
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
 from distsvc.run.room import Room
+from distsvc.storage.location import Location
 from distsvc.storage.publication import Output
 from distsvc.storage.tables import Table, fingerprint, open_table
 
@@ -30,8 +33,8 @@ class Opened:
     digest, inputs : str
         SHA-256 of the job, and of what its table is.
     table : Table
-    room : Room or None
-        The algorithm; None where the identical run is already published.
+    room : Room
+        The algorithm.
 
     """
 
@@ -40,12 +43,12 @@ class Opened:
     digest: str
     inputs: str
     table: Table
-    room: Room | None
+    room: Room
 
 
 @contextmanager
-def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened]:
-    """Hold the output of a job, and open its table.
+def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened | None]:
+    """Hold the output of a job, and open its table; None where the run is already published.
 
     Raises
     ------
@@ -55,17 +58,47 @@ def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened]:
 
     """
     output, digest = Output(job.output.path), job.digest()
-    with _naming_the_section(), output.locked(), output.run_folder(digest) as folder:
+    check_apart(job.input.path, output)
+    if is_published(job, output, digest):
+        yield None
+        return
+    with (
+        _naming_the_section(),
+        output.locked(digest, overwrite),
+        output.run_folder(digest) as folder,
+    ):
         run = RunDirectory(folder)
         with progress.phase("open"):
+            output.check_free(digest, overwrite)
             table = open_table(job.input, folder / "staging")
-            inputs = fingerprint(table)
-            room = None
-            if not output.check_free(digest, inputs, overwrite):
-                run.write_plan(Plan.of(job, table))
-                room = algorithms.begin(job, table)
-                check_output(job, table, room)
-        yield Opened(run, output, digest, inputs, table, room)
+            run.write_plan(Plan.of(job, table))
+            room = algorithms.begin(job, table)
+            check_output(job, table, room)
+        yield Opened(run, output, digest, fingerprint(table), table, room)
+
+
+def is_published(job: Job, output: Output, digest: str) -> bool:
+    """Return whether the run is published already; the output need not be writable then."""
+    if not output.holds(digest):
+        return False
+    with tempfile.TemporaryDirectory() as staging:
+        inputs = fingerprint(open_table(job.input, Path(staging)))
+    if not output.holds(digest, inputs):
+        return False
+    output.mend()
+    return True
+
+
+def check_apart(path: str, output: Output) -> None:
+    """Check that neither a table nor what is published from it lies in the other's folder."""
+    place = Location.of(path)
+    if not place.is_local:
+        return
+    table, folder = Path(place.path).resolve(), output.path.resolve()
+    if table.is_relative_to(folder):
+        raise JobFileError(f"input.path {path} lies in the folder of the output, {output.path}")
+    if folder.is_relative_to(table):
+        raise JobFileError(f"output.path {output.path} lies in the folder of the input, {path}")
 
 
 @contextmanager

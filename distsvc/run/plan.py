@@ -5,6 +5,7 @@ Cutting a table is arithmetic on row numbers (`distsvc.run.partitions`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,8 @@ class Plan:
     pilot_rows : int
     shift : ndarray of shape (d,), float64
         A point near the data, about which sums of squares are taken; read-only.
-    output_format : str
+    output, output_format : str
+        Absolute path of the folder where the run is published, and how.
     reasons : int
         Columns named for each outlier.
 
@@ -53,6 +55,7 @@ class Plan:
     seed: int
     pilot_rows: int
     shift: np.ndarray
+    output: str
     output_format: str
     reasons: int
 
@@ -73,6 +76,7 @@ class Plan:
             seed=job.model.seed,
             pilot_rows=max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * d))),
             shift=np.median(known, axis=0),
+            output=os.path.abspath(job.output.path),
             output_format=job.output.format,
             reasons=job.output.reasons,
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from distsvc.errors import JobFileError
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import label_table
 from distsvc.run.manifest import make_manifest
 from distsvc.run.model import check_columns, prediction_digest, prediction_job, restore_model
+from distsvc.run.opening import check_apart, is_published
 from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
@@ -31,20 +33,22 @@ def predict_table(
     """
     progress = progress or Progress(quiet=True)
     published, output = Path(published), Output(output_path)
-    with output.locked():
-        job = prediction_job(published, path, output_path)
-        digest = prediction_digest(job, published)
-        with output.run_folder(digest) as folder:
-            run, staging = RunDirectory(folder), folder / "staging"
-            with progress.phase("open"):
-                content = restore_model(published, run)
-                check_columns(content, path, staging)
-                table = open_table(job.input, staging)
-                inputs = fingerprint(table)
-                if output.check_free(digest, inputs, overwrite):
-                    return output.manifest() or {}
-                run.write_plan(Plan.of(job, table))
-            counts = label_table(Steps(run, None, progress)).counts
-            manifest = make_manifest(run, job, digest, inputs, counts)
-            output.publish(folder, manifest)
+    if published.resolve() == output.path.resolve():
+        raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
+    check_apart(path, output)
+    job = prediction_job(published, path, output_path)
+    digest = prediction_digest(job, published)
+    if is_published(job, output, digest):
+        return output.manifest() or {}
+    with output.locked(digest, overwrite), output.run_folder(digest) as folder:
+        run, staging = RunDirectory(folder), folder / "staging"
+        with progress.phase("open"):
+            output.check_free(digest, overwrite)
+            content = restore_model(published, run)
+            check_columns(content, path, staging)
+            table = open_table(job.input, staging)
+            run.write_plan(Plan.of(job, table))
+        counts = label_table(Steps(run, None, progress)).counts
+        manifest = make_manifest(run, job, digest, fingerprint(table), counts)
+        output.publish(manifest)
     return manifest

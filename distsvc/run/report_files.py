@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from distsvc.config import Job
-from distsvc.errors import InputNotFoundError
 from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run.directory import RunDirectory
@@ -17,9 +16,9 @@ from distsvc.run.progress import Progress
 from distsvc.run.room import Room
 from distsvc.run.summary import make_report
 from distsvc.storage.arrays import read_json, write_json, write_text
-from distsvc.storage.published import described
+from distsvc.storage.publication import COPIES, Output
 
-PAGE, REPORT = "report.html", "report.json"
+PAGE, REPORT = COPIES
 
 
 def write_report(
@@ -31,37 +30,34 @@ def write_report(
     command: str,
     progress: Progress,
 ) -> Report:
-    """Write model, page and ``report.json`` into a run's directory; return the report.
+    """Write the model, the page and ``report.json`` that a run publishes; return the report.
 
     `pilot` are the raw rows (m, d) float64.
     """
+    folder = run.place("report")
     with progress.phase("report"):
         write_model(run, job, room)
         report = make_report(run, job, room, pilot, labelled, command)
-        write_text(run.path / PAGE, render_page(report.with_phases(progress.phases)))
+        write_text(folder / PAGE, render_page(report.with_phases(progress.phases)))
     report = report.with_phases(progress.phases)
-    write_json(run.path / REPORT, report.dumped())
+    write_json(folder / REPORT, report.dumped())
     return report
 
 
 def read_report(folder: Path) -> Report:
     """Return the report of a published run; `DataError` where it is missing or damaged."""
-    path = folder / REPORT
+    path = Output(folder).file(REPORT)
     return Report.parsed(read_json(path), str(path))
 
 
 def rewrite_page(folder: Path) -> Path:
-    """Write ``report.html`` of a published run again and return its path.
+    """Publish the page of a published run again, from its report; return the path of the copy.
 
-    The manifest is brought up to date: it holds the page's checksum.
+    It is a new file, which takes the old one's place in the manifest. Errors as in
+    `Output.locked` and `Output.file`.
     """
-    if not (folder / "manifest.json").exists():
-        raise InputNotFoundError(f"no run is published in {folder}: it has no manifest.json")
-    page = folder / PAGE
-    write_text(page, render_page(read_report(folder)))
-    content = read_json(folder / "manifest.json")
-    for file in content["files"]:
-        if file["file"] == page.name:
-            file |= described(page)
-    write_json(folder / "manifest.json", content)
-    return page
+    output = Output(folder)
+    read_report(folder)  # before anything is written
+    with output.locked():
+        output.revise(PAGE, render_page(read_report(folder)))
+    return folder / PAGE

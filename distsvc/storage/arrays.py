@@ -37,6 +37,12 @@ def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
         unfinished.unlink(missing_ok=True)
 
 
+def remove_unfinished(path: Path) -> None:
+    """Remove what killed processes left beside `path` when they were to write it."""
+    for unfinished in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
+        unfinished.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8; what UTF-8 can't hold becomes a question mark."""
     write_whole(path, lambda stream: stream.write(text.encode("utf-8", errors="replace")))

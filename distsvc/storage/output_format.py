@@ -10,22 +10,22 @@ import pyarrow as pa
 
 
 class OutputFormat(Protocol):
-    """Makes what is published of the Parquet parts that the workers leave in a run's folder.
+    """Makes what is published of the Parquet parts that the workers write.
 
-    Parts are given as their file below the run's folder and their number of rows, in order. The
-    methods below are those of a format that publishes the parts as they are.
+    Parts are given as the folder they are in and, in order, their files with their numbers of rows.
+    The methods below are those of a format that publishes the parts as they are.
 
     Attributes
     ----------
     name : str
         As in ``output.format``.
-    published : tuple of str
-        The files and folders that it leaves beside the manifest.
+    publishes_parts : bool
+        Whether the parts themselves are published; else they are a step on the way.
 
     """
 
     name: ClassVar[str]
-    published: ClassVar[tuple[str, ...]]
+    publishes_parts: ClassVar[bool]
 
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
         """Check that the format can hold the columns of a run, before anything is computed.
@@ -40,14 +40,15 @@ class OutputFormat(Protocol):
         """
         return
 
-    def begin(self, folder: Path, parts: Sequence[tuple[str, int]]) -> int:
-        """Prepare the run's folder and return the number of tasks that `fill` does."""
+    def begin(self, folder: Path, source: Path, parts: Sequence[tuple[str, int]]) -> int:
+        """Prepare the folder of what is published; return the number of tasks that `fill` does.
+
+        The folder is there, and empty or begun; the parts are in the folder `source`.
+        """
         return 0
 
-    def fill(self, folder: Path, parts: Sequence[tuple[str, int]], number: int) -> None:
+    def fill(
+        self, folder: Path, source: Path, parts: Sequence[tuple[str, int]], number: int
+    ) -> None:
         """Do one of the tasks; in any order, on any worker, more than once if need be."""
-        return
-
-    def finish(self, folder: Path) -> None:
-        """Leave in the run's folder what is published, once all tasks are done."""
         return

@@ -1,33 +1,54 @@
-"""The folder where a run is published; at no moment does its manifest list what is not there."""
+"""The folder where a run is published: its manifest is the commit, swapped in one step.
+
+What a run publishes lies in folders of its own, ``labels/<run>``, ``model/<run>`` and
+``report/<run>``, where it is written once and never moved. So what the manifest lists is whole at
+every moment, and stays so until another manifest takes its place and for a while after: what was
+replaced is removed when the next run is published, or by `Output.collect`.
+"""
 
 from __future__ import annotations
 
+import filecmp
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 
-from filelock import FileLock, Timeout
-
-from distsvc.errors import DataError, JobFileError, OutputPermissionError, TemporaryError
-from distsvc.storage.arrays import read_json, write_json
-from distsvc.storage.location import shown_url
-from distsvc.storage.outputs import FORMATS
-
-PUBLISHED = (
-    *(name for form in FORMATS for name in form.published),
-    "model",
-    "report.html",
-    "report.json",
+from distsvc.errors import (
+    DataError,
+    InputNotFoundError,
+    JobFileError,
+    OutputPermissionError,
+    TemporaryError,
 )
-"""What can lie beside a manifest."""
+from distsvc.storage.arrays import (
+    read_json,
+    remove_unfinished,
+    write_json,
+    write_text,
+    write_whole,
+)
+from distsvc.storage.location import shown_url
+from distsvc.storage.lock import HOLDER, held
+from distsvc.storage.published import described
+
+FORMAT = 2
+MANIFEST, SUCCESS, RUNS, REPLACED = "manifest.json", "_SUCCESS", ".runs", "replaced"
+PLACES = ("labels", "model", "report")
+"""The folders in which each run has a folder of what it publishes."""
+COPIES = ("report.html", "report.json")
+"""What is copied beside the manifest, for people; the manifest lists the originals."""
+_NEW = "new-manifest.json"
+_RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
 
 class Output:
-    """The folder where a run is published; `manifest.json` in it is the commit.
+    """The folder where a run is published.
 
     Raises
     ------
@@ -36,16 +57,18 @@ class Output:
 
     """
 
-    def __init__(self, path: str):
-        if "://" in path:
+    def __init__(self, path: str | Path):
+        if "://" in str(path):
             raise JobFileError(
-                f"output.path must be a folder of a local or shared disk, found {shown_url(path)!r}"
+                "output.path must be a folder of a local or shared disk, "
+                f"found {shown_url(str(path))!r}"
             )
         self.path = Path(path)
+        self._found: dict[str, Any] | None = None
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Make the folder and hold it against other runs; if left empty, it is removed again.
+    def locked(self, job_sha256: str = "", overwrite: bool = False) -> Iterator[None]:
+        """Make the folder, hold it against other runs, and clear up after runs that were killed.
 
         Raises
         ------
@@ -53,50 +76,41 @@ class Output:
             The folder can't be made or written.
         TemporaryError
             Another run holds it.
+        JobFileError
+            Another run of another job does, and what it publishes is not to be overwritten.
 
         """
-        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
-        runs = self.path / ".runs"
+        runs = self.path / RUNS
         try:
-            if runs.is_symlink():
-                raise OSError(f"{runs} is a link, and links are not followed")
+            self._refuse_links()
             runs.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(runs / "lock", timeout=0)
-            lock.acquire()
-        except Timeout:
-            raise TemporaryError(f"another run is writing to {self.path}") from None
         except OSError as error:
             raise OutputPermissionError(
                 f"output.path {self.path} can't be written: {error}"
             ) from None
-        try:
-            for stale in runs.iterdir():
-                if stale.is_dir() and not stale.is_symlink():
-                    shutil.rmtree(stale)
+        with held(runs, self.path, job_sha256, overwrite):
+            self._clear_up()
             yield
-        finally:
-            (runs / "lock").unlink(missing_ok=True)
-            lock.release()
-            with suppress(OSError):  # the first one that is not empty
-                for folder in (runs, *made):
-                    folder.rmdir()
 
     @contextmanager
     def run_folder(self, digest: str) -> Iterator[Path]:
-        """Make a folder for a run's files and remove it at the end, however the run ends.
+        """Make the folder of a run's work and those of what it publishes.
 
-        Its name begins with the digest of the job, and no other run has or had it.
+        The work is removed at the end, however the run ends, and with it what was not published.
+        The folder's name begins with the digest of the job; no other run has or had it.
         """
-        folder = self.path / ".runs" / f"{digest[:12]}-{secrets.token_hex(4)}"
-        folder.mkdir()
+        folder = self.path / RUNS / f"{digest[:12]}-{secrets.token_hex(4)}"
         try:
+            folder.mkdir()
+            for place in PLACES:
+                (self.path / place / folder.name).mkdir(parents=True)
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._discard(folder.name)
 
     def manifest(self) -> dict[str, Any] | None:
         """Return what is published here, or None."""
-        path = self.path / "manifest.json"
+        path = self.path / MANIFEST
         if not path.exists():
             return None
         content = read_json(path)
@@ -104,8 +118,18 @@ class Output:
             raise DataError(f"{path} is not a manifest of distsvc")
         return content
 
-    def check_free(self, job_sha256: str, input_sha256: str, overwrite: bool) -> bool:
-        """Return whether the identical run is already published here.
+    def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
+        """Return whether a run of this job is published here, from this input if one is given."""
+        found = self.manifest()
+        return (
+            found is not None
+            and found.get("format") == FORMAT
+            and found["job_sha256"] == job_sha256
+            and input_sha256 in (None, found["input_sha256"])
+        )
+
+    def check_free(self, job_sha256: str, overwrite: bool) -> None:
+        """Check that a run may be published here, which is not the one that is.
 
         Raises
         ------
@@ -113,48 +137,231 @@ class Output:
             Something else is, and `overwrite` is false.
 
         """
-        found = self.manifest()
+        self._found = found = self.manifest()
+        if overwrite:
+            return
         if found is None:
-            present = [name for name in PUBLISHED if (self.path / name).exists()]
-            if present and not overwrite:
+            present = [name for name in (SUCCESS, *COPIES) if (self.path / name).exists()]
+            if present:
                 raise JobFileError(
                     f"output.path {self.path} holds {', '.join(present)} without a manifest; "
                     "give --overwrite to replace it"
                 )
-            return False
-        same_job = found["job_sha256"] == job_sha256
-        if same_job and found["input_sha256"] == input_sha256:
-            return True
-        if not overwrite:
-            what = "by a different configuration"
-            what = "from an input that has changed since" if same_job else what
-            raise JobFileError(
-                f"output.path {self.path} was already published {what}; "
-                "give --overwrite to replace it, or another path"
-            )
-        return False
+            return
+        what = "by a different configuration"
+        if found.get("format") != FORMAT:
+            what = f"by another version of distsvc (format {found.get('format')!r})"
+        elif found["job_sha256"] == job_sha256:
+            what = "from an input that has changed since"
+        raise JobFileError(
+            f"output.path {self.path} was already published {what}; "
+            "give --overwrite to replace it, or another path"
+        )
 
-    def publish(self, folder: Path, manifest: dict[str, Any]) -> None:
-        """Move a run's results here and commit them by writing the manifest last.
+    def publish(self, manifest: dict[str, Any]) -> None:
+        """Commit what a manifest lists; until then, what was published before is untouched.
 
-        What was published before is withdrawn first: at no moment does a manifest list files of
-        another run. Nothing is left when this fails.
+        Raises
+        ------
+        TemporaryError
+            Something else was published here in the meantime, past the lock.
+
         """
-        self._withdraw()
-        try:
-            for name in PUBLISHED:
-                if (folder / name).exists():
-                    os.replace(folder / name, self.path / name)
-            write_json(self.path / "manifest.json", manifest)
-            (self.path / "_SUCCESS").touch()
-        except BaseException:
-            self._withdraw()
-            raise
+        if self.manifest() != self._found:
+            raise TemporaryError(f"another run was published in {self.path} in the meantime")
+        self._swap(manifest)
+        self.finish()
 
-    def _withdraw(self) -> None:
-        for name in ("_SUCCESS", "manifest.json", *PUBLISHED):
-            old = self.path / name
-            if old.is_dir():
-                shutil.rmtree(old)
-            else:
-                old.unlink(missing_ok=True)
+    def revise(self, name: str, content: str) -> None:
+        """Publish another content of a file: a new file, in whose favour the manifest is swapped.
+
+        Errors as in `file`.
+        """
+        old = self.file(name).relative_to(self.path).as_posix()
+        self._found = manifest = self.manifest() or {}
+        folder = self.path / PLACES[-1] / manifest["run_id"] / secrets.token_hex(4)
+        try:
+            folder.mkdir(parents=True)
+            write_text(folder / name, content)
+            new = {"file": (folder / name).relative_to(self.path).as_posix()}
+            new |= described(folder / name)
+            files = [new if file["file"] == old else file for file in manifest["files"]]
+            self._swap(manifest | {"files": files})
+        finally:
+            self._keep_only(set(self._listed(self.manifest() or {})), folder)
+        self.finish()
+
+    def finish(self) -> None:
+        """Bring what lies beside the manifest up to date: copies for people, ``_SUCCESS``."""
+        listed = {name.rpartition("/")[2]: name for name in self._listed(self.manifest() or {})}
+        for name in COPIES:
+            copy, original = self.path / name, self.path / listed.get(name, "")
+            if name not in listed:
+                copy.unlink(missing_ok=True)
+            elif not (copy.exists() and filecmp.cmp(original, copy, shallow=False)):
+                write_whole(copy, partial(_copy, original))
+        if not (self.path / SUCCESS).exists():
+            (self.path / SUCCESS).touch()
+
+    def mend(self) -> None:
+        """Finish what a killed run left undone after its commit, if that can be done now."""
+        with suppress(TemporaryError, OutputPermissionError, OSError), self.locked():
+            self.finish()
+
+    def collect(self) -> list[str]:
+        """Remove what runs left and the manifest does not name; return the names of the files."""
+        removed = self._remove_replaced(keep=None)
+        listed = set(self._listed(self.manifest() or {}))
+        for place in PLACES:
+            for folder in (self.path / place).glob("*"):
+                if _RUN.fullmatch(folder.name) and not folder.is_symlink():
+                    removed += self._keep_only(listed, folder)
+        return removed
+
+    def file(self, name: str) -> Path:
+        """Return the path of a published file by its own name.
+
+        Raises
+        ------
+        InputNotFoundError
+            No run is published here.
+        DataError
+            Nothing of that name is listed.
+        JobFileError
+            The run was published by another version of distsvc.
+
+        """
+        found = self.manifest()
+        if found is None:
+            raise InputNotFoundError(f"no run is published in {self.path}: it has no {MANIFEST}")
+        if found.get("format") != FORMAT:
+            raise JobFileError(
+                f"{self.path / MANIFEST} has format {found.get('format')!r}, expected {FORMAT}"
+            )
+        for listed in self._listed(found):
+            if listed.rpartition("/")[2] == name:
+                return self.path / listed
+        raise DataError(f"{self.path / MANIFEST} lists no {name}")
+
+    def _swap(self, manifest: dict[str, Any]) -> None:
+        """Put a manifest in the place of the one that is there, once what it lists is on disk."""
+        replaced = None
+        if self._found is not None:
+            digest = f"{self._found.get('run_id', 'run')}-{secrets.token_hex(4)}"
+            replaced = self.path / RUNS / REPLACED / f"{digest}.json"
+            replaced.parent.mkdir(exist_ok=True)
+            write_json(replaced, self._found)
+        new = self.path / RUNS / _NEW
+        write_json(new, manifest)
+        names = self._listed(manifest)
+        folders = {folder for name in names for folder in (self.path / name).parents}
+        for path in (*(self.path / name for name in names), new, *folders):
+            if path.is_relative_to(self.path):
+                _to_disk(path)
+        os.replace(new, self.path / MANIFEST)
+        _to_disk(self.path)
+        self._found = manifest
+        self._remove_replaced(keep=replaced)
+
+    def _clear_up(self) -> None:
+        """Remove what killed runs left; we hold the output, so none lives."""
+        runs = self.path / RUNS
+        for dead in sorted(runs.iterdir()):
+            if _RUN.fullmatch(dead.name):
+                self._discard(dead.name)
+        for path in (runs / HOLDER, runs / _NEW, *(self.path / name for name in COPIES)):
+            remove_unfinished(path)
+        for path in (runs / _NEW, *(runs / REPLACED).glob(".*")):
+            path.unlink(missing_ok=True)
+
+    def _discard(self, run_id: str) -> None:
+        """Remove the work of a run that is over, and what it wrote unless that is published."""
+        with suppress(DataError):
+            listed = set(self._listed(self.manifest() or {}))
+            for place in PLACES:
+                self._keep_only(listed, self.path / place / run_id)
+                with suppress(OSError):  # it may hold what other runs published
+                    (self.path / place).rmdir()
+            shutil.rmtree(self.path / RUNS / run_id, ignore_errors=True)
+
+    def _keep_only(self, listed: set[str], folder: Path) -> list[str]:
+        """Remove the files of a folder that are not listed, and folders that are empty then."""
+        removed = []
+        for place, _, files in os.walk(folder, topdown=False):
+            names = [(Path(place) / name).relative_to(self.path).as_posix() for name in files]
+            removed += [name for name in names if name not in listed and self._remove(name)]
+            with suppress(OSError):
+                os.rmdir(place)
+        return removed
+
+    def _remove_replaced(self, keep: Path | None) -> list[str]:
+        """Remove the files that replaced manifests list and the present one does not."""
+        listed, removed = set(self._listed(self.manifest() or {})), []
+        for record in sorted((self.path / RUNS / REPLACED).glob("*.json")):
+            if record == keep:
+                continue
+            with suppress(OSError, DataError):  # it stays for the next time
+                for name in self._listed(read_json(record)):
+                    if name not in listed and self._remove(name):
+                        removed.append(name)
+                record.unlink()
+        with suppress(OSError):
+            (self.path / RUNS / REPLACED).rmdir()
+        return removed
+
+    def _remove(self, name: str) -> bool:
+        """Remove a file by its name in a manifest, and the folders that are empty then."""
+        path = self.path / name
+        folders = [folder for folder in path.parents if folder.is_relative_to(self.path)][:-1]
+        if any(folder.is_symlink() for folder in folders) or not path.is_file():
+            return False
+        with suppress(OSError):  # another user's, perhaps
+            path.unlink()
+        if path.exists():
+            return False
+        with suppress(OSError):  # the first one that is not empty
+            for folder in folders:
+                folder.rmdir()
+        return True
+
+    def _listed(self, manifest: dict[str, Any]) -> list[str]:
+        """Return the names of a manifest's files, less those that can't be of a run."""
+        names = [str(file["file"]) for file in manifest.get("files", [])]
+        outside = (MANIFEST, SUCCESS, *COPIES)
+        return [
+            name
+            for name in names
+            if not PurePosixPath(name).is_absolute()
+            and not {"..", RUNS}.intersection(PurePosixPath(name).parts)
+            and name not in outside
+        ]
+
+    def _refuse_links(self) -> None:
+        for name in (RUNS, *PLACES):
+            if (self.path / name).is_symlink():
+                raise OSError(f"{self.path / name} is a link, and links are not followed")
+
+
+def collect(path: str) -> list[str]:
+    """Remove what no manifest names from an output, and return the names of the files.
+
+    Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote there.
+    """
+    output = Output(path)
+    if not (output.path / RUNS).is_dir():
+        raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
+    with output.locked():
+        return output.collect()
+
+
+def _copy(original: Path, stream: BinaryIO) -> None:
+    with open(original, "rb") as source:
+        shutil.copyfileobj(source, stream)
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

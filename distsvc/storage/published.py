@@ -16,8 +16,6 @@ from distsvc.errors import TemporaryError
 from distsvc.storage.arrays import write_whole
 
 ROW_GROUP_ROWS = 1_048_576
-PARTS = "labels"
-"""The folder of the parts, below that of the run."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,8 @@ def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict
 
 
 def part_file(number: int) -> str:
-    """Return where a partition's part is, below the folder of the run."""
-    return f"{PARTS}/part-{number:05d}.parquet"
+    """Return the name of a partition's part."""
+    return f"part-{number:05d}.parquet"
 
 
 class Part:

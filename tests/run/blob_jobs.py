@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from distsvc.config import Job, parse_job
+from tests.published_files import listed, read_labels
 
 MODEL = {"gamma": 4.0, "nu": 0.1, "max_iter": 20_000, "budget": 40}
 N = 900
@@ -49,19 +49,23 @@ def files(out) -> dict[str, str]:
 
 
 def label_files(out) -> dict[str, str]:
-    return {name: digest for name, digest in files(out).items() if name.startswith("labels/")}
+    """Return the digests of the listed parts, by their own names."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in listed(out, "labels/")
+    }
 
 
 def labels(out) -> pa.Table:
-    return pq.read_table(sorted((Path(out) / "labels").iterdir()))
+    return read_labels(out)
 
 
 def check_manifest(out) -> dict:
     manifest = json.loads((out / "manifest.json").read_text())
-    listed = {file["file"]: file for file in manifest["files"]}
+    entries = {file["file"]: file for file in manifest["files"]}
     found = files(out)
-    assert set(listed) == set(found) - {"manifest.json", "_SUCCESS"}
-    for name, file in listed.items():
+    beside = {"manifest.json", "_SUCCESS", ".runs/lock", "report.html", "report.json"}
+    assert set(entries) == set(found) - beside
+    for name, file in entries.items():
         assert file["sha256"] == found[name]
         assert file["bytes"] == (out / name).stat().st_size
     return manifest

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from distsvc.config import parse_job
 from distsvc.run.job import run_job
+from tests.published_files import published_file, read_labels
 
 MODEL = {"effort": "fast", "max_iter": 2000}
 N = 900
@@ -43,7 +44,7 @@ def run(table, out, model=None, cut=(100, 300), **options):
 
 
 def labels_of(out):
-    return pq.read_table(sorted((out / "labels").iterdir()))
+    return read_labels(out)
 
 
 def digest_of(path):
@@ -51,5 +52,5 @@ def digest_of(path):
 
 
 def model_of(out):
-    with np.load(out / "model/arrays.npz", allow_pickle=False) as arrays:
+    with np.load(published_file(out, "arrays.npz"), allow_pickle=False) as arrays:
         return dict(arrays)

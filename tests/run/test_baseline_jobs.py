@@ -19,6 +19,7 @@ from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from distsvc.storage.arrays import read_json
 from tests.clusters import loopback_cluster
+from tests.published_files import listed, published_file
 
 SEED = 3
 BASELINES = {
@@ -60,13 +61,12 @@ def run(table, out, algorithm, cluster=None, model=None, **options):
 
 
 def labels_of(out):
-    names = [f["file"] for f in read_json(out / "manifest.json")["files"]]
-    parts = [pq.read_table(out / name) for name in names if name.startswith("labels/")]
+    parts = [pq.read_table(path) for path in listed(out, "labels/")]
     return pa.concat_tables(parts), len(parts)
 
 
 def model_of(out):
-    return hashlib.sha256((out / "model/arrays.npz").read_bytes()).hexdigest()
+    return hashlib.sha256(published_file(out, "arrays.npz").read_bytes()).hexdigest()
 
 
 @pytest.fixture(scope="module", params=BASELINES)
@@ -152,7 +152,7 @@ def test_predict_gives_the_same_labels(table, published, tmp_path):
     assert manifest["clusters"] == read_json(out / "manifest.json")["clusters"]
     assert "nearest hyperplane" in manifest["schema"]["score"]
     assert "always false" in manifest["schema"]["outlier"]
-    content = read_json(out / "model/model.json")
+    content = read_json(published_file(out, "model.json"))
     assert (content["algorithm"], content["form"]) == (algorithm, FORMS[algorithm])
 
 

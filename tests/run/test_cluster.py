@@ -17,6 +17,7 @@ from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.run import cluster as module
 from distsvc.run.cluster import SMALL_BYTES, connected
 from distsvc.run.progress import Progress
+from tests.published_files import nothing_left
 
 
 @pytest.fixture(scope="module")
@@ -210,4 +211,4 @@ def test_exit_codes(monkeypatch, job_file, dead):
     found = CliRunner().invoke(main, ["run", str(job_file), "--scheduler-file", "none.json"])
     assert found.exit_code == 66
     assert "error: scheduler file none.json does not exist" in found.stderr
-    assert not (job_file.parent / "out").exists()
+    assert nothing_left(job_file.parent / "out")

@@ -20,6 +20,7 @@ from distributed.cli.dask_worker import main as worker_command
 from distsvc.cli import main
 from distsvc.config import load_job
 from distsvc.run.demo import make_table
+from tests.published_files import listed
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -78,7 +79,7 @@ def run(job, out, *options):
 
 
 def label_files(out) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (out / "labels").iterdir()}
+    return {path.name: path.read_bytes() for path in listed(out, "labels/")}
 
 
 def test_labels_equal_those_of_one_process(cluster, job, tmp_path):

@@ -22,6 +22,7 @@ from distsvc.run.algorithms import hyperplanes
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
+from tests.published_files import labels_folder, nothing_left, published_file, read_labels
 from tests.run.lost_work import DoneTwice
 
 MODEL = {"algorithm": "imdh", "depth": 6, "n_init": 3, "seed": 1}
@@ -54,9 +55,7 @@ def run(table, out, workers=0, cluster=None, model=None, **options):
 
 
 def labels_of(out):
-    manifest = json.loads((out / "manifest.json").read_text())
-    names = [f["file"] for f in manifest["files"] if f["file"].startswith("labels/")]
-    return pa.concat_tables([pq.read_table(out / name) for name in names])
+    return read_labels(out)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,7 @@ def test_the_digits_are_found(digits, published):
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, workers):
     expected = labels_of(published[0])
-    model = hashlib.sha256((published[0] / "model/arrays.npz").read_bytes()).hexdigest()
+    model = hashlib.sha256(published_file(published[0], "arrays.npz").read_bytes()).hexdigest()
     with loopback_cluster(workers) if workers else nullcontext() as cluster:
         address = cluster.scheduler_address if workers else None
         for block_rows, partition_rows in ((64, 300), (700, 1000), (5000, 100_000)):
@@ -96,7 +95,7 @@ def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, wor
             cut = {"block_rows": block_rows, "partition_rows": partition_rows}
             run(table, out, cluster=cut, scheduler=address)
             assert labels_of(out).equals(expected)
-            again = hashlib.sha256((out / "model/arrays.npz").read_bytes()).hexdigest()
+            again = hashlib.sha256(published_file(out, "arrays.npz").read_bytes()).hexdigest()
             assert again == model
 
 
@@ -176,7 +175,7 @@ def under(by_id, node):
 
 def test_a_rule_holds_for_its_rows(digits, published):
     X = StandardScaler().fit_transform(digits[0])
-    with np.load(published[0] / "model/arrays.npz") as arrays:
+    with np.load(published_file(published[0], "arrays.npz")) as arrays:
         V, thresholds, origin = (arrays[name] for name in ("V", "thresholds", "origin"))
         children = arrays["children"]
     nodes = published[1].tree.nodes
@@ -228,7 +227,7 @@ def test_one_cluster(tmp_path):
 def test_zarr_output(table, published, tmp_path):
     zarr = pytest.importorskip("zarr")
     run(table, tmp_path / "out", output={"format": "zarr"})
-    group = zarr.open_group(tmp_path / "out", mode="r")
+    group = zarr.open_group(labels_folder(tmp_path / "out"), mode="r")
     expected = labels_of(published[0])
     np.testing.assert_array_equal(group["label"][:], expected["label"])
     np.testing.assert_array_equal(group["score"][:], expected["score"])
@@ -237,7 +236,7 @@ def test_zarr_output(table, published, tmp_path):
 def test_more_clusters_than_leaves(table, tmp_path):
     with pytest.raises(JobFileError, match="model: n_clusters must be at most 32, found 33"):
         run(table, tmp_path / "out", model={"n_clusters": 33})
-    assert not (tmp_path / "out").exists()
+    assert nothing_left(tmp_path / "out")
 
 
 def test_a_tree_is_learned_again_alike(table, tmp_path, monkeypatch):

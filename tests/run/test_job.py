@@ -13,6 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from distsvc import SupportVectorClustering
 from distsvc.errors import DataError
 from distsvc.run.job import run_job
+from tests.published_files import labels_folder, nothing_left, published_file
 from tests.run.blob_jobs import MODEL, N, blobs, config, label_files, labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -53,9 +54,9 @@ def test_workers_and_blocks_do_not_change_a_byte(
     )
     assert len(label_files(tmp_path / "out")) == 3
     assert label_files(tmp_path / "out") == label_files(blob_run[0])
-    assert (tmp_path / "out/model/arrays.npz").read_bytes() == (
-        blob_run[0] / "model/arrays.npz"
-    ).read_bytes()
+    assert published_file(tmp_path / "out", "arrays.npz").read_bytes() == (
+        published_file(blob_run[0], "arrays.npz").read_bytes()
+    )
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(100, 9), (450, 3), (10_000, 1), (49, 27)])
@@ -212,7 +213,7 @@ def test_missing_error(holes, tmp_path):
     message = r"holes\.parquet: column 'x', row 5: expected a finite number .*'drop' or 'median'"
     with pytest.raises(DataError, match=message):
         run_job(config(holes[0], tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
+    assert nothing_left(tmp_path / "out")
 
 
 def test_missing_drop(holes, tmp_path):
@@ -229,15 +230,18 @@ def test_missing_median(holes, tmp_path):
         f"{holes[1].sum()} missing values were replaced by their columns' medians"
         in report.warnings
     )
-    arrays = np.load(tmp_path / "out/model/arrays.npz", allow_pickle=False)
+    arrays = np.load(published_file(tmp_path / "out", "arrays.npz"), allow_pickle=False)
     medians = [np.nanmedian(pq.read_table(holes[0])[name]) for name in ("x", "y")]
     np.testing.assert_allclose(arrays["fill"], medians)
 
 
 def test_zarr_output(blob_table, blob_run, tmp_path):
     run_job(config(blob_table, tmp_path / "out", output={"format": "zarr"}))
-    group, expected = zarr.open_group(tmp_path / "out", mode="r"), labels(blob_run[0])
+    group, expected = (
+        zarr.open_group(labels_folder(tmp_path / "out"), mode="r"),
+        labels(blob_run[0]),
+    )
     for name in ("row", "label", "score", "outlier"):
         np.testing.assert_array_equal(group[name][:], expected[name])
-    assert not (tmp_path / "out/labels").exists()
+    assert not list((tmp_path / "out").rglob("*.parquet"))
     assert group.attrs["id"] == "row"

@@ -19,6 +19,7 @@ from distsvc.run import report_files
 from distsvc.run.algorithms import level_tree
 from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
+from tests.published_files import labels_folder, listed, nothing_left, published_file
 from tests.run.level_tree_jobs import MODEL, N, blobs, digest_of, labels_of, model_of, run, write
 from tests.run.lost_work import DoneTwice
 
@@ -73,17 +74,17 @@ def zs_of(report):
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path, workers):
     expected, report = labels_of(published[0]), published[1]
-    model = digest_of(published[0] / "model/arrays.npz")
+    model = digest_of(published_file(published[0], "arrays.npz"))
     with loopback_cluster(workers) if workers else nullcontext() as cluster:
         address = cluster.scheduler_address if workers else None
         for cut in CUTS:
             out = tmp_path / f"out-{cut[0]}"
             found = run(table, out, input=given, cut=cut, scheduler=address)
             assert labels_of(out).equals(expected)
-            assert digest_of(out / "model/arrays.npz") == model
+            assert digest_of(published_file(out, "arrays.npz")) == model
             for name in ("levels", "clusters", "score_histogram", "warnings", "sample"):
                 assert getattr(found, name) == getattr(report, name)
-    first = [digest_of(path) for path in sorted((published[0] / "labels").iterdir())]
+    first = [digest_of(path) for path in listed(published[0], "labels/")]
     run(table, tmp_path / "same", input=given, cut=(777, 300))
     assert [digest_of(path) for path in sorted((tmp_path / "same/labels").iterdir())] == first
 
@@ -126,7 +127,10 @@ def test_splits_are_tested_on_a_share_of_a_large_table(
     monkeypatch.setattr(ensemble, "SIGNIFICANCE_ROWS", 100)
     reports = [run(table, tmp_path / f"out-{cut[0]}", input=given, cut=cut) for cut in CUTS]
     assert reports[0].levels == reports[1].levels == reports[2].levels
-    assert len({digest_of(tmp_path / f"out-{cut[0]}/model/arrays.npz") for cut in CUTS}) == 1
+    assert (
+        len({digest_of(published_file(tmp_path / f"out-{cut[0]}", "arrays.npz")) for cut in CUTS})
+        == 1
+    )
     assert zs_of(reports[0]) != zs_of(published[1])
     arrays = model_of(tmp_path / "out-64")
     X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
@@ -218,7 +222,7 @@ def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
     message = "model: labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'"
     with pytest.raises(JobFileError, match=message):
         run(flat, tmp_path / "out", {"gamma": [1.0, 4.0], "solver": "exact"})
-    assert not (tmp_path / "out").exists()
+    assert nothing_left(tmp_path / "out")
 
 
 def test_a_number_and_a_penalty(flat, tmp_path):
@@ -272,6 +276,9 @@ def test_effort_and_granularity(flat, tmp_path, monkeypatch):
 def test_zarr_output(flat, tmp_path):
     run(flat, tmp_path / "parquet")
     run(flat, tmp_path / "zarr", output={"format": "zarr"})
-    group, expected = zarr.open_group(tmp_path / "zarr", mode="r"), labels_of(tmp_path / "parquet")
+    group, expected = (
+        zarr.open_group(labels_folder(tmp_path / "zarr"), mode="r"),
+        labels_of(tmp_path / "parquet"),
+    )
     for name in ("row", "label", "score", "outlier"):
         np.testing.assert_array_equal(group[name][:], expected[name])

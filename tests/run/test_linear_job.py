@@ -18,6 +18,7 @@ from distsvc.run.algorithms import linear_passes
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
+from tests.published_files import listed, nothing_left, read_labels
 
 N, D = 6000, 4
 SVDD = {"algorithm": "linear-svdd", "nu": 0.05, "tol": 1e-8}
@@ -60,13 +61,11 @@ def run(table, out, model, cluster=None, output=None, scale="none", missing="err
 
 
 def labels_of(out):
-    manifest = json.loads((out / "manifest.json").read_text())
-    names = [f["file"] for f in manifest["files"] if f["file"].startswith("labels/")]
-    return pa.concat_tables([pq.read_table(out / name) for name in names])
+    return read_labels(out)
 
 
 def digest(out):
-    names = sorted((out / "labels").iterdir())
+    names = listed(out, "labels/")
     content = b"".join(pq.read_table(n)[c].to_numpy().tobytes() for n in names for c in ("score",))
     return hashlib.sha256(content).hexdigest()
 
@@ -203,7 +202,7 @@ def test_reasons_need_a_format_with_text(table, tmp_path):
     message = r"^output\.reasons needs output\.format = 'parquet', found 'zarr'$"
     with pytest.raises(JobFileError, match=message):
         run(table, tmp_path / "out", SVDD, output={"format": "zarr", "reasons": 2})
-    assert not (tmp_path / "out").exists()
+    assert nothing_left(tmp_path / "out")
 
 
 def test_a_reason_is_told_without_a_value_where_that_is_missing(rows, tmp_path):

@@ -25,25 +25,25 @@ def labelled(tmp_path, form, **sections):
     run = fit(small_job(table, FORMS[form], input=given, **sections), tmp_path / "run")
     counts = run.label().counts
     write_model(run.run, run.job, run.room)
-    for name in ("report.html", "report.json", "unlisted.txt"):
-        (tmp_path / "run" / name).write_text(name)
+    for name in ("report.html", "report.json", ".unfinished"):
+        (run.run.place("report") / name).write_text(name)
     return run, counts, make_manifest(run.run, run.job, "j" * 64, "i" * 64, counts)
 
 
 def test_every_published_file_is_listed_with_its_checksum(tmp_path):
-    run, _, manifest = labelled(tmp_path, "support-vector")
+    _, _, manifest = labelled(tmp_path, "support-vector")
     names = [file["file"] for file in manifest["files"]]
     assert names == [
-        "labels/part-00000.parquet",
-        "labels/part-00001.parquet",
-        "labels/part-00002.parquet",
-        "model/arrays.npz",
-        "model/model.json",
-        "report.html",
-        "report.json",
+        "labels/run/part-00000.parquet",
+        "labels/run/part-00001.parquet",
+        "labels/run/part-00002.parquet",
+        "model/run/arrays.npz",
+        "model/run/model.json",
+        "report/run/report.html",
+        "report/run/report.json",
     ]
     for file in manifest["files"]:
-        content = (run.run.path / file["file"]).read_bytes()
+        content = (tmp_path / "out" / file["file"]).read_bytes()
         assert file["bytes"] == len(content)
         assert file["sha256"] == hashlib.sha256(content).hexdigest()
     rows = [file.get("rows") for file in manifest["files"]]
@@ -61,14 +61,14 @@ def test_what_was_made_from_what(tmp_path):
     assert "cluster" not in manifest["job"]
     assert manifest["versions"]["distsvc"] == distsvc.__version__
     assert manifest["versions"]["numpy"] == np.__version__
-    assert manifest["format"] == 1
+    assert (manifest["format"], manifest["run_id"]) == (2, "run")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_schema_is_that_of_the_parts_in_the_words_of_the_rule(form, tmp_path):
     reasons = {"reasons": 1} if form.startswith("linear") else {}
     run, _, manifest = labelled(tmp_path, form, input={"id": "name"}, output=reasons)
-    parts = sorted((run.run.path / "labels").iterdir())
+    parts = sorted(run.run.place("labels").iterdir())
     assert list(manifest["schema"]) == pq.read_schema(parts[0]).names
     assert manifest["schema"]["name"] == "the input's id, or the row's number"
     for column, meaning in run.rule.meanings.items():
@@ -79,8 +79,10 @@ def test_the_schema_is_that_of_the_parts_in_the_words_of_the_rule(form, tmp_path
 def test_a_zarr_output_is_listed_array_by_array(tmp_path):
     _, _, manifest = labelled(tmp_path, "splits", input={"id": "event"}, output={"format": "zarr"})
     names = [file["file"] for file in manifest["files"]]
-    assert names[:3] == ["zarr.json", "row/c/0", "row/zarr.json"]
-    assert {"label/zarr.json", "score/zarr.json", "outlier/c/0"} < set(names)
-    assert not any(name.startswith("labels/") for name in names)
+    assert names[:2] == ["labels/run/label/c/0", "labels/run/label/zarr.json"]
+    assert {f"labels/run/{name}" for name in ("zarr.json", "score/zarr.json", "outlier/c/0")} < set(
+        names
+    )
+    assert not any(name.endswith(".parquet") for name in names)
     assert list(manifest["schema"]) == ["event", "label", "score", "outlier"]
     assert all("rows" not in file for file in manifest["files"])

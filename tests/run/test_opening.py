@@ -10,8 +10,9 @@ from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.run.job import run_job
 from distsvc.run.opening import opened
 from distsvc.run.progress import Progress
-from distsvc.storage.publication import Output
+from distsvc.storage.publication import FORMAT, Output
 from distsvc.storage.tables import fingerprint, open_table
+from tests.published_files import nothing_left
 
 N = 400
 
@@ -34,8 +35,9 @@ def job_for(table, model, **sections):
 def publish(job, digest, inputs):
     """Publish nothing under these digests."""
     output = Output(job.output.path)
+    manifest = {"format": FORMAT, "job_sha256": digest, "input_sha256": inputs, "files": []}
     with output.locked(), output.run_folder(digest) as folder:
-        output.publish(folder, {"job_sha256": digest, "input_sha256": inputs})
+        output.publish(manifest | {"run_id": folder.name})
     return output.path
 
 
@@ -50,7 +52,7 @@ def test_a_run_that_can_begin(form, table):
         assert found.inputs == fingerprint(open_table(job.input, table.parent / "staging"))
         assert found.run.path.parent == found.output.path / ".runs"
         assert found.run.path.name.startswith(found.digest[:12])
-    assert not found.output.path.exists()
+    assert nothing_left(found.output.path)
 
 
 def test_the_output_is_held_and_the_folder_is_removed(table):
@@ -65,18 +67,17 @@ def test_the_output_is_held_and_the_folder_is_removed(table):
         assert again.run.path != folder
 
 
-def test_what_is_already_published_has_no_room(table):
+def test_what_is_already_published_is_not_opened(table):
     job = job_for(table, ROOMS["sampled"])
     out = publish(job, job.digest(), fingerprint(open_table(job.input, table.parent / "staging")))
     with open_job(job) as found:
-        assert found.room is None
-        assert not (found.run.path / "plan.json").exists()
+        assert found is None
     assert (out / "manifest.json").exists()
 
 
 def test_what_something_else_is_published_at_is_refused_or_overwritten(table):
     job = job_for(table, ROOMS["sampled"])
-    out = publish(job, "another job", "another input")
+    out = publish(job, "0" * 64, "another input")
     message = rf"^output\.path {out} was already published by a different configuration"
     with pytest.raises(JobFileError, match=message), open_job(job):
         pass
@@ -92,7 +93,7 @@ def test_a_parameter_that_only_the_estimator_refuses(table):
     with pytest.raises(JobFileError, match=message) as caught, open_job(job):
         pass
     assert isinstance(caught.value.__cause__, ParameterError)
-    assert not (table.parent / "out").exists()
+    assert nothing_left(table.parent / "out")
 
 
 def test_a_parameter_that_only_the_table_refuses(table):
@@ -100,7 +101,7 @@ def test_a_parameter_that_only_the_table_refuses(table):
     job = job_for(table, {"algorithm": "linear-svdd", "C": 1e-3})
     with pytest.raises(JobFileError, match=r"^model: C must be at least 1 / n = 0\.0025"):
         run_job(job)
-    assert not (table.parent / "out").exists()
+    assert nothing_left(table.parent / "out")
 
 
 def test_the_section_is_named_at_any_step(table):
@@ -127,7 +128,7 @@ def test_a_defect_of_a_models_step_is_not_blamed_on_the_job(table, monkeypatch):
         run_job(job_for(table, ROOMS["boundary"]))
     assert type(caught.value) is ValueError
     assert not isinstance(caught.value, JobFileError)
-    assert not (table.parent / "out").exists()
+    assert nothing_left(table.parent / "out")
 
 
 def test_zarr_holds_no_text_as_ids(table):

@@ -14,6 +14,7 @@ from distsvc.run.algorithms import ROOMS
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from distsvc.run.preparation import Preparation
+from tests.published_files import nothing_left, published_file
 from tests.run.blob_jobs import N, blobs, check_manifest, config, copied, files, labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -57,7 +58,7 @@ def test_predict_with_other_columns(with_default_columns, tmp_path, columns, fou
     message = rf"expected the model's 2 columns in their order, x, y; {found}$"
     with pytest.raises(DataError, match=message):
         predict_table(with_default_columns, str(tmp_path / "in.parquet"), str(tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
+    assert nothing_left(tmp_path / "out")
 
 
 def test_predict_keeps_the_id(with_default_columns, blob_table, tmp_path):
@@ -96,29 +97,29 @@ def test_predict_with_another_model_is_refused_unless_overwritten(blob_run, blob
 
 def test_predict_does_not_replace_a_run(blob_run, blob_table):
     before = files(blob_run[0])
-    with pytest.raises(JobFileError, match="already published by a different configuration"):
-        predict_table(blob_run[0], str(blob_table), str(blob_run[0]))
+    with pytest.raises(JobFileError, match="is the published run whose model is to be used"):
+        predict_table(blob_run[0], str(blob_table), str(blob_run[0]), overwrite=True)
     assert files(blob_run[0]) == before
 
 
 def test_predict_from_a_folder_without_a_manifest(blob_run, blob_table, tmp_path):
     with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
         predict_table(blob_run[0] / "labels", str(blob_table), str(tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
+    assert nothing_left(tmp_path / "out")
 
 
 def test_predict_with_a_damaged_model(blob_run, blob_table, tmp_path):
     copy = copied(blob_run[0], tmp_path)
-    content = (copy / "model/arrays.npz").read_bytes()
-    (copy / "model/arrays.npz").write_bytes(content[: len(content) // 2])
+    content = published_file(copy, "arrays.npz").read_bytes()
+    published_file(copy, "arrays.npz").write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"arrays\.npz can't be read"):
         predict_table(copy, str(blob_table), str(tmp_path / "out"))
 
 
 def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
     copy = copied(blob_run[0], tmp_path)
-    model = json.loads((copy / "model/model.json").read_text())
-    (copy / "model/model.json").write_text(json.dumps(model | {"format": 99}))
+    model = json.loads(published_file(copy, "model.json").read_text())
+    published_file(copy, "model.json").write_text(json.dumps(model | {"format": 99}))
     with pytest.raises(JobFileError, match="has format 99, expected 3"):
         predict_table(copy, str(blob_table), str(tmp_path / "out"))
 

@@ -17,6 +17,7 @@ from distsvc.run import labelling, manifest, report_files, survey
 from distsvc.run.algorithms import boundary
 from distsvc.run.job import run_job
 from distsvc.run.phases import Phase
+from tests.published_files import nothing_left, published_file
 from tests.run.blob_jobs import N, blobs, check_manifest, config, files, label_files
 from tests.run.lost_work import DoneTwice
 
@@ -26,24 +27,30 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 def test_the_manifest_lists_exactly_the_files(blob_run):
     out, _ = blob_run
     manifest = check_manifest(out)
-    parts = [file for file in manifest["files"] if file["file"].startswith("labels/")]
-    assert [part["rows"] for part in parts] == [300, 300, 300]
+    assert [file["rows"] for file in manifest["files"] if "rows" in file] == [300, 300, 300]
     assert manifest["rows"] == N
     assert manifest["clusters"] == 3
-    assert {file["file"] for file in manifest["files"]} - {part["file"] for part in parts} == {
-        "model/arrays.npz",
-        "model/model.json",
-        "report.html",
-        "report.json",
-    }
+    run_id = manifest["run_id"]
+    assert [file["file"] for file in manifest["files"]] == [
+        *(f"labels/{run_id}/part-0000{k}.parquet" for k in range(3)),
+        f"model/{run_id}/arrays.npz",
+        f"model/{run_id}/model.json",
+        f"report/{run_id}/report.html",
+        f"report/{run_id}/report.json",
+    ]
+    for name in ("report.html", "report.json"):
+        assert (out / name).read_bytes() == published_file(out, name).read_bytes()
     assert (out / "_SUCCESS").exists()
-    assert not (out / ".runs").exists()
+    assert [path.name for path in (out / ".runs").iterdir()] == ["lock"]
 
 
 def test_the_manifest_of_zarr(blob_table, tmp_path):
     run_job(config(blob_table, tmp_path / "out", output={"format": "zarr"}))
-    listed = {file["file"] for file in check_manifest(tmp_path / "out")["files"]}
-    assert {"zarr.json", "label/zarr.json", "label/c/0"} <= listed
+    manifest = check_manifest(tmp_path / "out")
+    names = {file["file"] for file in manifest["files"]}
+    expected = ("zarr.json", "label/zarr.json", "label/c/0")
+    assert {f"labels/{manifest['run_id']}/{name}" for name in expected} <= names
+    assert not any(name.endswith(".parquet") for name in names)
 
 
 def test_two_runs_differ_in_nothing_but_times(blob_table, tmp_path):
@@ -51,8 +58,13 @@ def test_two_runs_differ_in_nothing_but_times(blob_table, tmp_path):
     for name in ("a", "b"):
         run_job(config(blob_table, tmp_path / name))
         manifest = json.loads((tmp_path / name / "manifest.json").read_text())
+        run_id = manifest.pop("run_id")
         del manifest["created"], manifest["job"]["output"]["path"]
-        manifest["files"] = [f for f in manifest["files"] if "report" not in f["file"]]
+        manifest["files"] = [
+            file | {"file": file["file"].replace(run_id, "RUN")}
+            for file in manifest["files"]
+            if "report" not in file["file"]
+        ]
         manifests.append(manifest)
     assert manifests[0] == manifests[1]
 
@@ -75,15 +87,23 @@ def test_an_identical_run_is_not_done_again(blob_table, tmp_path, monkeypatch):
 
 def test_another_configuration_is_refused_unless_overwritten(blob_table, tmp_path):
     run_job(config(blob_table, tmp_path / "out", cluster={"partition_rows": 100}))
-    before = files(tmp_path / "out")
+    before, parts = files(tmp_path / "out"), label_files(tmp_path / "out")
     other = config(blob_table, tmp_path / "out", model={"nu": 0.2})
     message = "was already published by a different configuration; give --overwrite"
     with pytest.raises(JobFileError, match=message):
         run_job(other)
     assert files(tmp_path / "out") == before
     run_job(other, overwrite=True)
-    assert len(label_files(tmp_path / "out")) == 3, "parts of the old run are left"
-    check_manifest(tmp_path / "out")
+    assert label_files(tmp_path / "out") != parts
+    for name, digest in before.items():
+        if name.startswith(("labels/", "model/", "report/")):
+            assert files(tmp_path / "out")[name] == digest, "a reader of the old result lost a file"
+    run_job(config(blob_table, tmp_path / "out", model={"nu": 0.3}), overwrite=True)
+    assert (
+        not set(before)
+        & set(files(tmp_path / "out"))
+        & {n for n in before if "/" in n and "lock" not in n}
+    )
 
 
 def test_a_changed_input_is_refused(tmp_path):
@@ -117,7 +137,7 @@ def test_a_failed_run_leaves_nothing(blob_table, tmp_path, monkeypatch, place, n
     monkeypatch.setattr(place, name, replace(real, task=fail) if isinstance(real, Phase) else fail)
     with pytest.raises(type(error)):
         run_job(config(blob_table, tmp_path / "out"))
-    assert list(tmp_path.iterdir()) == []
+    assert nothing_left(tmp_path / "out")
 
 
 def test_a_failed_run_leaves_what_was_published(blob_table, tmp_path, monkeypatch):
@@ -158,7 +178,7 @@ def test_an_interrupted_run_leaves_nothing(blob_table, tmp_path, name, exit_code
     assert "Traceback" not in error
     assert len(children) >= workers
     assert psutil.wait_procs(children, timeout=30)[1] == []
-    assert [p.name for p in tmp_path.iterdir()] == ["job.toml"]
+    assert nothing_left(tmp_path / "out")
 
 
 def test_a_task_can_be_done_by_hand_and_twice(blob_table, tmp_path, monkeypatch):

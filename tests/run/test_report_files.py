@@ -8,15 +8,22 @@ from distsvc.errors import DataError, InputNotFoundError
 from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run.report_files import rewrite_page
+from distsvc.storage.publication import collect
+from tests.published_files import published_file
 from tests.run.blob_jobs import check_manifest, copied
 
 
 def test_the_page_can_be_written_again(blob_run, tmp_path):
     copy = copied(blob_run[0], tmp_path)
+    old = published_file(copy, "report.html")
     (copy / "report.html").write_text("lost")
     assert rewrite_page(copy) == copy / "report.html"
     report = json.loads((copy / "report.json").read_text())
-    assert (copy / "report.html").read_text() == render_page(Report.parsed(report, "report.json"))
+    page = render_page(Report.parsed(report, "report.json"))
+    assert (copy / "report.html").read_text() == published_file(copy, "report.html").read_text()
+    assert (copy / "report.html").read_text() == page
+    assert old.exists(), "who read the old manifest has lost the page"
+    assert collect(copy) == [old.relative_to(copy).as_posix()]
     check_manifest(copy)
     with pytest.raises(InputNotFoundError, match="no run is published in"):
         rewrite_page(tmp_path)
@@ -27,7 +34,7 @@ def test_a_damaged_report_is_named(blob_run, tmp_path):
     page = (copy / "report.html").read_bytes()
     report = json.loads((copy / "report.json").read_text())
     report["input"]["n_rows"] = "many"
-    (copy / "report.json").write_text(json.dumps(report))
+    published_file(copy, "report.json").write_text(json.dumps(report))
     expected = "report.json: input.n_rows: expected a valid integer, found 'many'"
     with pytest.raises(DataError, match=expected):
         rewrite_page(copy)

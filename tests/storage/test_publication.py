@@ -1,239 +1,304 @@
 """The manifest is the commit: what it lists is there, whatever went wrong."""
 
+import errno
+import json
 import os
 import re
+import stat
 import threading
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 
-from distsvc.errors import DataError, JobFileError, OutputPermissionError, TemporaryError
-from distsvc.storage import publication
-from distsvc.storage.arrays import write_json
-from distsvc.storage.publication import PUBLISHED, Output
-
-MANIFEST = {"job_sha256": "j", "input_sha256": "i", "files": []}
-
-
-def run_folder_with_results(folder: Path, mark: str = "new") -> None:
-    (folder / "labels").mkdir()
-    (folder / "labels" / "part-00000.parquet").write_text(mark)
-    (folder / "report.json").write_text(mark)
-    (folder / "plan.json").write_text("not published")
-
-
-def published(path: Path, mark: str = "new", manifest=MANIFEST) -> Output:
-    output = Output(str(path))
-    with output.locked(), output.run_folder("run") as folder:
-        run_folder_with_results(folder, mark)
-        output.publish(folder, manifest)
-    return output
+from distsvc.errors import (
+    DataError,
+    DistsvcError,
+    InputNotFoundError,
+    JobFileError,
+    OutputPermissionError,
+    TemporaryError,
+)
+from distsvc.storage.publication import FORMAT, Output, collect
+from tests.storage.publishing import (
+    Crash,
+    check_tidy,
+    crashing,
+    digest_of,
+    names,
+    run,
+    seen,
+    write_run,
+)
 
 
-def names(path: Path) -> list[str]:
-    return sorted(str(p.relative_to(path)) for p in path.rglob("*"))
-
-
-WHOLE = ["_SUCCESS", "labels", "labels/part-00000.parquet", "manifest.json", "report.json"]
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch):
+    """Hundreds of runs are published here; none has to survive a loss of power."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def test_publish(tmp_path):
-    output = published(tmp_path / "out")
-    assert names(tmp_path / "out") == WHOLE
-    assert output.manifest() == MANIFEST
-    assert output.check_free("j", "i", overwrite=False) is True
-
-
-def test_the_manifest_comes_last(tmp_path, monkeypatch):
-    seen = []
-
-    def look(path, content):
-        seen.extend(names(path.parent))
-        write_json(path, content)
-
-    monkeypatch.setattr(publication, "write_json", look)
-    published(tmp_path / "out")
-    assert "labels/part-00000.parquet" in seen
-    assert "report.json" in seen
-    assert "manifest.json" not in seen
-    assert "_SUCCESS" not in seen
-
-
-class Crash(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("moved_before", [0, 1])
-def test_a_crash_while_results_are_moved_leaves_nothing(tmp_path, monkeypatch, moved_before):
-    published(tmp_path / "out", "old")
-    moved = []
-    replace = os.replace
-
-    def crash(source, target):
-        if len(moved) == moved_before:
-            raise Crash
-        moved.append(target)
-        replace(source, target)
-
-    monkeypatch.setattr(publication.os, "replace", crash)
-    with pytest.raises(Crash):
-        published(tmp_path / "out")
-    assert names(tmp_path / "out") == []
-
-
-def test_a_crash_before_the_manifest_leaves_nothing(tmp_path, monkeypatch):
-    def crash(path, content):
-        raise Crash
-
-    monkeypatch.setattr(publication, "write_json", crash)
-    with pytest.raises(Crash):
-        published(tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_killed_publish_leaves_no_manifest(tmp_path, monkeypatch):
-    """As after SIGKILL: nothing is tidied up, and what was there before is withdrawn already."""
-    published(tmp_path / "out", "old")
-
-    def crash(path, content):
-        raise Crash
-
-    monkeypatch.setattr(publication, "write_json", crash)
-    real = Output._withdraw
-    monkeypatch.setattr(Output, "_withdraw", lambda self: None if names_moved(self) else real(self))
-    with pytest.raises(Crash):
-        published(tmp_path / "out")
-    assert names(tmp_path / "out") == ["labels", "labels/part-00000.parquet", "report.json"]
-    with pytest.raises(JobFileError, match=r"holds labels, report\.json without a manifest"):
-        Output(str(tmp_path / "out")).check_free("j", "i", overwrite=False)
-    assert Output(str(tmp_path / "out")).check_free("j", "i", overwrite=True) is False
-
-
-def names_moved(output: Output) -> bool:
-    found = output.path / "report.json"
-    return found.exists() and found.read_text() == "new"
-
-
-def test_publishing_again_replaces_everything(tmp_path):
     out = tmp_path / "out"
-    published(out, "old")
-    (out / "labels" / "part-00001.parquet").write_text("of a run with more partitions")
-    (out / "report.html").write_text("old page")
-    (out / "score").mkdir()
-    published(out)
-    assert names(out) == WHOLE
-    assert (out / "labels" / "part-00000.parquet").read_text() == "new"
+    assert run(out, "a")
+    check_tidy(out, "a")
+    assert run(out, "a") is False
+    assert Output(out).file("model.json").read_text() == "a model.json"
+
+
+def test_what_is_replaced_stays_until_the_next_run(tmp_path):
+    out = tmp_path / "out"
+    run(out, "a")
+    manifest = json.loads((out / "manifest.json").read_text())
+    run(out, "b")
+    assert seen(out) == "b"
+    for file in manifest["files"]:
+        assert (out / file["file"]).read_text().startswith("a ")
+    run(out, "c")
+    assert not any((out / file["file"]).exists() for file in manifest["files"])
+    assert len(collect(str(out))) == len(manifest["files"])
+    check_tidy(out, "c")
+
+
+CRASHES = [
+    pytest.param(Crash(), False, id="killed"),
+    pytest.param(OSError(errno.ENOSPC, "No space left on device"), False, id="disk-full"),
+    pytest.param(OSError(errno.ENOSPC, "No space left on device"), True, id="one-error"),
+    pytest.param(PermissionError(errno.EACCES, "Permission denied"), True, id="no-permission"),
+    pytest.param(KeyboardInterrupt(), True, id="interrupted"),
+]
+
+
+@pytest.mark.parametrize(("error", "once"), CRASHES)
+@pytest.mark.parametrize("before", [None, "old"])
+def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, monkeypatch, error, once, before):
+    """And the next start ends well, and leaves nothing else."""
+    steps = []
+    for after in range(1000):
+        out = tmp_path / f"out-{after}"
+        if before:
+            run(out, before)
+        failing = crashing(monkeypatch, after, error, once)
+        with failing as changes, suppress(type(error), DistsvcError):
+            run(out, "new")
+        steps.append(len(changes))
+        assert seen(out) in (before, "new")
+        run(out, "new")
+        assert seen(out) == "new"
+        collect(str(out))
+        check_tidy(out, "new")
+        if len(changes) <= after:
+            break
+    assert len(steps) > 40, "the crashes came too late to tell"
+
+
+def test_a_run_folder_is_removed_however_the_run_ends(tmp_path):
+    out = tmp_path / "out"
+
+    def fail():
+        output = Output(out)
+        with output.locked(), output.run_folder(digest_of("a")) as folder:
+            write_run(output, folder.name, "a")
+            raise Crash
+
+    with pytest.raises(Crash):
+        fail()
+    assert names(out) == [".runs/lock"]
+    assert [path.name for path in out.iterdir()] == [".runs"]
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
+    out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
+    for folder in (out / ".runs" / dead / "results", out / "labels" / dead):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("half")
+    with Output(out).locked():
+        assert names(out) == [".runs/holder.json", ".runs/lock"]
+    assert [path.name for path in out.iterdir()] == [".runs"]
+
+
+def test_strays_of_a_published_run_are_removed(tmp_path):
+    """As of a worker that was killed while it wrote a part, which another then wrote."""
+    out = tmp_path / "out"
+    output = Output(out)
+    with output.locked(), output.run_folder(digest_of("a")) as folder:
+        output.publish(write_run(output, folder.name, "a"))
+        (out / "labels" / folder.name / ".part-00000.parquet.1234").write_text("half")
+    check_tidy(out, "a")
 
 
 def test_what_others_put_there_is_left_alone(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "notes.txt").write_text("mine")
-    published(tmp_path / "out")
-    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    out = tmp_path / "out"
+    theirs = ["notes.txt", "labels/mine.parquet", "model/my-model/model.json", ".runs/tmp/x"]
+    for name in theirs:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("mine")
+    for mark in ("a", "b", "c"):
+        run(out, mark)
+    collect(str(out))
+    assert set(theirs) < set(names(out))
+
+
+def test_an_output_of_an_older_layout_is_replaced(tmp_path):
+    """Its files are those that its manifest lists, and no others."""
+    out = tmp_path / "out"
+    (out / "labels").mkdir(parents=True)
+    listed = ["labels/part-00000.parquet", "report.html", "report.json", "../outside", "notes/../x"]
+    for name in ("labels/part-00000.parquet", "labels/mine.parquet", "report.html"):
+        (out / name).write_text("old")
+    (tmp_path / "outside").write_text("mine")
+    files = [{"file": name} for name in listed]
+    manifest = {"format": 1, "job_sha256": digest_of("a"), "input_sha256": "i", "files": files}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(JobFileError, match=r"by another version of distsvc \(format 1\)"):
+        run(out, "a", overwrite=False)
+    with pytest.raises(JobFileError, match=r"manifest\.json has format 1, expected 2"):
+        Output(out).file("model.json")
+    assert run(out, "a")
+    assert collect(str(out)) == ["labels/part-00000.parquet"]
+    assert (tmp_path / "outside").exists()
+    assert (out / "labels/mine.parquet").exists()
+    assert (out / "report.html").read_text() == "a report.html"
 
 
 @pytest.mark.parametrize(
-    ("job", "inputs", "message"),
+    ("job", "message"),
     [
-        ("other", "i", "was already published by a different configuration; give --overwrite"),
-        ("j", "other", "was already published from an input that has changed since"),
+        ("b", "was already published by a different configuration; give --overwrite"),
+        ("a", "was already published from an input that has changed since"),
     ],
 )
-def test_a_published_run_is_not_replaced_unasked(tmp_path, job, inputs, message):
-    output = published(tmp_path / "out")
+def test_a_published_run_is_not_replaced_unasked(tmp_path, job, message):
+    run(tmp_path / "out", "a")
+    output = Output(tmp_path / "out")
     with pytest.raises(JobFileError, match=message):
-        output.check_free(job, inputs, overwrite=False)
-    assert output.check_free(job, inputs, overwrite=True) is False
-    assert names(tmp_path / "out") == WHOLE
+        output.check_free(digest_of(job), overwrite=False)
+    output.check_free(digest_of(job), overwrite=True)
+    check_tidy(tmp_path / "out", "a")
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.json", "_SUCCESS"])
+def test_files_without_a_manifest_are_not_replaced_unasked(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(JobFileError, match=f"holds {name} without a manifest; give --overwrite"):
+        run(tmp_path, "a", overwrite=False)
+    assert (tmp_path / name).read_text() == "mine"
+    run(tmp_path, "a")
+    assert seen(tmp_path) == "a"
 
 
 def test_an_empty_place_is_free(tmp_path):
-    assert Output(str(tmp_path / "none")).check_free("j", "i", overwrite=False) is False
-    assert Output(str(tmp_path)).check_free("j", "i", overwrite=False) is False
+    Output(tmp_path / "none").check_free("j", overwrite=False)
+    Output(tmp_path).check_free("j", overwrite=False)
+    assert not Output(tmp_path).holds("j")
+    with pytest.raises(InputNotFoundError, match="no run is published in"):
+        Output(tmp_path).file("model.json")
+    with pytest.raises(InputNotFoundError, match="no run was published in"):
+        collect(str(tmp_path))
 
 
 @pytest.mark.parametrize("content", ["[1]", '{"a": 1}', "{"])
 def test_a_strange_manifest(tmp_path, content):
+    run(tmp_path, "a")
+    before = names(tmp_path)
     (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(DataError, match=r"manifest\.json (is not a manifest|can't be read)"):
-        Output(str(tmp_path)).check_free("j", "i", overwrite=False)
+        run(tmp_path, "b")
+    assert names(tmp_path) == before, "what was published is still there to be mended"
 
 
-def test_a_second_run_is_refused_while_the_first_goes_on(tmp_path):
+def test_what_was_published_past_the_lock_is_not_replaced(tmp_path):
+    """Where a file system does not honour locks, the later of two runs gives way."""
+    output = Output(tmp_path)
+    with output.locked(), output.run_folder(digest_of("a")) as folder:
+        output.check_free(digest_of("a"), overwrite=True)
+        manifest = {"format": FORMAT, "job_sha256": "other", "input_sha256": "i", "files": []}
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
+            output.publish(write_run(output, folder.name, "a"))
+    assert json.loads((tmp_path / "manifest.json").read_text()) == manifest
+
+
+def test_another_content_of_a_file_is_published_like_a_run(tmp_path):
     out = tmp_path / "out"
+    run(out, "a")
+    old = Output(out).file("report.html")
+    with Output(out).locked():
+        Output(out).revise("report.html", "a page that is new")
+    assert old.read_text() == "a report.html"
+    assert seen(out) == "a"
+    assert (out / "report.html").read_text() == "a page that is new"
+    assert collect(str(out)) == [old.relative_to(out).as_posix()]
+    run(out, "b")
+    collect(str(out))
+    check_tidy(out, "b")
+
+
+# --- who holds an output
+
+
+def refused(out, job="", overwrite=False):
+    """Return the error of another thread that wants to hold the output, too."""
     errors = []
 
     def second():
         try:
-            with Output(str(out)).locked():
+            with Output(out).locked(job, overwrite):
                 pass
-        except TemporaryError as error:
-            errors.append(str(error))
+        except DistsvcError as error:
+            errors.append(error)
 
-    with Output(str(out)).locked(), Output(str(out)).run_folder("first") as folder:
-        thread = threading.Thread(target=second)
-        thread.start()
-        thread.join()
-        assert errors == [f"another run is writing to {out}"]
+    thread = threading.Thread(target=second)
+    thread.start()
+    thread.join()
+    return errors[0]
+
+
+def test_a_second_run_is_told_who_holds_the_output(tmp_path):
+    out = tmp_path / "out"
+    with Output(out).locked("mine"), Output(out).run_folder(digest_of("a")) as folder:
+        for error in (refused(out, "mine"), refused(out, "theirs", overwrite=True), refused(out)):
+            assert type(error) is TemporaryError
+            who = rf"^another run is writing to {out}: process {os.getpid()} on \S+, since 20\S+$"
+            assert re.match(who, str(error))
+        error = refused(out, "theirs")
+        assert type(error) is JobFileError
+        assert re.search("it has another job, so give another output.path$", str(error))
         assert folder.exists(), "the second run removed the first one's folder"
-    with Output(str(out)).locked():
+    with Output(out).locked():
         pass
 
 
-def test_the_lock_is_released_after_an_error(tmp_path):
+def test_a_dead_holder_is_not_named(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    with Output(out).locked("mine"):
+        holder = json.loads((out / ".runs/holder.json").read_text())
+        (out / ".runs/holder.json").write_text(json.dumps(holder | {"process": 2**22 + 1}))
+        assert str(refused(out, "theirs")) == f"another run is writing to {out}"
+        (out / ".runs/holder.json").write_text("{")
+        assert str(refused(out, "theirs")) == f"another run is writing to {out}"
+        (out / ".runs/holder.json").write_text(json.dumps(holder | {"host": "elsewhere"}))
+        assert "on elsewhere" in str(refused(out, "mine"))
+
+
+def test_the_lock_is_released_after_an_error_and_stays(tmp_path):
+    inodes = set()
     for _ in range(2):
-        with pytest.raises(ValueError, match="inside"), Output(str(tmp_path / "out")).locked():
+        with pytest.raises(ValueError, match="inside"), Output(tmp_path).locked():
             raise ValueError("inside")
-
-
-def test_stale_run_folders_are_removed(tmp_path):
-    stale = tmp_path / "out" / ".runs" / "0123"
-    stale.mkdir(parents=True)
-    (stale / "plan.json").write_text("{}")
-    with Output(str(tmp_path / "out")).locked():
-        assert not stale.exists()
-    assert names(tmp_path) == ["out"]
-
-
-def test_a_run_folder_is_removed_however_the_run_ends(tmp_path):
-    def run(output):
-        with output.locked(), output.run_folder("run") as folder:
-            (folder / "file").write_text("half")
-            raise Crash
-
-    with pytest.raises(Crash):
-        run(Output(str(tmp_path / "out")))
-    assert not (tmp_path / "out").exists()
+        inodes.add((tmp_path / ".runs/lock").stat().st_ino)
+    assert len(inodes) == 1
+    assert names(tmp_path) == [".runs/lock"]
+    assert not stat.S_IMODE((tmp_path / ".runs/lock").stat().st_mode) & stat.S_IRWXO
 
 
 def test_no_two_runs_have_the_same_folder(tmp_path):
-    digest, names_of_runs = "0123456789abcdef", set()
+    names_of_runs = set()
     for _ in range(3):
-        output = Output(str(tmp_path / "out"))
-        with output.locked(), output.run_folder(digest) as folder:
+        output = Output(tmp_path)
+        with output.locked(), output.run_folder("0123456789abcdef") as folder:
             names_of_runs.add(folder.name)
     assert len(names_of_runs) == 3
     assert all(re.fullmatch(r"0123456789ab-[0-9a-f]{8}", name) for name in names_of_runs)
-
-
-def test_what_is_published_comes_from_the_formats():
-    arrays = ("row", "label", "score", "outlier")
-    rest = ("model", "report.html", "report.json")
-    assert ("labels", "zarr.json", *arrays, *rest) == PUBLISHED
-
-
-def test_folders_made_for_a_failed_run_are_removed(tmp_path):
-    (tmp_path / "there").mkdir()
-    with pytest.raises(Crash), Output(str(tmp_path / "there" / "a" / "b")).locked():
-        raise Crash
-    assert names(tmp_path) == ["there"]
-
-
-def test_a_folder_that_was_there_is_kept(tmp_path):
-    with pytest.raises(Crash), Output(str(tmp_path)).locked():
-        raise Crash
-    assert tmp_path.exists()
-    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("below", ["file/out", "file"])
@@ -241,7 +306,7 @@ def test_an_output_that_can_not_be_a_folder(tmp_path, below):
     (tmp_path / "file").write_text("a file")
     with (
         pytest.raises(OutputPermissionError, match=r"output\.path .*file.* can't be written"),
-        Output(str(tmp_path / below)).locked(),
+        Output(tmp_path / below).locked(),
     ):
         pass
     assert names(tmp_path) == ["file"]
@@ -259,19 +324,34 @@ def test_secrets_of_a_url_are_not_told():
     assert "SECRET" not in str(error.value)
 
 
-def test_links_are_not_followed(tmp_path):
-    """What a link in the place of the runs' folder points to is somebody else's."""
-    (tmp_path / "theirs" / "folder").mkdir(parents=True)
+@pytest.mark.parametrize("name", [".runs", "labels", "model", "report"])
+def test_links_are_not_followed(tmp_path, name):
+    """What a link in the place of one of our folders points to is somebody else's."""
+    theirs = tmp_path / "theirs" / f"{'0' * 12}-{'a' * 8}"
+    theirs.mkdir(parents=True)
+    (theirs / "file").write_text("mine")
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / ".runs").symlink_to(tmp_path / "theirs")
-    with (
-        pytest.raises(OutputPermissionError, match=r"can't be written: .*runs is a link"),
-        Output(str(tmp_path / "out")).locked(),
-    ):
-        pass
-    (tmp_path / "out" / ".runs").unlink()
-    (tmp_path / "out" / ".runs").mkdir()
-    (tmp_path / "out" / ".runs" / "old").symlink_to(tmp_path / "theirs")
-    with Output(str(tmp_path / "out")).locked():
-        pass
-    assert (tmp_path / "theirs" / "folder").exists()
+    (tmp_path / "out" / name).symlink_to(tmp_path / "theirs")
+    with pytest.raises(OutputPermissionError, match=rf"can't be written: .*{name} is a link"):
+        run(tmp_path / "out", "a")
+    assert (theirs / "file").exists()
+
+
+def test_links_below_our_folders_are_not_followed(tmp_path):
+    out, run_id = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").write_text("mine")
+    for folder in (".runs", "labels"):
+        (out / folder).mkdir(parents=True)
+        (out / folder / run_id).symlink_to(tmp_path / "theirs")
+    run(out, "a")
+    collect(str(out))
+    assert (tmp_path / "theirs" / "file").exists()
+
+
+def test_the_identical_run_needs_no_writable_folder(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    run(out, "a")
+    error = PermissionError(errno.EROFS, "Read-only file system")
+    with crashing(monkeypatch, 0, error, once=False):
+        assert run(out, "a") is False

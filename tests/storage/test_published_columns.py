@@ -108,4 +108,4 @@ def test_a_rule_says_what_its_columns_are():
 
 
 def test_parts_are_named_in_the_order_of_partitions():
-    assert part_file(7) == "labels/part-00007.parquet"
+    assert part_file(7) == "part-00007.parquet"

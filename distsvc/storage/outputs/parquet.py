@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from distsvc.storage.output_format import OutputFormat
-from distsvc.storage.published import PARTS
 
 
 class Parquet(OutputFormat):
     """A folder of one file for each partition; it holds every type of id."""
 
     name = "parquet"
-    published = (PARTS,)
+    publishes_parts = True

@@ -1,23 +1,20 @@
-"""Zarr: the output folder is a group with an array for each column, made from the parts."""
+"""Zarr: a group with an array for each column, made from the parts."""
 
 from __future__ import annotations
 
 import secrets
-import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.output_format import OutputFormat
-from distsvc.storage.published import COLUMNS, PARTS, published_columns
+from distsvc.storage.published import COLUMNS, published_columns
 
 CHUNK_ROWS = 1_048_576
-_GROUP, _METADATA = "zarr", "zarr.json"
 _OPENING = threading.Lock()
 
 
@@ -30,10 +27,7 @@ class Zarr(OutputFormat):
     """
 
     name = "zarr"
-    published: ClassVar[tuple[str, ...]] = (
-        _METADATA,
-        *(column.name for column in COLUMNS if column.fill is not None),
-    )
+    publishes_parts = False
 
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
         """Check that ids are whole numbers, and that every column has a fill value."""
@@ -47,17 +41,18 @@ class Zarr(OutputFormat):
                 f"output.format 'zarr' needs whole numbers as ids; column {id_name!r} is {id_type}"
             )
 
-    def begin(self, folder: Path, parts: Sequence[tuple[str, int]]) -> int:
+    def begin(self, folder: Path, source: Path, parts: Sequence[tuple[str, int]]) -> int:
         """Create the arrays, unless they are there, and return their number of chunks."""
         n_rows = sum(rows for _, rows in parts)
-        if not ((folder / _GROUP).exists() or (folder / _METADATA).exists()):
-            self._create(folder, pq.read_schema(folder / parts[0][0]), n_rows)
+        if not (folder / "zarr.json").exists():
+            new = source / f"zarr-{secrets.token_hex(4)}"
+            self._create(new, pq.read_schema(source / parts[0][0]), n_rows)
+            new.rename(folder)  # all at once
         return -(-n_rows // CHUNK_ROWS)
 
-    def _create(self, folder: Path, schema: pa.Schema, n_rows: int) -> None:
+    def _create(self, new: Path, schema: pa.Schema, n_rows: int) -> None:
         import zarr  # 0.4 s that other jobs need not spend
 
-        new = folder / f"{_GROUP}-{secrets.token_hex(4)}"
         group = zarr.create_group(new, overwrite=False, attributes={"id": schema.names[0]})
         for column in (COLUMNS[0], *published_columns(schema.names[1:])):
             group.create_array(
@@ -67,37 +62,29 @@ class Zarr(OutputFormat):
                 dtype=column.type.to_pandas_dtype(),
                 fill_value=column.fill,
             )
-        new.rename(folder / _GROUP)
 
-    def fill(self, folder: Path, parts: Sequence[tuple[str, int]], number: int) -> None:
+    def fill(
+        self, folder: Path, source: Path, parts: Sequence[tuple[str, int]], number: int
+    ) -> None:
         """Fill one chunk of every array from the parts that hold its rows."""
         import zarr
 
         start = number * CHUNK_ROWS
         stop = min(start + CHUNK_ROWS, sum(rows for _, rows in parts))
-        table = _read_rows(folder, parts, start, stop)
+        table = _read_rows(source, parts, start, stop)
         names = [COLUMNS[0].name, *table.column_names[1:]]
         with _OPENING, zarr.config.set({"array.write_empty_chunks": True}):  # not in the metadata
-            group = zarr.open_group(folder / _GROUP, mode="r+")
+            group = zarr.open_group(folder, mode="r+")
             arrays = [group[name] for name in names]
         for array, column in zip(arrays, table.columns, strict=True):
             array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
 
-    def finish(self, folder: Path) -> None:
-        """Put the arrays in the place of the parts, as far as they are not there yet."""
-        if not (folder / _METADATA).exists():
-            arrays = [path for path in (folder / _GROUP).iterdir() if path.name != _METADATA]
-            for path in (*arrays, folder / _GROUP / _METADATA):  # the metadata says: all is there
-                path.rename(folder / path.name)
-        for left in (_GROUP, PARTS):
-            shutil.rmtree(folder / left, ignore_errors=True)
 
-
-def _read_rows(folder: Path, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
+def _read_rows(source: Path, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
     tables, first = [], 0
     for name, rows in parts:
         begin, end = max(start - first, 0), min(stop - first, rows)
         if begin < end:
-            tables.append(pq.read_table(folder / name).slice(begin, end - begin))
+            tables.append(pq.read_table(source / name).slice(begin, end - begin))
         first += rows
     return pa.concat_tables(tables)

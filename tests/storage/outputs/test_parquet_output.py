@@ -10,14 +10,13 @@ from distsvc.storage.published import part_file
 
 
 def test_the_parts_are_published_as_they_are(tmp_path):
-    (tmp_path / "labels").mkdir()
     write_part(tmp_path / part_file(0), 3)
     before = (tmp_path / part_file(0)).read_bytes()
     form = output_format("parquet")
-    assert form.begin(tmp_path, [(part_file(0), 3)]) == 0
-    form.finish(tmp_path)
+    assert form.publishes_parts
+    assert form.begin(tmp_path, tmp_path, [(part_file(0), 3)]) == 0
     assert (tmp_path / part_file(0)).read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == list(form.published)
+    assert [path.name for path in tmp_path.iterdir()] == [part_file(0)]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.date32()])

@@ -22,21 +22,21 @@ def small_chunks(monkeypatch):
 
 
 def written_parts(folder, sizes, **ids):
-    (folder / "labels").mkdir()
+    (folder / "parts").mkdir()
+    (folder / "zarr").mkdir()
     for number, n in enumerate(sizes):
-        write_part(folder / part_file(number), n, seed=number, **ids)
+        write_part(folder / "parts" / part_file(number), n, seed=number, **ids)
     return [(part_file(number), n) for number, n in enumerate(sizes)]
 
 
 def written_zarr(folder, sizes, **ids):
     """The number of chunks, what the parts hold, and the finished group."""
     listed = written_parts(folder, sizes, **ids)
-    table = pa.concat_tables([pq.read_table(folder / name) for name, _ in listed])
-    n_chunks = FORM.begin(folder, listed)
+    table = pa.concat_tables([pq.read_table(folder / "parts" / name) for name, _ in listed])
+    n_chunks = FORM.begin(folder / "zarr", folder / "parts", listed)
     for number in range(n_chunks):
-        FORM.fill(folder, listed, number)
-    FORM.finish(folder)
-    return n_chunks, table, zarr.open_group(folder, mode="r")
+        FORM.fill(folder / "zarr", folder / "parts", listed, number)
+    return n_chunks, table, zarr.open_group(folder / "zarr", mode="r")
 
 
 @pytest.mark.parametrize("sizes", [[20], [5, 9, 7], [1, 1, 1], [7, 7], [3, 0, 20], [14, 1]])
@@ -47,7 +47,7 @@ def test_zarr_equals_parquet_chunk_by_chunk(tmp_path, small_chunks, sizes):
         for start in range(0, sum(sizes), 7):
             expected = table[name].to_numpy()[start : start + 7]
             np.testing.assert_array_equal(group[name][start : start + 7], expected)
-        stored = [p for p in (tmp_path / name / "c").iterdir() if p.is_file()]
+        stored = [p for p in (tmp_path / "zarr" / name / "c").iterdir() if p.is_file()]
         assert len(stored) == n_chunks
     types = {name: group[name].dtype.name for name in ("row", "label", "score", "outlier")}
     assert types == {"row": "int64", "label": "int32", "score": "float32", "outlier": "bool"}
@@ -55,37 +55,41 @@ def test_zarr_equals_parquet_chunk_by_chunk(tmp_path, small_chunks, sizes):
 
 def test_a_chunk_can_be_written_twice_and_in_any_order(tmp_path, small_chunks):
     listed = written_parts(tmp_path, [10, 10])
-    table = pq.read_table(tmp_path / "labels")
-    assert FORM.begin(tmp_path, listed) == 3
+    source, target = tmp_path / "parts", tmp_path / "zarr"
+    table = pq.read_table(source)
+    assert FORM.begin(target, source, listed) == 3
     for number in (2, 0, 1, 0):
-        FORM.fill(tmp_path, listed, number)
-    FORM.finish(tmp_path)
-    group = zarr.open_group(tmp_path, mode="r")
+        FORM.fill(target, source, listed, number)
+    group = zarr.open_group(target, mode="r")
     np.testing.assert_array_equal(group["score"][:], table["score"].to_numpy())
 
 
 def test_values_equal_to_the_fill_value_survive(tmp_path, small_chunks):
-    (tmp_path / "labels").mkdir()
+    source, target = tmp_path / "parts", tmp_path / "zarr"
+    source.mkdir()
+    target.mkdir()
     part, n = Part("row", pa.int64(), LABELS), 14
     label, score = np.full(n, NO_LABEL, np.int32), np.full(n, np.nan, np.float32)
     part.add(np.full(n, NO_ROW), {"label": label, "score": score, "outlier": np.zeros(n, bool)})
-    part.write(tmp_path / part_file(0))
+    part.write(source / part_file(0))
     listed = [(part_file(0), n)]
-    for number in range(FORM.begin(tmp_path, listed)):
-        FORM.fill(tmp_path, listed, number)
-    FORM.finish(tmp_path)
-    group = zarr.open_group(tmp_path, mode="r")
+    for number in range(FORM.begin(target, source, listed)):
+        FORM.fill(target, source, listed, number)
+    group = zarr.open_group(target, mode="r")
     for name in ("row", "label", "score", "outlier"):
-        chunks = [p for p in (tmp_path / name / "c").iterdir() if p.is_file()]
+        chunks = [p for p in (tmp_path / "zarr" / name / "c").iterdir() if p.is_file()]
         assert len(chunks) == 2, f"{name} has no chunk of fill values"
     assert (group["label"][:] == NO_LABEL).all()
     assert np.isnan(group["score"][:]).all()
     assert not group["outlier"][:].any()
 
 
-def test_the_arrays_take_the_place_of_the_parts(tmp_path, small_chunks):
+def test_the_arrays_alone_are_published(tmp_path, small_chunks):
     written_zarr(tmp_path, [9, 2])
-    assert {path.name for path in tmp_path.iterdir()} == set(FORM.published)
+    names = {"zarr.json", "row", "label", "score", "outlier"}
+    assert not FORM.publishes_parts
+    assert {path.name for path in (tmp_path / "zarr").iterdir()} == names
+    assert {path.suffix for path in (tmp_path / "parts").iterdir()} == {".parquet"}
 
 
 def test_zarr_names_the_id(tmp_path, small_chunks):

@@ -3,7 +3,6 @@ import gzip
 import json
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
@@ -14,6 +13,7 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from distsvc.storage.tables import fingerprint, open_table, read_blocks, sparse_rows
+from tests.published_files import published_file, read_labels
 
 TEXT = b"""1 1:0.5 3:-2
 -1
@@ -131,11 +131,11 @@ def test_a_model_labels_narrower_text(tmp_path):
     job(write(tmp_path / "a.svm", "\n".join(lines).encode()), tmp_path / "out", "linear-one-class")
     narrow = write(tmp_path / "b.svm", b"1 1:2.0 2:2.0\n1 2:3.0\n")
     predict_table(str(tmp_path / "out"), str(narrow), str(tmp_path / "labels"))
-    content = json.loads((tmp_path / "out" / "model" / "model.json").read_text())
-    with np.load(tmp_path / "out" / "model" / "arrays.npz") as arrays:
+    content = json.loads(published_file(tmp_path / "out", "model.json").read_text())
+    with np.load(published_file(tmp_path / "out", "arrays.npz")) as arrays:
         w = arrays["weights"]
     expected = np.array([[2.0, 2.0, 0.0], [0.0, 3.0, 0.0]]) @ w - content["facts"]["offset"]
-    scores = pq.read_table(tmp_path / "labels" / "labels" / "part-00000.parquet")["score"]
+    scores = read_labels(tmp_path / "labels")["score"]
     np.testing.assert_allclose(scores.to_numpy(), expected, rtol=1e-6)
     wide = write(tmp_path / "c.svm", b"1 4:2.0\n")
     with pytest.raises(DataError, match="expected the model's 3 columns"):
