@@ -55,6 +55,7 @@ def demo(out: str) -> None:
 )
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
 @click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
+@click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
 @click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
@@ -63,6 +64,7 @@ def run(
     settings: tuple[str, ...],
     scheduler: str | None,
     scheduler_file: str | None,
+    require_tls: bool,
     run_date: str | None,
     overwrite: bool,
     as_json: bool,
@@ -78,6 +80,7 @@ def run(
             command=shlex.join(["distsvc", *sys.argv[1:]]),
             scheduler=scheduler,
             scheduler_file=scheduler_file,
+            require_tls=require_tls,
             overwrite=overwrite,
             progress=progress,
         )

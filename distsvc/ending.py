@@ -71,7 +71,8 @@ def _listen() -> None:
         signal.signal(signal.SIGALRM, lambda *_: _raise(number))
         if "logging" in sys.modules:
             sys.modules["logging"].disable()  # Dask tells at length what it loses
-        sys.unraisablehook = threading.excepthook = lambda *_: None
+        sys.unraisablehook = lambda _: None
+        threading.excepthook = lambda _: None
         raise Stopped(number)
 
     _set_handlers(stop)
