@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from distsvc.errors import DistsvcError, PartitionFailedError
 from distsvc.run.cluster import Versions, compare_versions, loss_is_temporary, versions
 from distsvc.run.progress import Meter, peak_memory_mb
-from distsvc.run.watch import LOOK_SECONDS, Watch
+from distsvc.run.watch import Watch
 
 IN_FLIGHT = 4
 """Tasks under way for each thread of the cluster, so that none waits for the driver."""
@@ -119,7 +118,7 @@ def _on_cluster(
         for number in itertools.islice(waiting, IN_FLIGHT * max(watch.threads(), 1)):
             submit(number)
         while number_of:
-            future = _next(done, watch)
+            future = watch.next_of(done)
             number, outcome = number_of.pop(future), _outcome(future)
             if isinstance(outcome, DistsvcError):
                 waiting = iter(())
@@ -127,14 +126,6 @@ def _on_cluster(
             future.release()
             for following in itertools.islice(waiting, 1):
                 submit(following)
-
-
-def _next(done: SimpleQueue[Any], watch: Watch) -> Any:
-    """Return the next future that is done, and look at the workers now and then."""
-    while True:
-        watch.look()
-        with suppress(Empty):
-            return done.get(timeout=LOOK_SECONDS)
 
 
 def _outcome(future: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from distsvc.errors import TemporaryError
@@ -29,6 +31,13 @@ class Watch:
     def threads(self) -> int:
         """Return the number of threads of all workers."""
         return sum(worker["nthreads"] for worker in self._workers(IDLE_SECONDS).values())
+
+    def next_of(self, done: SimpleQueue[Any]) -> Any:
+        """Wait for an item of a queue, and look at the workers now and then; raises as `look`."""
+        while True:
+            self.look()
+            with suppress(Empty):
+                return done.get(timeout=LOOK_SECONDS)
 
     def look(self) -> None:
         """Tell which workers were paused or lost since the last look, if that is due.
