@@ -7,7 +7,6 @@ where they are used, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -18,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distsvc import __version__
-from distsvc.errors import DistsvcError
+from distsvc.ending import failing_cleanly
 
 if TYPE_CHECKING:
     from distsvc.report.content import Report
-
-DEFECT, INTERRUPTED, TERMINATED = 1, 130, 143
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,7 +33,7 @@ def main() -> None:
 @click.option("--out", default="demo-out", show_default=True, help="Folder for data and results.")
 def demo(out: str) -> None:
     """Run the main job on bundled data, from nothing to a report."""
-    with _failing_cleanly(), _progress() as progress:
+    with failing_cleanly(), _progress() as progress:
         from distsvc.run.demo import run_demo
 
         reports = run_demo(Path(out), progress)
@@ -58,6 +55,7 @@ def demo(out: str) -> None:
 )
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
 @click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
+@click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
 @click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
@@ -66,12 +64,13 @@ def run(
     settings: tuple[str, ...],
     scheduler: str | None,
     scheduler_file: str | None,
+    require_tls: bool,
     run_date: str | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
     """Cluster the table that JOB.toml names and publish labels, model and report."""
-    with _failing_cleanly(), _progress() as progress:
+    with failing_cleanly(), _progress() as progress:
         from distsvc.config import load_job
         from distsvc.run.job import run_job
 
@@ -81,6 +80,7 @@ def run(
             command=shlex.join(["distsvc", *sys.argv[1:]]),
             scheduler=scheduler,
             scheduler_file=scheduler_file,
+            require_tls=require_tls,
             overwrite=overwrite,
             progress=progress,
         )
@@ -107,7 +107,7 @@ def predict(
     run_dir: str, input_path: str, output_path: str, overwrite: bool, as_json: bool
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
-    with _failing_cleanly(), _progress() as progress:
+    with failing_cleanly(), _progress() as progress:
         from distsvc.run.predict import predict_table
 
         manifest = predict_table(
@@ -123,7 +123,7 @@ def predict(
 @click.argument("run_dir")
 def report(run_dir: str) -> None:
     """Write the page of a published run again, from its report.json."""
-    with _failing_cleanly():
+    with failing_cleanly():
         from distsvc.run.report_files import rewrite_page
 
         click.echo(rewrite_page(Path(run_dir)))
@@ -150,7 +150,7 @@ def datasets() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print every fact as JSON.")
 def list_datasets(as_json: bool) -> None:
     """List every data set: its size, and where it comes from without --from."""
-    with _failing_cleanly():
+    with failing_cleanly():
         from distsvc.datasets import catalogue
 
         sets = catalogue().values()
@@ -175,7 +175,7 @@ def list_datasets(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print path and facts as JSON.")
 def fetch_dataset(name: str, folder: str | None, out: str, as_json: bool) -> None:
     """Write the data set NAME, once it is what the catalogue says."""
-    with _failing_cleanly():
+    with failing_cleanly():
         from distsvc.datasets import fetch, find
 
         path, facts = fetch(name, out, folder), find(name)
@@ -220,7 +220,7 @@ def bench_run(
     scheduler_file: str | None,
 ) -> None:
     """Run SUITEs: bsgd, imdh, linear, peers. What is done already is not done again."""
-    with _failing_cleanly(), _progress() as progress:
+    with failing_cleanly(), _progress() as progress:
         from distsvc.bench.evaluate import run_suites
         from distsvc.bench.suites import Choice
 
@@ -242,7 +242,7 @@ def bench_run(
 @click.argument("out", default="bench-out")
 def bench_report(out: str) -> None:
     """Write the page and the Markdown tables of the suites that were run into OUT."""
-    with _failing_cleanly():
+    with failing_cleanly():
         from distsvc.bench.page import write_report
 
         for path in write_report(Path(out)):
@@ -264,34 +264,3 @@ def _progress() -> Iterator[Any]:
         yield progress
     finally:
         progress.close()
-
-
-@contextmanager
-def _failing_cleanly() -> Iterator[None]:
-    """Turn an error into one line and its exit code; the traceback of a defect is logged."""
-    import signal
-
-    def stop(*_: object) -> None:
-        raise SystemExit(TERMINATED)
-
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except DistsvcError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        click.echo("interrupted; nothing was published", err=True)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except Exception as error:
-        from distsvc.run.progress import log_defect
-
-        what = f"{type(error).__name__}: {error}"
-        click.echo(
-            f"error: this is a defect of distsvc: {what}; the traceback is in the log", err=True
-        )
-        log_defect(error)
-        sys.exit(DEFECT)

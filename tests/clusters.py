@@ -3,12 +3,12 @@
 from distributed import LocalCluster
 
 
-def loopback_cluster(n_workers):
+def loopback_cluster(n_workers, protocol="tcp"):
     return LocalCluster(
         n_workers=n_workers,
         threads_per_worker=1,
         processes=False,
-        protocol="tcp",
+        protocol=protocol,
         host="127.0.0.1",
         dashboard_address="127.0.0.1:0",
     )

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 from distsvc import errors
 from distsvc.bench.published import papers
-from distsvc.cli import INTERRUPTED, TERMINATED, main
+from distsvc.cli import main
 from distsvc.config import MODELS, Job, parse_job
 from distsvc.datasets import catalogue
+from distsvc.ending import INTERRUPTED, TERMINATED
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(

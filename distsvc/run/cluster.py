@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import logging
+import multiprocessing
 import os
+import signal
+import sys
+import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from importlib import metadata
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
+from distsvc import __version__
 from distsvc.config import ClusterConfig
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.run.progress import Progress
@@ -18,6 +29,12 @@ SMALL_BYTES = 64 * 2**20
 
 CONNECT_SECONDS = 30
 NO_WORKERS_SECONDS = 120
+CLOSE_SECONDS = 5
+
+WAIT_SECONDS = 0.1
+
+SAME = "numba", "numpy", "pyarrow"
+"""Packages of which driver and workers need the same version, besides Python and distsvc."""
 
 
 @contextmanager
@@ -27,21 +44,24 @@ def connected(
     progress: Progress,
     scheduler: str | None = None,
     scheduler_file: str | None = None,
+    require_tls: bool = False,
 ) -> Iterator[Any]:
     """Yield a Dask client, or None where the work is done in this process.
 
     The cluster is, in this order: `scheduler`; the address in ``DASK_SCHEDULER_ADDRESS`` or Dask's
-    configuration; `scheduler_file`; else workers on this machine, bound to loopback: as many as
-    ``cluster.workers`` says, or none for a table below 64 MiB and one per processor above.
+    configuration; `scheduler_file`; else workers on this machine, bound to loopback and closed to
+    other users by TLS: as many as ``cluster.workers`` says, or none for a table below 64 MiB and
+    one per processor above. `require_tls` refuses a scheduler whose address is not ``tls://``.
 
     Raises
     ------
     TemporaryError
-        The scheduler does not answer, or has no worker and gets none.
+        The scheduler does not answer, or has no worker and gets none, or a worker can't start.
     InputNotFoundError
         There is no such scheduler file.
     JobFileError
-        The address or the scheduler file is not one of Dask's.
+        The address or the scheduler file is not one of Dask's, the address is not allowed, or a
+        worker has other versions than this process.
 
     """
     address = scheduler or _configured_address()
@@ -52,42 +72,207 @@ def connected(
         workers = 0 if n_bytes < SMALL_BYTES else os.cpu_count() or 1
     with ExitStack() as stack:
         with progress.phase("cluster"):
-            if address or workers:
-                client = stack.enter_context(_client(address, workers, config.threads))
-                kind = "scheduler" if address else f"{workers} workers here"
-                at = {"address": client.scheduler.address, "dashboard": client.dashboard_link}
-            else:
-                client, kind, at = None, "this process", {}
-            progress.event("cluster", kind=kind, **at)
+            client, at = None, {"kind": "this process"}
+            if address:
+                _check_trust(address, require_tls, progress)
+                client = stack.enter_context(_elsewhere(address))
+                at = {"kind": "scheduler", "dashboard": client.dashboard_link}
+            elif workers:
+                client = stack.enter_context(_here(workers, config.threads))
+                at = {"kind": f"{workers} workers here"}
+            if client is not None:
+                at["address"] = client.scheduler.address
+            progress.event("cluster", **at)
         yield client
 
 
 @contextmanager
-def _client(address: str | None, workers: int, threads: int) -> Iterator[Any]:
-    """Yield the client of a scheduler, or of workers on this machine, once it has a worker."""
-    import dask
+def loss_is_temporary(what: str) -> Iterator[None]:
+    """Turn what Dask raises when a scheduler or a worker is gone into a `TemporaryError`."""
+    from distributed import CancelledError
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import NoValidWorkerError, NoWorkerError
+
+    lost = CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError
+    try:
+        yield
+    except (*lost, TimeoutError, OSError, RuntimeError) as error:
+        raise TemporaryError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _elsewhere(address: str) -> Iterator[Any]:
+    """Yield the client of a scheduler, once it has a worker and all have our versions."""
     from distributed import Client
 
-    with dask.config.set({"distributed.scheduler.no-workers-timeout": NO_WORKERS_SECONDS}):
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
         try:
-            if address:
+            with loss_is_temporary(f"no answer from scheduler {address}"):
                 client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-            else:
-                client = Client(
-                    n_workers=workers,
-                    threads_per_worker=threads,
-                    host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0",
-                    set_as_default=False,
-                )
-        except (OSError, TimeoutError) as error:
-            name = address or "on this machine"
-            raise TemporaryError(f"no answer from scheduler {name}: {error}") from None
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise JobFileError(f"{address} is not a scheduler's address: {error}") from None
-        with client:
+        stack.enter_context(_closing(client))
+        with loss_is_temporary(f"no answer from scheduler {address}"):
             _wait_for_a_worker(client)
-            yield client
+            with suppress(TimeoutError):  # of a worker that is stopped; its tasks will be compared
+                found = client.run(versions, on_error="return", callback_timeout=CONNECT_SECONDS)
+                for worker, theirs in found.items():
+                    compare_versions(worker, versions(), theirs)
+        yield client
+
+
+@contextmanager
+def _here(workers: int, threads: int) -> Iterator[Any]:
+    """Yield the client of workers on this machine, which obey nobody else.
+
+    Whoever reaches a port of a scheduler or worker can run code there, and loopback is no border
+    between the users of a machine. So connections need a key that only these processes have, HTTP
+    servers have no pages, and the folders that Dask puts on the path of imports are private.
+    """
+    import dask
+    from distributed import Client, LocalCluster
+
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
+        folder = tempfile.TemporaryDirectory(prefix="distsvc-workers-", ignore_cleanup_errors=True)
+        settings = {
+            "temporary-directory": stack.enter_context(folder),
+            "distributed.scheduler.no-workers-timeout": NO_WORKERS_SECONDS,
+            "distributed.scheduler.http.routes": [],
+            "distributed.worker.http.routes": [],
+        }
+        stack.enter_context(dask.config.set(settings))
+        loop = stack.enter_context(_loop_without_interrupts())
+        with loss_is_temporary("workers on this machine can't start"), _nothing_half_started():
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=threads,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                security=True,
+                silence_logs=logging.CRITICAL,
+                death_timeout=NO_WORKERS_SECONDS,
+                loop=loop,
+            )
+        stack.enter_context(_closing(cluster))
+        with loss_is_temporary("no answer from scheduler on this machine"):
+            client = Client(cluster, set_as_default=False)
+        stack.enter_context(_closing(client))
+        yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave it to our errors and events to say what Dask logs at length."""
+    from distributed.utils import silence_logging_cmgr
+
+    with ExitStack() as stack:
+        stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
+        for name in "asyncio", "tornado":
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
+        yield
+
+
+@contextmanager
+def _loop_without_interrupts() -> Iterator[Any]:
+    """Yield a loop whose thread, and so the workers that it starts, gets no SIGINT.
+
+    A terminal sends it to all processes, but only the driver is to end because of it.
+    """
+    from distributed.utils import LoopRunner
+
+    runner = LoopRunner()
+    resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        runner.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        yield runner.loop
+    finally:
+        runner.stop(CLOSE_SECONDS)
+
+
+@contextmanager
+def _nothing_half_started() -> Iterator[None]:
+    """Kill the processes that were started, where it was not done to the end."""
+    before = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - before:
+            child.kill()
+        raise
+
+
+@contextmanager
+def _closing(closable: Any) -> Iterator[None]:
+    """Close a client or cluster in bounded time; after an error without a word to its workers."""
+    try:
+        yield
+    except BaseException:
+        for nanny in list(getattr(closable, "workers", {}).values()):
+            nanny.close_gracefully()  # so that the worker is not started again
+            if nanny.pid:
+                with suppress(OSError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+        raise
+    finally:
+        with suppress(Exception):
+            closable.close(CLOSE_SECONDS)
+
+
+Versions = tuple[tuple[str, str], ...]
+
+
+@cache
+def versions() -> Versions:
+    """Return the versions that decide what a task does and whether it can be sent."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    others = ((name, metadata.version(name)) for name in SAME)
+    return ("python", python), ("distsvc", __version__), *others
+
+
+def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
+    """Check what a worker answered when it was asked for its `versions`.
+
+    Raises
+    ------
+    JobFileError
+        A version is another, or the worker has no distsvc that knows the question.
+
+    """
+    if isinstance(theirs, (ImportError, AttributeError)):
+        raise JobFileError(f"worker {worker} has not this version of distsvc: {theirs}")
+    if isinstance(theirs, Exception):
+        return  # it is lost, and will be missed soon enough
+    for (name, own), (_, other) in zip(ours, theirs, strict=True):
+        if own != other:
+            raise JobFileError(
+                f"worker {worker} has {name} {other}, this process has {own};"
+                " driver and workers need the same"
+            )
+
+
+def _check_trust(address: str, require_tls: bool, progress: Progress) -> None:
+    if address.startswith("tls://"):
+        return
+    if require_tls:
+        raise JobFileError(f"--require-tls: scheduler {address} is not a tls:// address")
+    host = address.rpartition("://")[2].rpartition(":")[0].strip("[]")
+    with suppress(ValueError):
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return
+    progress.event(
+        "warning",
+        about=f"scheduler {address} is on another host and not reached through TLS: whoever reaches"
+        " it, or reads the network, can run code as its user and as this one",
+    )
 
 
 def _address_in(scheduler_file: str) -> str:
@@ -102,12 +287,13 @@ def _address_in(scheduler_file: str) -> str:
 
 
 def _wait_for_a_worker(client: Any) -> None:
-    try:
-        client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
-    except TimeoutError:
-        raise TemporaryError(
-            f"scheduler {client.scheduler.address} has no worker after {NO_WORKERS_SECONDS} s"
-        ) from None
+    deadline = time.monotonic() + NO_WORKERS_SECONDS
+    ask = client.scheduler.identity
+    while not client.sync(ask, n_workers=1, callback_timeout=NO_WORKERS_SECONDS)["n_workers"]:
+        if time.monotonic() > deadline:
+            name = client.scheduler.address
+            raise TemporaryError(f"scheduler {name} has no worker after {NO_WORKERS_SECONDS} s")
+        time.sleep(WAIT_SECONDS)
 
 
 def _configured_address() -> str | None:

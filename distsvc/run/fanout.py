@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
 from typing import Any
 
-from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
+from distsvc.errors import DistsvcError, PartitionFailedError
+from distsvc.run.cluster import Versions, compare_versions, loss_is_temporary, versions
 from distsvc.run.progress import Meter, peak_memory_mb
+from distsvc.run.watch import Watch
 
 IN_FLIGHT = 4
 """Tasks under way for each thread of the cluster, so that none waits for the driver."""
@@ -31,39 +34,58 @@ def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], meter
     PartitionFailedError
         A task failed twice; it is named.
     TemporaryError
-        The scheduler is gone or has no workers.
+        The scheduler is gone or silent, or no worker has run for two minutes.
 
     """
     numbers = list(numbers)
     meter.begin(len(numbers))
     attempts = _locally if client is None else _on_cluster
     failed: dict[int, BaseException] = {}
-    for number, outcome in attempts(client, task, run_dir, numbers, meter.name):
+    for number, outcome in attempts(client, task, run_dir, numbers, meter):
         if isinstance(outcome, BaseException):
             failed[number] = outcome
         else:
             meter.finished(*outcome)
     for number in sorted(failed):
-        error = failed[number]
-        if isinstance(error, DistsvcError):
-            raise error
-        [(_, outcome)] = attempts(client, task, run_dir, [number], meter.name)
-        if isinstance(outcome, DistsvcError):
-            raise outcome
+        _raise_or_tell(failed[number], number, meter)
+        [(_, outcome)] = attempts(client, task, run_dir, [number], meter)
         if isinstance(outcome, BaseException):
-            raise PartitionFailedError(
-                f"{meter.name}: partition {number} failed twice: "
-                f"{type(outcome).__name__}: {outcome}"
-            ) from outcome
+            _raise_or_tell(outcome, number, meter)
+            what = f"{meter.name}: partition {number} failed twice: {_why(outcome)}"
+            raise PartitionFailedError(what) from outcome
         meter.finished(*outcome)
 
 
-def _measured(task: Task, run_dir: str, number: int) -> tuple[int, float]:
+def _raise_or_tell(error: BaseException, number: int, meter: Meter) -> None:
+    """Raise an error that is told in a line; the traceback of another is logged."""
+    if isinstance(error, DistsvcError):
+        raise error
+    what = f"{type(error).__name__}: {error}"
+    meter.event("task failed", error, partition=number, error=what)
+
+
+def _why(error: BaseException) -> str:
+    what = f"{type(error).__name__}: {error}"
+    if type(error).__name__ == "KilledWorker":
+        what += (
+            " This is what happens when memory does not suffice: raise the workers' memory limit,"
+            " or lower cluster.partition_rows or cluster.block_rows"
+        )
+    return what
+
+
+def _measured(
+    task: Task, run_dir: str, number: int, expected: Versions | None = None
+) -> tuple[int, float]:
+    if expected is not None and expected != versions():
+        from distributed import get_worker
+
+        compare_versions(get_worker().address, expected, versions())
     return task(run_dir, number), peak_memory_mb()
 
 
 def _locally(
-    client: Any, task: Task, run_dir: str, numbers: list[int], name: str
+    client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
 ) -> Iterator[tuple[int, Any]]:
     for number in numbers:
         try:
@@ -77,37 +99,47 @@ def _locally(
 
 
 def _on_cluster(
-    client: Any, task: Task, run_dir: str, numbers: list[int], name: str
+    client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
 ) -> Iterator[tuple[int, Any]]:
-    from distributed import CancelledError, as_completed
+    waiting = iter(numbers)
+    token = f"{meter.name}-{time.time_ns()}"
+    number_of: dict[Any, int] = {}
+    done: SimpleQueue[Any] = SimpleQueue()
+    expected = None if client.cluster else versions()  # a cluster of ours is of our versions
+
+    def submit(number: int) -> None:
+        key = f"{token}-{number}"
+        future = client.submit(_measured, task, run_dir, number, expected, key=key, pure=False)
+        number_of[future] = number
+        future.add_done_callback(done.put)
+
+    with loss_is_temporary("the cluster was lost"):
+        watch = Watch(client, meter)
+        for number in itertools.islice(waiting, IN_FLIGHT * max(watch.threads(), 1)):
+            submit(number)
+        while number_of:
+            future = watch.next_of(done)
+            number, outcome = number_of.pop(future), _outcome(future)
+            if isinstance(outcome, DistsvcError):
+                waiting = iter(())
+            yield number, outcome
+            future.release()
+            for following in itertools.islice(waiting, 1):
+                submit(following)
+
+
+def _outcome(future: Any) -> Any:
+    """Return the result of a task or what it raised, with its traceback.
+
+    Raises what happened to the cluster instead.
+    """
+    from distributed import CancelledError
     from distributed.comm import CommClosedError
     from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
-    lost = (CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError)
-    waiting = iter(numbers)
-    token = f"{name}-{time.time_ns()}"
-
-    def submit(number: int) -> Any:
-        key = f"{token}-{number}"
-        return client.submit(_measured, task, run_dir, number, key=key, pure=False)
-
-    try:
-        under_way = IN_FLIGHT * max(sum(client.nthreads().values()), 1)
-        number_of = {submit(n): n for n in itertools.islice(waiting, under_way)}
-        done = as_completed(list(number_of), loop=client.loop)
-        for future in done:
-            number = number_of.pop(future)
-            error = future.exception()
-            if isinstance(error, lost):
-                raise error
-            if isinstance(error, DistsvcError):
-                waiting = iter(())
-            yield number, future.result() if error is None else error
-            future.release()
-            for following in waiting:
-                fresh = submit(following)
-                number_of[fresh] = following
-                done.add(fresh)
-                break
-    except (*lost, TimeoutError, OSError) as error:
-        raise TemporaryError(f"the cluster was lost: {type(error).__name__}: {error}") from error
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, (CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError)):
+        raise error
+    return error.with_traceback(future.traceback())

@@ -32,6 +32,7 @@ def run_job(
     command: str = "",
     scheduler: str | None = None,
     scheduler_file: str | None = None,
+    require_tls: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -45,7 +46,7 @@ def run_job(
         The validated job file.
     command
         What the page names as the way to run it again.
-    scheduler, scheduler_file
+    scheduler, scheduler_file, require_tls
         Where the cluster is; see `distsvc.run.cluster.connected`.
     overwrite
         Whether something else that is published at the output is replaced.
@@ -59,7 +60,7 @@ def run_job(
             progress.event("already published", output=job.output.path)
             return read_report(Path(job.output.path))
         run, room = found.run, found.room
-        where = job.cluster, found.table.nbytes, scheduler, scheduler_file
+        where = job.cluster, found.table.nbytes, scheduler, scheduler_file, require_tls
         with steps_on(run, progress, *where) as steps:
             survey = survey_table(steps, room.engine.key_ranges)
             prepared_pilot = prepare(steps, job.preprocess, room, survey)

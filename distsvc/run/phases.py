@@ -104,7 +104,9 @@ def steps_on(
     n_bytes: int,
     scheduler: str | None = None,
     scheduler_file: str | None = None,
+    require_tls: bool = False,
 ) -> Iterator[Steps]:
     """Yield the steps of a run on the cluster that `cluster.connected` finds."""
-    with connected(config, n_bytes, progress, scheduler, scheduler_file) as client:
+    where = scheduler, scheduler_file, require_tls
+    with connected(config, n_bytes, progress, *where) as client:
         yield Steps(run, client, progress)

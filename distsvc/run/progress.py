@@ -97,6 +97,10 @@ class Meter:
         self.worker_peak_mb = max(self.worker_peak_mb, worker_peak_mb)
         self._progress.update(self)
 
+    def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
+        """Tell of something that happened in the phase; the traceback of an error is logged."""
+        self._progress.event(name, error, phase=self.name, **fields)
+
 
 class Progress:
     """Emits events, shows them unless `quiet`, and keeps what the report says about phases."""
@@ -126,9 +130,9 @@ class Progress:
         """Leave the terminal and the logger as they were."""
         self._shown.close()
 
-    def event(self, name: str, **fields: Any) -> None:
-        """Tell of something that happened once."""
-        LOG.info(name, extra={"fields": fields, "source": self})
+    def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
+        """Tell of something that happened once; the traceback of an error is logged."""
+        LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Meter]:

@@ -110,15 +110,14 @@ def test_a_scheduler_is_used_for_small_tables_too(one):
 def test_workers_here(monkeypatch, config, n_bytes, expected):
     asked = {}
 
-    def client(*args, **kwargs):
-        asked.update(kwargs, args=args)
+    def cluster(**kwargs):
+        asked.update(kwargs)
         raise OSError("far enough")
 
     monkeypatch.setattr(module.os, "cpu_count", lambda: 5)
-    monkeypatch.setattr("distributed.Client", client)
-    with pytest.raises(TemporaryError, match="no answer from scheduler on this machine"):
+    monkeypatch.setattr("distributed.LocalCluster", cluster)
+    with pytest.raises(TemporaryError, match="workers on this machine can't start: OSError: far"):
         address(n_bytes=n_bytes, threads=2, **config)
-    assert asked["args"] == ()
     assert (asked["n_workers"], asked["threads_per_worker"]) == (expected, 2)
 
 
@@ -145,8 +144,8 @@ def test_workers_here_listen_on_loopback_only(capsys):
     event, phase = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (event["event"], phase["phase"]) == ("cluster", "cluster")
     assert event["kind"] == "1 workers here"
-    assert event["address"].startswith("tcp://127.0.0.1:")
-    assert event["dashboard"].startswith("http://127.0.0.1:")
+    assert event["address"].startswith("tls://127.0.0.1:")
+    assert "dashboard" not in event
 
 
 def test_the_log_says_which(capsys, one):

@@ -1,5 +1,7 @@
 """The same outcome from a plain loop and from a cluster, whatever fails."""
 
+from unittest.mock import Mock
+
 import dask
 import pytest
 from clusters import loopback_cluster
@@ -134,8 +136,8 @@ def test_the_window_is_bounded(client, tmp_path):
     class Counting:
         """A client that counts the futures that were submitted and not yet released."""
 
-        loop = client.loop
-        nthreads = staticmethod(client.nthreads)
+        cluster, scheduler = client.cluster, client.scheduler
+        sync = staticmethod(client.sync)
         submitted = 0
 
         def submit(self, *args, **kwargs):
@@ -168,11 +170,9 @@ def test_workers_report_their_memory(client, tmp_path):
 
 
 def test_a_lost_cluster_is_temporary(tmp_path):
-    class Lost:
-        loop = None
-
-        def nthreads(self):
-            return {"a": 1}
+    class Lost(Mock):
+        def sync(self, *args, **kwargs):
+            return {"workers": {"a": {"nthreads": 1, "status": "running"}}}
 
         def submit(self, *args, **kwargs):
             raise FutureCancelledError("key", "scheduler-connection-lost")
@@ -182,8 +182,8 @@ def test_a_lost_cluster_is_temporary(tmp_path):
 
 
 def test_a_cluster_that_is_gone_before_a_phase_is_temporary(tmp_path):
-    class Gone:
-        def nthreads(self):
+    class Gone(Mock):
+        def sync(self, *args, **kwargs):
             raise CommClosedError("in <TCP (closed)>: Stream is closed")
 
     with pytest.raises(TemporaryError, match=r"the cluster was lost: CommClosedError: .*closed"):
