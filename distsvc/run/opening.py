@@ -15,7 +15,7 @@ from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
 from distsvc.run.room import Room
 from distsvc.storage.publication import Output
-from distsvc.storage.tables import Table, fingerprint, open_table
+from distsvc.storage.tables import Table, fingerprint, open_table, shown_columns
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened]:
         run = RunDirectory(folder)
         with progress.phase("open"):
             table = open_table(job.input, folder / "staging")
+            progress.event("columns", **shown_columns(table))
             inputs = fingerprint(table)
             room = None
             if not output.check_free(digest, inputs, overwrite):

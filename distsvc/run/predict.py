@@ -13,7 +13,7 @@ from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
 from distsvc.storage.publication import Output
-from distsvc.storage.tables import fingerprint, open_table
+from distsvc.storage.tables import check_unchanged, fingerprint, open_table
 
 
 def predict_table(
@@ -45,6 +45,7 @@ def predict_table(
                     return output.manifest() or {}
                 run.write_plan(Plan.of(job, table))
             counts = label_table(Steps(run, None, progress)).counts
+            check_unchanged(table)
             manifest = make_manifest(run, job, digest, inputs, counts)
             output.publish(folder, manifest)
     return manifest

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import math
+import os
 import posixpath
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +17,25 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.config import InputConfig
-from distsvc.errors import DataError, DistsvcError
-from distsvc.storage.blocks import Batches, Block, Span, Table, arrow_blocks
-from distsvc.storage.columns import Scan, other_columns
-from distsvc.storage.files import Files
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError
+from distsvc.storage.blocks import MOST_ROWS, MOST_UNITS, Batches, Block, Span, Table, arrow_blocks
+from distsvc.storage.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
+from distsvc.storage.files import Files, find_files
 from distsvc.storage.location import Location
 from distsvc.storage.source import Source
+from distsvc.storage.versions import Version, Versions, check_version, joined, version_of
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
-_MOST_ROWS = 262_144
+_ABOUT = (*_METADATA, ".zattrs", ".zmetadata")
+_CHUNK = re.compile(r"c|\d+(\.\d+)*")
+_TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
+"""What the names of types begin with that are no numbers."""
+
+_STEP_ROWS = 262_144
 """Rows decoded in one go, unless a chunk has more."""
+
+_MOST_BYTES = 2**32
+"""Of a chunk, which is decoded as a whole."""
 
 
 class Zarr(Source):
@@ -44,6 +58,31 @@ class Zarr(Source):
     def claim(self, found: Files) -> Files:
         """Return no file: a store is a folder."""
         return found.named(())
+
+    def versions(self, found: Files) -> Versions:
+        """Return a version of each file of metadata, and one for all chunk files of an array.
+
+        The latter are named ``<array>/*``: there may be more of them than a plan should list. Of a
+        store on a server that does not list files, there is the root's metadata only.
+        """
+        place = found.location
+        try:
+            files = find_files(place, hidden=True).versions
+        except InputNotFoundError:  # nothing there, or a server that does not list its files
+            names = [name for name in _ABOUT if place.fs.exists(place.join(name).path)]
+            return {name: version_of(place.join(name)) for name in names}
+        folders = {name.rpartition("/")[0] for name in files if _file_name(name) in _ABOUT}
+        versions: Versions = {}
+        chunks: dict[str, list[tuple[str, Version]]] = {}
+        for name, version in files.items():
+            if _file_name(name) in _ABOUT:
+                versions[name] = version
+            else:
+                folder = name
+                while folder and folder not in folders:
+                    folder = folder.rpartition("/")[0]
+                chunks.setdefault(_chunks_of(folder), []).append((name, version))
+        return versions | {name: joined(members) for name, members in chunks.items()}
 
     def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
         """Read the metadata of an array or a group.
@@ -89,27 +128,75 @@ class Zarr(Source):
 
         """
         place = Location.of(table.path)
+        _check_metadata(place, table, columns)
         with _reading(place):
             node = _open(place)
-            arrays = [node[name] for name in columns] if _is_group(node) else [node]
-        for array in arrays:
+            arrays = {n: node[n] for n in columns} if _is_group(node) else {"": node}
+        for array in arrays.values():
             if array.shape[0] != table.n_rows:
                 raise DataError(
                     f"{place.shown} has {array.shape[0]} rows, "
                     f"{table.n_rows} when the table was opened"
                 )
-        chunk = max((array.chunks[0] for array in arrays), default=table.n_rows)
-        step = max(chunk, min(span.block_rows, _MOST_ROWS) // chunk * chunk)
+        chunk = max((array.chunks[0] for array in arrays.values()), default=table.n_rows)
+        step = max(chunk, min(span.block_rows, _STEP_ROWS) // chunk * chunk)
         start = span.start
         while start < span.stop:
             end = min(span.stop, start - start % chunk + step)
             with _reading(place):
                 if _is_group(node):
-                    values = [array[start:end] for array in arrays]
+                    values = [array[start:end] for array in arrays.values()]
                 else:
                     values = _array_columns(node, columns, start, end)
+            for name, array in arrays.items():
+                _check_chunks(place, table, name, array, start, end)
             yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
             start = end
+        _check_metadata(place, table, columns)
+
+
+def _check_metadata(place: Location, table: Table, columns: list[str]) -> None:
+    """Compare the metadata of the columns that are read; in a store elsewhere the root's alone."""
+    folders = {"", *columns} if place.is_local else {""}
+    for name, version in table.versions.items():
+        if _file_name(name) in _ABOUT and name.rpartition("/")[0] in folders:
+            check_version(place.join(name), version)
+
+
+def _check_chunks(
+    place: Location, table: Table, name: str, array: Any, start: int, stop: int
+) -> None:
+    """Compare the chunk files of an array's rows, where the store is local.
+
+    A file that was changed since the table was opened is later than the latest of then. One that
+    has gone is found by `tables.check_unchanged`: a chunk of fill values has no file.
+    """
+    if not place.is_local:
+        return
+    recorded = table.versions.get(_chunks_of(name), Version(0, ""))
+    sizes = array.shards or array.chunks
+    first, last = start // sizes[0], (stop - 1) // sizes[0]
+    across = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
+    for cell in itertools.product(range(first, last + 1), *across):
+        key = array.metadata.encode_chunk_key(cell)
+        file = place.join(posixpath.join(name, key))
+        try:
+            latest = os.stat(file.path).st_ctime_ns
+        except OSError:
+            continue
+        if latest > recorded.changed:
+            raise DataError(
+                f"{file.shown} changed while the run was reading it: {version_of(file)} now, "
+                "later than every file of the array when the table was opened"
+            )
+
+
+def _chunks_of(name: str) -> str:
+    return f"{name}/*" if name else "*"
+
+
+def _file_name(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _open(place: Location) -> Any:
@@ -150,26 +237,53 @@ def _columns_of_group(place: Location, group: Any) -> dict[str, Any]:
         )
     arrays: dict[str, Any] = {}
     for name in dict.fromkeys([*listed, *sorted(folders)]):
-        try:
-            node = group[name]
-        except KeyError:
-            if name in listed:
-                raise DataError(
-                    f"attribute 'columns' of {place.shown} names {name!r}, which is not there"
-                ) from None
-            continue
-        except ValueError as error:
-            node = error
+        if name in listed and name not in folders:
+            raise DataError(
+                f"attribute 'columns' of {place.shown} names {name!r}, which is not there"
+            )
+        node = _member(place.join(name), group, name)
         if isinstance(node, Exception) or not _is_group(node):
             arrays[name] = node
     return arrays
+
+
+def _member(folder: Location, group: Any, name: str) -> Any:
+    """Return an array or a group below a group, or why it is neither; of other folders the group.
+
+    A folder of chunks without metadata was an array.
+    """
+    try:
+        node = group[name]
+    except OSError:
+        raise
+    except Exception as error:  # whatever the metadata leads to
+        if not isinstance(error, KeyError) or _has_metadata(folder):
+            return error
+        found = (_file_name(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False))
+        chunks = any(_CHUNK.fullmatch(name) for name in found)
+        return ValueError("it holds chunks, but no metadata") if chunks else group
+    if _is_group(node) and folder.fs.exists(folder.join(".zarray").path):
+        return ValueError("its .zarray describes no array")
+    return node
+
+
+def _unread_type(folder: Location) -> pa.DataType:
+    """Return the type of an array that can't be read: `UNKNOWN` where it may be of numbers."""
+    with suppress(Exception):  # the metadata may be anything
+        for name in ("zarr.json", ".zarray"):
+            if folder.fs.exists(folder.join(name).path):
+                content = json.loads(folder.fs.cat_file(folder.join(name).path))
+                kind = content.get("dtype", content.get("data_type"))
+                if isinstance(kind, str) and _TEXT.match(kind):
+                    return pa.string()
+    return UNKNOWN
 
 
 def _scan_group(place: Location, arrays: dict[str, Any], listed: list[str] | None) -> Scan:
     types, shown, problems = {}, {}, {}
     for name, array in arrays.items():
         if isinstance(array, Exception):
-            types[name] = pa.null()
+            types[name] = _unread_type(place.join(name))
             shown[name] = problems[name] = f"array {name!r} of {place.shown} can't be read: {array}"
             continue
         types[name] = _arrow_type(array.dtype)
@@ -186,13 +300,15 @@ def _scan_group(place: Location, arrays: dict[str, Any], listed: list[str] | Non
         shown=shown,
         problems=problems,
         default=tuple(listed if listed is not None else types),
-        extents=_extents(list(usable.values())),
+        extents=_extents(place, list(usable.values())),
     )
 
 
 def _scan_array(place: Location, array: Any) -> Scan:
     if array.ndim not in (1, 2):
         raise DataError(f"{place.shown} has {array.ndim} dimensions, expected 1 or 2")
+    if array.ndim == 2 and array.shape[1] > MOST_COLUMNS:
+        raise too_wide(place.shown, array.shape[1])
     names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
     return Scan(
         format=Zarr.name,
@@ -201,7 +317,7 @@ def _scan_array(place: Location, array: Any) -> Scan:
         shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
         problems={},
         default=tuple(names),
-        extents=_extents([array]),
+        extents=_extents(place, [array]),
     )
 
 
@@ -220,9 +336,20 @@ def _check_shapes(place: Location, arrays: dict[str, Any]) -> None:
             )
 
 
-def _extents(arrays: list[Any]) -> tuple[int, ...]:
+def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:
     n_rows = arrays[0].shape[0]
+    for array in arrays:
+        if min(array.chunks) < 1 or array.dtype.itemsize * math.prod(array.chunks) > _MOST_BYTES:
+            raise DataError(
+                f"{place.shown} has chunks of {' x '.join(map(str, array.chunks))} values of "
+                f"{array.dtype}, expected at least 1 value and at most {_MOST_BYTES} bytes"
+            )
     unit = max((array.shards or array.chunks)[0] for array in arrays)
+    if n_rows > MOST_ROWS or n_rows > unit * MOST_UNITS:
+        raise DataError(
+            f"{place.shown} says it has {n_rows} rows in chunks of {unit}, expected at most "
+            f"{MOST_ROWS} rows and {MOST_UNITS} chunks"
+        )
     return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
 
 
