@@ -69,7 +69,8 @@ class Svmlight(Source):
         ------
         DataError
             A line is not svmlight text: indices that are negative or do not ascend, or no numbers.
-            File and line are named.
+            File and line are named. Or an index is too large, an archive is damaged, or a file
+            changed while it was read.
         JobFileError
             The job asks for an id or a filter, for a label that is not named ``label``, or for the
             label as a feature.
@@ -172,8 +173,9 @@ def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
         try:
             with place.reading(), _unpacked(place), _open(place) as stream:
                 X, labels = load_svmlight_file(stream, zero_based=True)
-        except DataError as error:
-            raise DataError(_first_fault(place) or str(error)) from None
+        except (DataError, OverflowError) as error:  # of an index of more than 64 bits
+            fault = _first_fault(place) or str(error)
+            raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
     if X.shape[1] > MOST_COLUMNS + 1:
         raise too_wide(place.shown, X.shape[1] - 1)
     return X, labels

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-import os
 import posixpath
 import re
 from collections.abc import Iterator
@@ -17,16 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.config import InputConfig
-from distsvc.errors import DataError, DistsvcError, InputNotFoundError
+from distsvc.errors import DataError, DistsvcError
 from distsvc.storage.blocks import MOST_ROWS, MOST_UNITS, Batches, Block, Span, Table, arrow_blocks
 from distsvc.storage.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
-from distsvc.storage.files import Files, find_files
+from distsvc.storage.files import Files
 from distsvc.storage.location import Location
 from distsvc.storage.source import Source
-from distsvc.storage.versions import Version, Versions, check_version, joined, version_of
+from distsvc.storage.versions import Versions
+from distsvc.storage.zarr_files import (
+    METADATA,
+    check_chunks,
+    check_metadata,
+    check_stored,
+    store_versions,
+)
 
-_METADATA = ("zarr.json", ".zarray", ".zgroup")
-_ABOUT = (*_METADATA, ".zattrs", ".zmetadata")
 _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
 """What the names of types begin with that are no numbers."""
@@ -60,29 +63,8 @@ class Zarr(Source):
         return found.named(())
 
     def versions(self, found: Files) -> Versions:
-        """Return a version of each file of metadata, and one for all chunk files of an array.
-
-        The latter are named ``<array>/*``: there may be more of them than a plan should list. Of a
-        store on a server that does not list files, there is the root's metadata only.
-        """
-        place = found.location
-        try:
-            files = find_files(place, hidden=True).versions
-        except InputNotFoundError:  # nothing there, or a server that does not list its files
-            names = [name for name in _ABOUT if place.fs.exists(place.join(name).path)]
-            return {name: version_of(place.join(name)) for name in names}
-        folders = {name.rpartition("/")[0] for name in files if _file_name(name) in _ABOUT}
-        versions: Versions = {}
-        chunks: dict[str, list[tuple[str, Version]]] = {}
-        for name, version in files.items():
-            if _file_name(name) in _ABOUT:
-                versions[name] = version
-            else:
-                folder = name
-                while folder and folder not in folders:
-                    folder = folder.rpartition("/")[0]
-                chunks.setdefault(_chunks_of(folder), []).append((name, version))
-        return versions | {name: joined(members) for name, members in chunks.items()}
+        """Return a version of each file of metadata, and one for all chunk files of an array."""
+        return store_versions(found.location)
 
     def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
         """Read the metadata of an array or a group.
@@ -128,7 +110,7 @@ class Zarr(Source):
 
         """
         place = Location.of(table.path)
-        _check_metadata(place, table, columns)
+        check_metadata(place, table, columns)
         with _reading(place):
             node = _open(place)
             arrays = {n: node[n] for n in columns} if _is_group(node) else {"": node}
@@ -149,54 +131,10 @@ class Zarr(Source):
                 else:
                     values = _array_columns(node, columns, start, end)
             for name, array in arrays.items():
-                _check_chunks(place, table, name, array, start, end)
+                check_chunks(place, table, name, array, start, end)
             yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
             start = end
-        _check_metadata(place, table, columns)
-
-
-def _check_metadata(place: Location, table: Table, columns: list[str]) -> None:
-    """Compare the metadata of the columns that are read; in a store elsewhere the root's alone."""
-    folders = {"", *columns} if place.is_local else {""}
-    for name, version in table.versions.items():
-        if _file_name(name) in _ABOUT and name.rpartition("/")[0] in folders:
-            check_version(place.join(name), version)
-
-
-def _check_chunks(
-    place: Location, table: Table, name: str, array: Any, start: int, stop: int
-) -> None:
-    """Compare the chunk files of an array's rows, where the store is local.
-
-    A file that was changed since the table was opened is later than the latest of then. One that
-    has gone is found by `tables.check_unchanged`: a chunk of fill values has no file.
-    """
-    if not place.is_local:
-        return
-    recorded = table.versions.get(_chunks_of(name), Version(0, ""))
-    sizes = array.shards or array.chunks
-    first, last = start // sizes[0], (stop - 1) // sizes[0]
-    across = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
-    for cell in itertools.product(range(first, last + 1), *across):
-        key = array.metadata.encode_chunk_key(cell)
-        file = place.join(posixpath.join(name, key))
-        try:
-            latest = os.stat(file.path).st_ctime_ns
-        except OSError:
-            continue
-        if latest > recorded.changed:
-            raise DataError(
-                f"{file.shown} changed while the run was reading it: {version_of(file)} now, "
-                "later than every file of the array when the table was opened"
-            )
-
-
-def _chunks_of(name: str) -> str:
-    return f"{name}/*" if name else "*"
-
-
-def _file_name(name: str) -> str:
-    return name.rpartition("/")[2]
+        check_metadata(place, table, columns)
 
 
 def _open(place: Location) -> Any:
@@ -208,7 +146,7 @@ def _open(place: Location) -> Any:
 
 
 def _has_metadata(place: Location) -> bool:
-    return any(place.fs.exists(place.join(name).path) for name in _METADATA)
+    return any(place.fs.exists(place.join(name).path) for name in METADATA)
 
 
 def _is_group(node: Any) -> bool:
@@ -259,7 +197,9 @@ def _member(folder: Location, group: Any, name: str) -> Any:
     except Exception as error:  # whatever the metadata leads to
         if not isinstance(error, KeyError) or _has_metadata(folder):
             return error
-        found = (_file_name(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False))
+        found = (
+            posixpath.basename(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False)
+        )
         chunks = any(_CHUNK.fullmatch(name) for name in found)
         return ValueError("it holds chunks, but no metadata") if chunks else group
     if _is_group(node) and folder.fs.exists(folder.join(".zarray").path):
@@ -350,6 +290,7 @@ def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:
             f"{place.shown} says it has {n_rows} rows in chunks of {unit}, expected at most "
             f"{MOST_ROWS} rows and {MOST_UNITS} chunks"
         )
+    check_stored(place, arrays)
     return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
 
 
