@@ -24,6 +24,7 @@ from distsvc.run.preparation import prepare
 from distsvc.run.progress import Progress
 from distsvc.run.report_files import read_report, write_report
 from distsvc.run.survey import survey_table
+from distsvc.storage.tables import check_unchanged
 
 
 def run_job(
@@ -69,5 +70,6 @@ def run_job(
             labelled = label_table(steps)
         report = write_report(run, job, room, survey.pilot, labelled, command, progress)
         with progress.phase("publish"):
+            check_unchanged(found.table)
             publish(found, job, labelled.counts)
     return report.with_phases(progress.phases)

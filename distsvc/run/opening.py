@@ -18,7 +18,7 @@ from distsvc.run.progress import Progress
 from distsvc.run.room import Room
 from distsvc.storage.location import Location
 from distsvc.storage.publication import Output
-from distsvc.storage.tables import Table, fingerprint, open_table
+from distsvc.storage.tables import Table, fingerprint, open_table, shown_columns
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened | N
         with progress.phase("open"):
             output.check_free(digest, overwrite)
             table = open_table(job.input, folder / "staging")
+            progress.event("columns", **shown_columns(table))
             run.write_plan(Plan.of(job, table))
             room = algorithms.begin(job, table)
             check_output(job, table, room)

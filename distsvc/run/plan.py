@@ -19,6 +19,9 @@ from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.storage.tables import Block, Table, read_blocks
 
 PILOT_BYTES = 16 * 2**20
+FIRST_VALUES = 2**26
+"""Of the rows near which the data is thought to be."""
+MOST_PARTITIONS = 10**7
 PARTITION_BYTES = 2**30
 """Of a partition's rows, which a worker may have to hold when all belong to the sample."""
 
@@ -63,11 +66,18 @@ class Plan:
     def of(cls, job: Job, table: Table) -> Plan:
         """Cut the table, and find a point near its data for sums of squares to be taken about."""
         d = len(table.columns)
-        first = next(read_blocks(table, 0, table.n_rows, 1024), None)
+        first = next(
+            read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
+        )
         if first is None:
             raise DataError(f"input.where = {job.input.where!r} leaves no row of {job.input.path}")
         known = np.where(np.isfinite(first.X), first.X, 0.0)
         partition_rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
+        if table.n_rows > partition_rows * MOST_PARTITIONS:
+            raise DataError(
+                f"{job.input.path} says it has {table.n_rows} rows of {d} columns, which are "
+                f"more than {MOST_PARTITIONS} partitions of {partition_rows} rows"
+            )
         return cls(
             table=table,
             partitions=plan_partitions(table.extents, partition_rows),

@@ -15,7 +15,7 @@ from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
 from distsvc.storage.publication import Output
-from distsvc.storage.tables import fingerprint, open_table
+from distsvc.storage.tables import check_unchanged, fingerprint, open_table
 
 
 def predict_table(
@@ -49,6 +49,7 @@ def predict_table(
             table = open_table(job.input, staging)
             run.write_plan(Plan.of(job, table))
         counts = label_table(Steps(run, None, progress)).counts
+        check_unchanged(table)
         manifest = make_manifest(run, job, digest, fingerprint(table), counts)
         output.publish(manifest)
     return manifest

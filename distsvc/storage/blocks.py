@@ -12,7 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.storage.location import Location
+from distsvc.storage.versions import Version, Versions
 from distsvc.storage.where import parse_where
+
+MOST_ROWS, MOST_UNITS = 2**40, 10**7
+"""Of a table: more than any is known to have, and what the driver can list."""
 
 _TILE_ROWS = 8_192
 
@@ -42,6 +46,12 @@ class Table:
         Of a table of many files: the folder, the files in it and the number of units of each.
     schema : str
         Arrow types of the id, label and ``where`` columns, serialised.
+    types : tuple of str
+        The words for the Arrow types of `columns`.
+    left_out : dict
+        Why the table's other columns are no features, by their names.
+    versions : dict
+        Which version of each file of the source was there before anything of it was read.
 
     """
 
@@ -57,6 +67,9 @@ class Table:
     files: tuple[str, ...]
     file_units: tuple[int, ...]
     schema: str
+    types: tuple[str, ...]
+    left_out: dict[str, str]
+    versions: Versions
 
     @property
     def n_rows(self) -> int:
@@ -85,6 +98,7 @@ class Table:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in content.items()
         }
+        fields["versions"] = {name: Version(*v) for name, v in content["versions"].items()}
         return cls(**fields)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,12 @@ from distsvc.storage.where import where_columns
 
 # pandas stores an index of the table under such a name; it is not a column the user made.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
+MOST_COLUMNS = 2**20
+"""Feature columns: rows are read as dense blocks, and every column has its statistics."""
+
+UNKNOWN = pa.null()
+"""The type of a column with a problem that may be one of numbers."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,8 @@ class Scan:
     shown : dict
         The words for each column's type in a message.
     problems : dict
-        Why a column can't be used, of those that can't.
+        Why a column can't be used, of those that can't. One that would be a feature if it could
+        be read is of a numeric type or `UNKNOWN`; a job has to name its columns to do without.
     default : tuple of str
         The columns from which the features come when the job names none.
 
@@ -106,6 +114,8 @@ def merge_schemas(
                 problems.setdefault(
                     column, f"column {column!r} is {kind} in {name}, {expected} before it"
                 )
+                if is_numeric(kind):
+                    types[column] = UNKNOWN
             else:
                 types[column] = merged
         seen = schema
@@ -128,7 +138,8 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     Raises
     ------
     DataError
-        A column is missing or differs between files, a feature is not numeric, or none is left.
+        A column is missing or differs between files, a feature is not numeric or can't be read, or
+        there is none, or too many.
     JobFileError
         ``input.columns`` names a column twice.
 
@@ -141,10 +152,12 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
             if column is not None:
                 _check(column, field, path, scan)
     given = config.columns or ()
-    for name in given:
-        if given.count(name) > 1:
-            raise JobFileError(f"input.columns names {name!r} twice")
+    twice = [name for name, count in Counter(given).items() if count > 1]
+    if twice:
+        raise JobFileError(f"input.columns names {twice[0]!r} twice")
     features = _default(config, scan) if config.columns is None else given
+    if len(features) > MOST_COLUMNS:
+        raise too_wide(path, len(features))
     for name in features:
         _check(name, "input.columns", path, scan)
         if not is_numeric(scan.types[name]):
@@ -155,17 +168,49 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     return features
 
 
+def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[str, str]:
+    """Return why each column that is no feature is none."""
+    uses = dict.fromkeys(where_columns(config.where), "of input.where")
+    uses |= {n: f"input.{field}" for field, n in (("label", config.label), ("id", config.id)) if n}
+    used, listed = set(features), set(scan.default)
+
+    def reason(name: str) -> str:
+        if name in uses or config.columns is not None:
+            return uses.get(name, "not in input.columns")
+        if _PANDAS_INDEX.fullmatch(name):
+            return "an index of pandas"
+        if name not in listed and name not in scan.problems:
+            return "not listed in attribute 'columns'"
+        return scan.problems.get(name) or scan.shown[name]
+
+    return {name: reason(name) for name in scan.types if name not in used}
+
+
+def too_wide(path: str, n_columns: int) -> DataError:
+    """Return the error for a table of too many columns."""
+    return DataError(f"{path} has {n_columns} feature columns, expected at most {MOST_COLUMNS}")
+
+
+def some(words: Sequence[str]) -> str:
+    """Return the first of some words and how many more there are."""
+    more = f" and {len(words) - 20} more" if len(words) > 20 else ""
+    return ", ".join(words[:20]) + more
+
+
 def _default(config: InputConfig, scan: Scan) -> tuple[str, ...]:
+    """Return the columns that are numbers, or would be if they could be read: these are refused."""
     apart = set(other_columns(config))
     features = tuple(
         name
         for name in scan.default
-        if is_numeric(scan.types[name]) and name not in apart and not _PANDAS_INDEX.fullmatch(name)
+        if (is_numeric(scan.types[name]) or (name in scan.problems and scan.types[name] == UNKNOWN))
+        and name not in apart
+        and not _PANDAS_INDEX.fullmatch(name)
     )
     if not features:
         raise DataError(
             f"{Location.of(config.path).shown} has no numeric column to use as a feature; "
-            f"found {_some([f'{n} ({t})' for n, t in scan.shown.items()])}"
+            f"found {some([f'{n} ({t})' for n, t in scan.shown.items()])}"
         )
     return features
 
@@ -176,13 +221,8 @@ def _check(column: str, field: str, path: str, scan: Scan) -> None:
     if column not in scan.types:
         close = difflib.get_close_matches(column, scan.types, n=3)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else ""
-        hint = hint or f"available: {_some(list(scan.types))}"
+        hint = hint or f"available: {some(list(scan.types))}"
         raise DataError(f"{field}: {path} has no column {column!r}; {hint}")
-
-
-def _some(words: list[str]) -> str:
-    more = f" and {len(words) - 20} more" if len(words) > 20 else ""
-    return ", ".join(words[:20]) + more
 
 
 def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:

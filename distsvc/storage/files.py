@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from distsvc.errors import InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.location import Location
+from distsvc.storage.versions import Version, Versions, version_of
 
-# Where the different file systems say which version of a file they hold, the most telling first.
-_VERSION_KEYS = (
-    "ETag", "etag", "md5", "mtime", "LastModified", "last_modified", "updated", "created",
-)  # fmt: skip
 _Infos = dict[str, dict[str, Any]]
 
 
@@ -28,7 +26,7 @@ class Files:
     folder : Location
         The folder that the files' names are relative to.
     infos : dict
-        What the file system knows about each file, by its name; sorted.
+        What a remote file system knows about each file, by its name; sorted.
 
     """
 
@@ -52,14 +50,34 @@ class Files:
         infos = [pair for pair, own in zip(self.infos.items(), chosen, strict=True) if own]
         return replace(self, infos=dict(infos))
 
-    def versions(self) -> list[tuple[str, str, str]]:
-        """Return (name, size, modification time or tag) of each file, to tell a change by."""
-        found = []
+    @cached_property
+    def versions(self) -> Versions:
+        """Which version of each file is there; looked up once, so that later looks can differ.
+
+        Raises
+        ------
+        DataError
+            A file has gone since it was found, or is a pipe, a socket or a device.
+        TemporaryError
+            The store does not answer.
+
+        """
+        return dict(zip(self.keys, self._versions(), strict=True))
+
+    @property
+    def keys(self) -> list[str]:
+        """Names in `versions`: those relative to `folder`, without the query of an HTTP URL."""
+        return [key_of(self.folder, place) for place in self.places]
+
+    def _versions(self) -> Iterator[Version]:
         for place, info in zip(self.places, self.infos.values(), strict=True):
-            name = place.bare[len(self.folder.path) + 1 :]
-            tags = [str(info[key]) for key in _VERSION_KEYS if info.get(key) is not None]
-            found.append((name, str(info.get("size")), tags[0] if tags else ""))
-        return found
+            # Some lists of files leave out what is known of each.
+            yield version_of(place, info if info.get("size") is not None else None)
+
+
+def key_of(folder: Location, place: Location) -> str:
+    """Return the name of a file in `Files.versions`."""
+    return place.bare[len(folder.path) + 1 :]
 
 
 def find_files(location: Location, *, hidden: bool = False) -> Files:
@@ -108,15 +126,20 @@ def _walk(folder: Location) -> _Infos:
     if not folder.is_local:
         return folder.fs.find(folder.path, detail=True)
     # fsspec passes over a folder that can't be listed, and does not enter one that is a link.
-    found: _Infos = {}
-    for place, _, names in os.walk(folder.path, onerror=_raise, followlinks=True):
-        paths = [os.path.join(place, name) for name in names]
-        found |= {path: folder.fs.info(path) for path in paths}
-    return found
+    return {path: {} for path in _local_files(folder.path, ())}
 
 
-def _raise(error: OSError) -> None:
-    raise error
+def _local_files(folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
+    """Yield the files below a folder; `above` has device and inode of the folders that hold it."""
+    found = os.stat(folder)
+    here = found.st_dev, found.st_ino
+    if here in above:
+        raise DataError(f"{folder} is a link to a folder that holds it")
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _local_files(entry.path, (*above, here))
+        else:
+            yield entry.path
 
 
 def _is_hidden(name: str) -> bool:

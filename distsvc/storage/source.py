@@ -11,6 +11,7 @@ from distsvc.storage.blocks import Block, Span, Table
 from distsvc.storage.columns import Scan
 from distsvc.storage.files import Files
 from distsvc.storage.location import Location
+from distsvc.storage.versions import Versions
 
 
 class Source(Protocol):
@@ -41,6 +42,10 @@ class Source(Protocol):
     def claim(self, found: Files) -> Files:
         """Return those of the files that are named like this format's; others are left out."""
         return found.named(self.suffixes)
+
+    def versions(self, found: Files) -> Versions:
+        """Return which versions of its files a table consists of, or of groups of them."""
+        return found.versions
 
     def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
         """Look at a table's metadata; a format without row ranges is converted first.

@@ -16,21 +16,23 @@ from typing import Any
 import pyarrow as pa
 
 from distsvc.config import InputConfig
-from distsvc.errors import DataError
-from distsvc.storage.blocks import Block, Span, Table
-from distsvc.storage.columns import Scan, choose_features, other_columns
-from distsvc.storage.files import find_files
+from distsvc.errors import DataError, InputNotFoundError
+from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
+from distsvc.storage.columns import Scan, choose_features, left_out, other_columns, some
 from distsvc.storage.location import Location
 from distsvc.storage.sources import find_source, source_named
-from distsvc.storage.where import Condition, parse_where
+from distsvc.storage.versions import compare
+from distsvc.storage.where import Condition, parse_where, where_columns
 
 __all__ = [
     "Block",
     "Table",
+    "check_unchanged",
     "fingerprint",
     "id_type",
     "open_table",
     "read_blocks",
+    "shown_columns",
     "sparse_rows",
     "states_width",
 ]
@@ -65,13 +67,14 @@ def open_table(config: InputConfig, staging: Path) -> Table:
     condition = parse_where(config.where) if config.where is not None else None
     location = Location.of(config.path)
     source, found = find_source(location)
+    versions = source.versions(found)  # before anything is read
     scan = source.scan(found, config, staging)
-    if not sum(scan.extents):
-        raise DataError(f"{location.shown} has no rows")
+    _check_size(location, scan.extents)
+    columns = choose_features(config, scan)
     return Table(
         path=scan.path,
         format=scan.format,
-        columns=choose_features(config, scan),
+        columns=columns,
         id=config.id,
         label=config.label,
         where=config.where,
@@ -81,6 +84,9 @@ def open_table(config: InputConfig, staging: Path) -> Table:
         files=scan.files,
         file_units=scan.file_units,
         schema=_other_types(config, scan, condition),
+        types=tuple(str(scan.types[name]) for name in columns),
+        left_out=left_out(config, scan, columns),
+        versions=versions,
     )
 
 
@@ -128,18 +134,44 @@ def read_blocks(
     return source_named(table.format).blocks(table, span)
 
 
-def fingerprint(table: Table) -> str:
-    """Return a SHA-256 that changes when the table's data does.
+def check_unchanged(table: Table) -> None:
+    """Compare all files of the source with those that were there when the table was opened.
 
-    It covers the format, the feature columns, the extents, and of each file of the source its
-    name relative to the input, size and ETag or modification time, where the file system tells.
-    Errors as in `open_table`.
+    Raises
+    ------
+    DataError
+        One changed, has gone or was added; it is named.
+    TemporaryError
+        The store does not answer.
+
     """
     location = Location.of(table.source)
-    _, found = find_source(location)
-    files = found if found.infos else find_files(location, hidden=True)
-    content = [table.format, table.columns, table.extents, files.versions()]
+    try:
+        source, found = find_source(location)
+        versions = source.versions(found)
+    except InputNotFoundError as error:
+        raise DataError(f"{location.shown} has gone while the table was in use") from error
+    compare(found.folder, table.versions, versions)
+
+
+def fingerprint(table: Table) -> str:
+    """Return the SHA-256 of what a table was when it was opened: another one for other data.
+
+    It covers the format, the feature columns, the types of the columns that are used, the extents,
+    and of each file of the source its name relative to the input, size and ETag or modification
+    time, where the file system tells.
+    """
+    others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
+    types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
+    files = [(name, version.size, version.tag) for name, version in table.versions.items()]
+    content = [table.format, table.columns, types, table.extents, files]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def shown_columns(table: Table) -> dict[str, str]:
+    """Return the columns that are used and those that are not, with why, as a log shows them."""
+    left_out = [f"{name} ({reason})" for name, reason in table.left_out.items()]
+    return {"used": some(table.columns), "left_out": some(left_out) or "none"}
 
 
 def sparse_rows(table: Table) -> Any:
@@ -155,6 +187,14 @@ def states_width(table: Table) -> bool:
 def id_type(table: Table) -> pa.DataType:
     """Return the type of a row's id: that of the id column, or int64 for the row's number."""
     return pa.int64() if table.id is None else table.type_of(table.id)
+
+
+def _check_size(location: Location, extents: tuple[int, ...]) -> None:
+    n_rows = sum(extents)
+    if not n_rows:
+        raise DataError(f"{location.shown} has no rows")
+    if n_rows > MOST_ROWS or min(extents) < 0:
+        raise DataError(f"{location.shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
 
 
 def _other_types(config: InputConfig, scan: Scan, condition: Condition | None) -> str:

@@ -14,7 +14,7 @@ import zarr
 from small_tables import everything, matrix, opened, sample
 
 from distsvc.errors import DataError, InputNotFoundError, TemporaryError
-from distsvc.storage.tables import fingerprint
+from distsvc.storage.tables import check_unchanged, fingerprint
 
 
 @pytest.fixture
@@ -49,8 +49,11 @@ def test_memory_csv_and_zarr(tmp_path, memory):
     np.testing.assert_array_equal(everything(table)[1], [[1, 2], [3, 4]])
     assert table.source == "memory://t.csv.gz"
     first = fingerprint(table)
+    check_unchanged(table)
     memory.pipe("/t.csv.gz", gzip.compress(b"x,y\n1,2\n3,5\n"))
-    assert fingerprint(table) != first
+    with pytest.raises(DataError, match=r"t.csv.gz changed while the run was reading it"):
+        check_unchanged(table)
+    assert fingerprint(opened("memory://t.csv.gz", tmp_path)) != first
 
     pytest.importorskip("fsspec.implementations.asyn_wrapper")  # fsspec 2024.12
     store = zarr.storage.FsspecStore.from_url("memory://z.zarr")

@@ -55,7 +55,7 @@ def test_fingerprint_follows_the_files(tmp_path):
     assert fingerprint(opened(path.parent, tmp_path)) == first
     assert fingerprint(opened(path, tmp_path, columns=["a"])) != first
     os.utime(path, (1, 1))
-    assert fingerprint(table) != first
+    assert fingerprint(opened(path, tmp_path)) != first
 
 
 def test_fingerprint_of_a_folder_sees_a_new_file(tmp_path):
@@ -63,7 +63,7 @@ def test_fingerprint_of_a_folder_sees_a_new_file(tmp_path):
     table = opened(tmp_path, tmp_path)
     first = fingerprint(table)
     pq.write_table(sample(10), tmp_path / "two.parquet")
-    assert fingerprint(table) != first
+    assert fingerprint(opened(tmp_path, tmp_path)) != first
 
 
 def test_fingerprint_of_zarr_sees_a_new_chunk(tmp_path):
@@ -72,7 +72,7 @@ def test_fingerprint_of_zarr_sees_a_new_chunk(tmp_path):
     table = opened(tmp_path / "z.zarr", tmp_path)
     first = fingerprint(table)
     array[4:] = 1
-    assert fingerprint(table) != first
+    assert fingerprint(opened(tmp_path / "z.zarr", tmp_path)) != first
 
 
 def test_an_empty_table(tmp_path):

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv as pc
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, OutputPermissionError, TemporaryError
@@ -21,9 +24,16 @@ from distsvc.storage.columns import Scan, merge_schemas, other_columns
 from distsvc.storage.files import Files, find_files
 from distsvc.storage.location import Location
 from distsvc.storage.sources.parquet import Parquet
+from distsvc.storage.versions import unchanged
 
 _GROUP_ROWS = 262_144
 _BLOCK_BYTES = 16 << 20
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_CONVERSION = re.compile(
+    r"In CSV column #(?P<column>\d+): Row #(?P<line>\d+): (?P<fault>.*)", re.DOTALL
+)
+_SHOWN = 40
+"""Characters of a value in a message."""
 
 
 class Csv(Parquet):
@@ -31,8 +41,9 @@ class Csv(Parquet):
 
     Types come from the first 16 MiB of each file. A column of whole numbers there becomes float64,
     as a fraction may follow, unless it is the id, the label or one of ``where``; so does a feature
-    that the job names and that is empty at first. A file that an earlier call made from the same
-    files is used again.
+    that the job names and that is empty at first. A column of text most of whose values there are
+    numbers is refused, as a column of numbers with a value that can't be read. A file that an
+    earlier call made from the same files is used again.
     """
 
     name = "csv"
@@ -46,7 +57,8 @@ class Csv(Parquet):
         ------
         DataError
             A file is not UTF-8 or gzip, has no header, another header than the first file, a line
-            with too few or too many fields, or a value that does not fit its column's type.
+            with too few or too many fields, or a value that does not fit its column's type; or it
+            changed while it was read.
         OutputPermissionError
             The staging folder may not be written.
         TemporaryError
@@ -56,9 +68,10 @@ class Csv(Parquet):
         as_is, features = set(other_columns(config)), set(config.columns or ())
         digest = _digest(found, as_is, features)
         target = Path(os.path.abspath(staging)) / f"csv-{digest}.parquet"
-        known = all(version for _, _, version in found.versions())
+        known = all(version.tag for version in found.versions.values())
         if not (known and target.exists()):
-            schema = _schema(found, as_is, features)
+            columns = None if config.columns is None else features
+            schema = _schema(found, as_is, columns)
             # Faults of reading are no OSError by then: whose fault one is stays clear.
             with _writing(staging):
                 _convert(found, schema, target)
@@ -92,22 +105,72 @@ def _row_groups(found: Files, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _batches(found: Files, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for place in found.places:
-        with place.reading(), _open(place, schema) as reader:
+    for place, recorded in zip(found.places, found.versions.values(), strict=True):
+        with (
+            unchanged(place, recorded),
+            _naming_the_value(place, schema),
+            place.reading(),
+            _open(place, schema) as reader,
+        ):
             for batch in reader:
                 yield batch.select(schema.names)
 
 
-def _schema(found: Files, as_is: set[str], features: set[str]) -> pa.Schema:
-    schemas = []
+@contextmanager
+def _naming_the_value(place: Location, schema: pa.Schema) -> Iterator[None]:
+    """Name column and line of a value that does not fit, which takes another reading, in order."""
+    try:
+        yield
+    except DataError as error:
+        if "CSV conversion error" not in str(error):
+            raise
+        try:
+            with _open(place, schema, use_threads=False) as reader:
+                deque(reader, maxlen=0)
+        except pa.ArrowInvalid as again:
+            found = _CONVERSION.fullmatch(str(again))
+            if found:
+                column = schema.names[int(found["column"])]
+                raise DataError(
+                    f"{place.shown}, line {found['line']}: column {column!r}: {found['fault']}"
+                ) from None
+        raise
+
+
+def _schema(found: Files, as_is: set[str], features: set[str] | None) -> pa.Schema:
+    schemas: list[pa.Schema] = []
     for place in found.places:
         with place.reading(), _open(place) as reader:
-            schemas.append(reader.schema)
-        _check_header(place.shown, schemas[-1].names, schemas[0].names)
+            schema = reader.schema
+            _check_header(place.shown, schema.names, schemas[0].names if schemas else schema.names)
+            _check_distinct(place.shown, schema.names)
+            first = next(iter(reader), None)
+        schemas.append(schema)
+        text = [n for n in schema.names if pa.types.is_string(schema.field(n).type)]
+        chosen = set(text) - as_is if features is None else features.intersection(text)
+        for name in text:
+            if name in chosen and first is not None:
+                _check_text(place.shown, name, first[name])
     types, problems = merge_schemas(schemas, [place.shown for place in found.places])
     if problems:
         raise DataError(next(iter(problems.values())))
-    return pa.schema([(n, _widened(n, t, as_is, features)) for n, t in types.items()])
+    return pa.schema([(n, _widened(n, t, as_is, features or set())) for n, t in types.items()])
+
+
+def _check_text(shown: str, name: str, values: pa.Array) -> None:
+    """Refuse a column most of whose values are numbers, as it looks like one of numbers."""
+    words = pc.utf8_trim_whitespace(values)
+    given = pc.invert(pc.is_in(words, pa.array(csv.ConvertOptions().null_values)))
+    numbers = pc.and_(given, pc.match_substring_regex(words, _NUMBER))
+    n_given, n_numbers = (pc.sum(mask).as_py() or 0 for mask in (given, numbers))
+    if 2 * n_numbers < n_given or not n_numbers:
+        return
+    row = pc.index(pc.and_not(given, numbers), True).as_py()
+    raise DataError(
+        f"{shown}: column {name!r}, row {row}: expected a number, as in {n_numbers} of the first "
+        f"{n_given} rows, found {values[row].as_py()[:_SHOWN]!r}; mend the value, or leave the "
+        "column out of input.columns"
+    )
 
 
 def _check_header(shown: str, names: list[str], expected: list[str]) -> None:
@@ -117,6 +180,12 @@ def _check_header(shown: str, names: list[str], expected: list[str]) -> None:
         raise DataError(f"{shown} has no header: its first line is {[float(n) for n in names]}")
 
 
+def _check_distinct(shown: str, names: list[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"{shown} has two columns named {twice[0]!r}")
+
+
 def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) -> pa.DataType:
     whole = pa.types.is_integer(kind) and name not in as_is
     empty = pa.types.is_null(kind) and name in features
@@ -124,21 +193,23 @@ def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) 
 
 
 @contextmanager
-def _open(place: Location, schema: pa.Schema | None = None) -> Iterator[Any]:
+def _open(
+    place: Location, schema: pa.Schema | None = None, use_threads: bool = True
+) -> Iterator[Any]:
     types = {field.name: field.type for field in schema} if schema is not None else None
     with place.open(cache="readahead") as handle:
         stream = pa.CompressedInputStream(handle, "gzip") if place.is_named([".gz"]) else handle
-        with pc.open_csv(
+        with csv.open_csv(
             stream,
-            read_options=pc.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=pc.ParseOptions(newlines_in_values=True),
-            convert_options=pc.ConvertOptions(column_types=types),
+            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(column_types=types),
         ) as reader:
             yield reader
 
 
 def _digest(found: Files, as_is: set[str], features: set[str]) -> str:
-    content = [found.folder.path, found.versions(), sorted(as_is), sorted(features)]
+    content = [found.folder.path, found.versions, sorted(as_is), sorted(features)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 

@@ -17,9 +17,10 @@ from distsvc.config import InputConfig
 from distsvc.errors import DataError
 from distsvc.storage.blocks import Batches, Block, Span, Table, arrow_blocks
 from distsvc.storage.columns import Scan, merge_schemas
-from distsvc.storage.files import Files
+from distsvc.storage.files import Files, key_of
 from distsvc.storage.location import Location
 from distsvc.storage.source import Source
+from distsvc.storage.versions import unchanged
 
 # Rows decoded in one go: few enough to stay small beside a block, enough to hide the call's cost.
 _FEWEST_ROWS, _MOST_ROWS = 1024, 65_536
@@ -82,7 +83,13 @@ class Parquet(Source):
         for name, start, stop, n_rows in _pieces(table, span.start, span.stop):
             place = folder.join(name)
             keys = _partition_keys(name)
-            with place.reading(), place.open() as handle, _parquet(handle) as file:
+            recorded = table.versions.get(key_of(folder, place))
+            with (
+                place.reading(),
+                place.open() as handle,
+                unchanged(place, recorded),
+                _parquet(handle) as file,
+            ):
                 if file.metadata.num_rows != n_rows:
                     raise DataError(
                         f"{place.shown} has {file.metadata.num_rows} rows, "

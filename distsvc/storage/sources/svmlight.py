@@ -13,7 +13,9 @@ import hashlib
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,11 @@ from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.arrays import map_array, write_array
 from distsvc.storage.blocks import Block, Span, Table
-from distsvc.storage.columns import Scan
+from distsvc.storage.columns import MOST_COLUMNS, Scan, too_wide
 from distsvc.storage.files import Files
 from distsvc.storage.location import Location
 from distsvc.storage.source import Source
+from distsvc.storage.versions import Version, unchanged
 
 LABEL = "label"
 _COLUMN = re.compile(r"f\d+")
@@ -66,7 +69,8 @@ class Svmlight(Source):
         ------
         DataError
             A line is not svmlight text: indices that are negative or do not ascend, or no numbers.
-            File and line are named.
+            File and line are named. Or an index is too large, an archive is damaged, or a file
+            changed while it was read.
         JobFileError
             The job asks for an id or a filter, for a label that is not named ``label``, or for the
             label as a feature.
@@ -126,10 +130,12 @@ def _check_job(config: InputConfig) -> None:
 
 
 def _converted(found: Files, staging: Path) -> Path:
-    key = json.dumps([found.folder.path, found.versions()]).encode()
+    key = json.dumps([found.folder.path, found.versions]).encode()
     target = Path(os.path.abspath(staging)) / f"svmlight-{hashlib.sha256(key).hexdigest()[:16]}"
     if not (target / "first_and_width.npy").exists():
-        parts, labels = zip(*[_parse(place) for place in found.places], strict=True)
+        versions = found.versions.values()
+        read = [_parse(*one) for one in zip(found.places, versions, strict=True)]
+        parts, labels = zip(*read, strict=True)
         width = max(part.shape[1] for part in parts)
         for part in parts:
             part.resize(part.shape[0], width)
@@ -160,15 +166,28 @@ def matrix(path: Path) -> Any:
     return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
 
 
-def _parse(place: Location) -> tuple[Any, np.ndarray]:
+def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
     from sklearn.datasets import load_svmlight_file
 
-    try:
-        with place.reading(), _open(place) as stream:
-            X, labels = load_svmlight_file(stream, zero_based=True)
-    except DataError as error:
-        raise DataError(_first_fault(place) or str(error)) from None
+    with unchanged(place, recorded):
+        try:
+            with place.reading(), _unpacked(place), _open(place) as stream:
+                X, labels = load_svmlight_file(stream, zero_based=True)
+        except (DataError, OverflowError) as error:  # of an index of more than 64 bits
+            fault = _first_fault(place) or str(error)
+            raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
+    if X.shape[1] > MOST_COLUMNS + 1:
+        raise too_wide(place.shown, X.shape[1] - 1)
     return X, labels
+
+
+@contextmanager
+def _unpacked(place: Location) -> Iterator[None]:
+    """Name the file where an archive is damaged; an archive's own errors are no `OSError`."""
+    try:
+        yield
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"can't read {place.shown}: {error}") from error
 
 
 def _open(place: Location) -> Any:
@@ -185,7 +204,7 @@ def _first_fault(place: Location) -> str | None:
                 fault = _fault(line.partition(b"#")[0].decode(errors="replace").split())
                 if fault:
                     return f"{place.shown}, line {number}: {fault}"
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return None
     return None
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import posixpath
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +16,29 @@ import pyarrow as pa
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, DistsvcError
-from distsvc.storage.blocks import Batches, Block, Span, Table, arrow_blocks
-from distsvc.storage.columns import Scan, other_columns
+from distsvc.storage.blocks import MOST_ROWS, MOST_UNITS, Batches, Block, Span, Table, arrow_blocks
+from distsvc.storage.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
 from distsvc.storage.files import Files
 from distsvc.storage.location import Location
 from distsvc.storage.source import Source
+from distsvc.storage.versions import Versions
+from distsvc.storage.zarr_files import (
+    METADATA,
+    check_chunks,
+    check_metadata,
+    check_stored,
+    store_versions,
+)
 
-_METADATA = ("zarr.json", ".zarray", ".zgroup")
-_MOST_ROWS = 262_144
+_CHUNK = re.compile(r"c|\d+(\.\d+)*")
+_TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
+"""What the names of types begin with that are no numbers."""
+
+_STEP_ROWS = 262_144
 """Rows decoded in one go, unless a chunk has more."""
+
+_MOST_BYTES = 2**32
+"""Of a chunk, which is decoded as a whole."""
 
 
 class Zarr(Source):
@@ -44,6 +61,10 @@ class Zarr(Source):
     def claim(self, found: Files) -> Files:
         """Return no file: a store is a folder."""
         return found.named(())
+
+    def versions(self, found: Files) -> Versions:
+        """Return a version of each file of metadata, and one for all chunk files of an array."""
+        return store_versions(found.location)
 
     def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
         """Read the metadata of an array or a group.
@@ -89,27 +110,31 @@ class Zarr(Source):
 
         """
         place = Location.of(table.path)
+        check_metadata(place, table, columns)
         with _reading(place):
             node = _open(place)
-            arrays = [node[name] for name in columns] if _is_group(node) else [node]
-        for array in arrays:
+            arrays = {n: node[n] for n in columns} if _is_group(node) else {"": node}
+        for array in arrays.values():
             if array.shape[0] != table.n_rows:
                 raise DataError(
                     f"{place.shown} has {array.shape[0]} rows, "
                     f"{table.n_rows} when the table was opened"
                 )
-        chunk = max((array.chunks[0] for array in arrays), default=table.n_rows)
-        step = max(chunk, min(span.block_rows, _MOST_ROWS) // chunk * chunk)
+        chunk = max((array.chunks[0] for array in arrays.values()), default=table.n_rows)
+        step = max(chunk, min(span.block_rows, _STEP_ROWS) // chunk * chunk)
         start = span.start
         while start < span.stop:
             end = min(span.stop, start - start % chunk + step)
             with _reading(place):
                 if _is_group(node):
-                    values = [array[start:end] for array in arrays]
+                    values = [array[start:end] for array in arrays.values()]
                 else:
                     values = _array_columns(node, columns, start, end)
+            for name, array in arrays.items():
+                check_chunks(place, table, name, array, start, end)
             yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
             start = end
+        check_metadata(place, table, columns)
 
 
 def _open(place: Location) -> Any:
@@ -121,7 +146,7 @@ def _open(place: Location) -> Any:
 
 
 def _has_metadata(place: Location) -> bool:
-    return any(place.fs.exists(place.join(name).path) for name in _METADATA)
+    return any(place.fs.exists(place.join(name).path) for name in METADATA)
 
 
 def _is_group(node: Any) -> bool:
@@ -150,26 +175,55 @@ def _columns_of_group(place: Location, group: Any) -> dict[str, Any]:
         )
     arrays: dict[str, Any] = {}
     for name in dict.fromkeys([*listed, *sorted(folders)]):
-        try:
-            node = group[name]
-        except KeyError:
-            if name in listed:
-                raise DataError(
-                    f"attribute 'columns' of {place.shown} names {name!r}, which is not there"
-                ) from None
-            continue
-        except ValueError as error:
-            node = error
+        if name in listed and name not in folders:
+            raise DataError(
+                f"attribute 'columns' of {place.shown} names {name!r}, which is not there"
+            )
+        node = _member(place.join(name), group, name)
         if isinstance(node, Exception) or not _is_group(node):
             arrays[name] = node
     return arrays
+
+
+def _member(folder: Location, group: Any, name: str) -> Any:
+    """Return an array or a group below a group, or why it is neither; of other folders the group.
+
+    A folder of chunks without metadata was an array.
+    """
+    try:
+        node = group[name]
+    except OSError:
+        raise
+    except Exception as error:  # whatever the metadata leads to
+        if not isinstance(error, KeyError) or _has_metadata(folder):
+            return error
+        found = (
+            posixpath.basename(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False)
+        )
+        chunks = any(_CHUNK.fullmatch(name) for name in found)
+        return ValueError("it holds chunks, but no metadata") if chunks else group
+    if _is_group(node) and folder.fs.exists(folder.join(".zarray").path):
+        return ValueError("its .zarray describes no array")
+    return node
+
+
+def _unread_type(folder: Location) -> pa.DataType:
+    """Return the type of an array that can't be read: `UNKNOWN` where it may be of numbers."""
+    with suppress(Exception):  # the metadata may be anything
+        for name in ("zarr.json", ".zarray"):
+            if folder.fs.exists(folder.join(name).path):
+                content = json.loads(folder.fs.cat_file(folder.join(name).path))
+                kind = content.get("dtype", content.get("data_type"))
+                if isinstance(kind, str) and _TEXT.match(kind):
+                    return pa.string()
+    return UNKNOWN
 
 
 def _scan_group(place: Location, arrays: dict[str, Any], listed: list[str] | None) -> Scan:
     types, shown, problems = {}, {}, {}
     for name, array in arrays.items():
         if isinstance(array, Exception):
-            types[name] = pa.null()
+            types[name] = _unread_type(place.join(name))
             shown[name] = problems[name] = f"array {name!r} of {place.shown} can't be read: {array}"
             continue
         types[name] = _arrow_type(array.dtype)
@@ -186,13 +240,15 @@ def _scan_group(place: Location, arrays: dict[str, Any], listed: list[str] | Non
         shown=shown,
         problems=problems,
         default=tuple(listed if listed is not None else types),
-        extents=_extents(list(usable.values())),
+        extents=_extents(place, list(usable.values())),
     )
 
 
 def _scan_array(place: Location, array: Any) -> Scan:
     if array.ndim not in (1, 2):
         raise DataError(f"{place.shown} has {array.ndim} dimensions, expected 1 or 2")
+    if array.ndim == 2 and array.shape[1] > MOST_COLUMNS:
+        raise too_wide(place.shown, array.shape[1])
     names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
     return Scan(
         format=Zarr.name,
@@ -201,7 +257,7 @@ def _scan_array(place: Location, array: Any) -> Scan:
         shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
         problems={},
         default=tuple(names),
-        extents=_extents([array]),
+        extents=_extents(place, [array]),
     )
 
 
@@ -220,9 +276,21 @@ def _check_shapes(place: Location, arrays: dict[str, Any]) -> None:
             )
 
 
-def _extents(arrays: list[Any]) -> tuple[int, ...]:
+def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:
     n_rows = arrays[0].shape[0]
+    for array in arrays:
+        if min(array.chunks) < 1 or array.dtype.itemsize * math.prod(array.chunks) > _MOST_BYTES:
+            raise DataError(
+                f"{place.shown} has chunks of {' x '.join(map(str, array.chunks))} values of "
+                f"{array.dtype}, expected at least 1 value and at most {_MOST_BYTES} bytes"
+            )
     unit = max((array.shards or array.chunks)[0] for array in arrays)
+    if n_rows > MOST_ROWS or n_rows > unit * MOST_UNITS:
+        raise DataError(
+            f"{place.shown} says it has {n_rows} rows in chunks of {unit}, expected at most "
+            f"{MOST_ROWS} rows and {MOST_UNITS} chunks"
+        )
+    check_stored(place, arrays)
     return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
 
 

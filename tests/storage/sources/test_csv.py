@@ -74,10 +74,8 @@ def test_fingerprint_of_csv_is_that_of_the_csv(tmp_path):
     first = fingerprint(one)
     assert fingerprint(two) == first
     os.utime(tmp_path / "t.csv", (1, 1))
-    changed = fingerprint(one)
+    changed = fingerprint(open_table(InputConfig(path=str(tmp_path / "t.csv")), tmp_path / "one"))
     assert changed != first
-    os.utime(one.path, (1, 1))
-    assert fingerprint(one) == changed
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_a_bad_csv(tmp_path, content, message):
 def test_a_csv_type_that_changes_later(tmp_path, monkeypatch):
     monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 64)
     (tmp_path / "t.csv").write_text("x\n" + "1\n" * 100 + "oops\n")
-    with pytest.raises(DataError, match=r"can't read .*t.csv: .*double: invalid value 'oops'"):
+    with pytest.raises(DataError, match=r"t.csv, line 102: column 'x': .*invalid value 'oops'"):
         opened(tmp_path / "t.csv", tmp_path)
     assert list((tmp_path / "staging").iterdir()) == []
 

@@ -110,7 +110,7 @@ def test_a_file_that_changed_since_it_was_opened(tmp_path):
     pq.write_table(sample(20), path)
     table = opened(path, tmp_path)
     pq.write_table(sample(19), path)
-    with pytest.raises(DataError, match=r"t.parquet has 19 rows, 20 when the table was opened"):
+    with pytest.raises(DataError, match=r"t.parquet changed .* \d+ bytes of .* opened, \d+ bytes"):
         everything(table)
     path.unlink()
     with pytest.raises(DataError, match=r"t.parquet has gone"):
