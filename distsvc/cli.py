@@ -134,7 +134,7 @@ def report(run_dir: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files removed.")
 def gc(output_path: str, as_json: bool) -> None:
     """Remove from OUT what its manifest does not name, such as results that were replaced."""
-    with _failing_cleanly():
+    with failing_cleanly():
         from distsvc.storage.publication import collect
 
         removed = collect(output_path)
