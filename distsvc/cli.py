@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distsvc import __version__
-from distsvc.errors import DistsvcError
+from distsvc.faults import fault
 
 if TYPE_CHECKING:
     from distsvc.report.content import Report
@@ -265,9 +265,6 @@ def _failing_cleanly() -> Iterator[None]:
     signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    except DistsvcError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was published", err=True)
         sys.exit(INTERRUPTED)
@@ -277,9 +274,12 @@ def _failing_cleanly() -> Iterator[None]:
     except Exception as error:
         from distsvc.run.progress import log_defect
 
-        what = f"{type(error).__name__}: {error}"
+        known = fault(error)
+        if known is not None:
+            click.echo(f"error: {known}", err=True)
+            sys.exit(known.exit_code)
+        what = log_defect(error)
         click.echo(
             f"error: this is a defect of distsvc: {what}; the traceback is in the log", err=True
         )
-        log_defect(error)
         sys.exit(DEFECT)

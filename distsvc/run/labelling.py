@@ -15,6 +15,7 @@ from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared
 from distsvc.run.room import Columns, Room, Tally
+from distsvc.storage.arrays import make_folder
 from distsvc.storage.outputs import output_format
 from distsvc.storage.published import COLUMNS, Part, part_file
 from distsvc.storage.tables import Table, id_type
@@ -160,7 +161,7 @@ def label_partition(run: RunDirectory, number: int) -> Result:
         part.add(block.rows if block.ids is None else block.ids, columns)
         counts.add(columns, edges, block.labels)
     path = run.path / part_file(number)
-    path.parent.mkdir(exist_ok=True)
+    make_folder(path.parent)
     return counts.result(part.write(path), tally.result() if tally is not None else Result())
 
 

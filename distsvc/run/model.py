@@ -17,10 +17,17 @@ from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labelling import RULE, read_rule
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.room import Room
-from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
+from distsvc.storage.arrays import (
+    make_folder,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+)
 from distsvc.storage.published import described
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
+from distsvc.urls import shown_url
 
 MODEL_VERSION = 3
 FILES = ("model.json", "arrays.npz")
@@ -29,7 +36,7 @@ FILES = ("model.json", "arrays.npz")
 def write_model(run: RunDirectory, job: Job, room: Room) -> None:
     """Write ``model/`` into a run's directory."""
     folder = run.path / "model"
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     preparation, rule = run.read(PREPARATION), run.read(RULE)
     content = {
         "format": MODEL_VERSION,
@@ -123,6 +130,6 @@ def check_columns(content: dict[str, Any], path: str, staging: Path) -> None:
     unstated = not states_width(found) and set(names) <= set(columns)
     if names != columns and not unstated:
         raise DataError(
-            f"{path}: expected the model's {len(columns)} columns in their order, "
+            f"{shown_url(path)}: expected the model's {len(columns)} columns in their order, "
             f"{', '.join(columns[:20])}; found {len(names)}: {', '.join(names[:20])}"
         )

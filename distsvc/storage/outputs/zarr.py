@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, JobFileError
+from distsvc.storage.arrays import writing
 from distsvc.storage.output_format import OutputFormat
 from distsvc.storage.published import COLUMNS, PARTS, published_columns
 
@@ -58,16 +59,17 @@ class Zarr(OutputFormat):
         import zarr  # 0.4 s that other jobs need not spend
 
         new = folder / f"{_GROUP}-{secrets.token_hex(4)}"
-        group = zarr.create_group(new, overwrite=False, attributes={"id": schema.names[0]})
-        for column in (COLUMNS[0], *published_columns(schema.names[1:])):
-            group.create_array(
-                column.name,
-                shape=(n_rows,),
-                chunks=(min(CHUNK_ROWS, n_rows),),
-                dtype=column.type.to_pandas_dtype(),
-                fill_value=column.fill,
-            )
-        new.rename(folder / _GROUP)
+        with writing(folder / _GROUP):
+            group = zarr.create_group(new, overwrite=False, attributes={"id": schema.names[0]})
+            for column in (COLUMNS[0], *published_columns(schema.names[1:])):
+                group.create_array(
+                    column.name,
+                    shape=(n_rows,),
+                    chunks=(min(CHUNK_ROWS, n_rows),),
+                    dtype=column.type.to_pandas_dtype(),
+                    fill_value=column.fill,
+                )
+            new.rename(folder / _GROUP)
 
     def fill(self, folder: Path, parts: Sequence[tuple[str, int]], number: int) -> None:
         """Fill one chunk of every array from the parts that hold its rows."""
@@ -81,14 +83,16 @@ class Zarr(OutputFormat):
             group = zarr.open_group(folder / _GROUP, mode="r+")
             arrays = [group[name] for name in names]
         for array, column in zip(arrays, table.columns, strict=True):
-            array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+            with writing(folder / _GROUP / array.basename):
+                array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
 
     def finish(self, folder: Path) -> None:
         """Put the arrays in the place of the parts, as far as they are not there yet."""
         if not (folder / _METADATA).exists():
             arrays = [path for path in (folder / _GROUP).iterdir() if path.name != _METADATA]
             for path in (*arrays, folder / _GROUP / _METADATA):  # the metadata says: all is there
-                path.rename(folder / path.name)
+                with writing(folder / path.name):
+                    path.rename(folder / path.name)
         for left in (_GROUP, PARTS):
             shutil.rmtree(folder / left, ignore_errors=True)
 
