@@ -151,9 +151,11 @@ def _answers(error: BaseException) -> set[str]:
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         code = response.get("Error", {}).get("Code")
         return {str(code)} if code else {str(status)} if status else set()
-    found = [getattr(error, name, None) for name in ("status", "status_code", "code")]
-    found.append(getattr(response, "status_code", None))
-    return {str(code) for code in found if isinstance(code, int) and 400 <= code < 600}
+    found: Any = getattr(response, "status_code", None)
+    for name in ("code", "status_code", "status"):
+        if name in vars(error):  # aiohttp has a property `code`, which warns
+            found = vars(error)[name]
+    return {str(found)} if isinstance(found, int) and 400 <= found < 600 else set()
 
 
 def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> DistsvcError | None:

@@ -65,7 +65,7 @@ def stand_in(url: str) -> str:
     for name in kept:
         if os.environ.get(name) == url:
             return f"{shown}#{MASK}{name.removeprefix(_VARIABLE)}"
-    for name in kept[: len(kept) + 1 - MOST_URLS]:
+    for name in kept[: max(0, len(kept) + 1 - MOST_URLS)]:
         os.environ.pop(name, None)
     number = secrets.token_hex(8)
     os.environ[_VARIABLE + number] = url
