@@ -25,12 +25,14 @@ from pydantic import (
     GetPydanticSchema,
     ValidationError,
     create_model,
+    field_serializer,
     model_validator,
 )
 from pydantic_core.core_schema import CoreSchema, tagged_union_schema
 
 from distsvc.errors import InputNotFoundError, JobFileError
 from distsvc.parameters import PARAMETERS, check_together
+from distsvc.urls import shown_url, without_user
 
 
 class _Section(BaseModel):
@@ -40,11 +42,15 @@ class _Section(BaseModel):
 class InputConfig(_Section):
     """``[input]``: the table to read."""
 
-    path: Annotated[str, Field(min_length=1)]
+    path: Annotated[str, Field(min_length=1, repr=False)]
     columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     id: str | None = None
     label: str | None = None
     where: str | None = None
+
+    @field_serializer("path")
+    def _shown_path(self, path: str) -> str:
+        return shown_url(path)  # what is written of a job holds no secrets
 
 
 class PreprocessConfig(_Section):
@@ -144,8 +150,12 @@ class Job(_Section):
         return self
 
     def digest(self) -> str:
-        """Return a SHA-256 of what decides the result: all but cluster and output path."""
+        """Return a SHA-256 of what decides the result: all but cluster and output path.
+
+        The input's password is not in it, since it is published and could be guessed from it.
+        """
         content = self.model_dump(mode="json", exclude={"cluster": True, "output": {"path"}})
+        content["input"]["path"] = without_user(self.input.path)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

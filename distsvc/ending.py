@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from distsvc.errors import DistsvcError
+from distsvc.faults import fault
 
 DEFECT, INTERRUPTED, TERMINATED = 1, 130, 143
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}
@@ -121,18 +121,19 @@ def failing_cleanly() -> Iterator[None]:
     """Turn an error into one line and its exit code; the traceback of a defect is logged."""
     try:
         yield
-    except DistsvcError as error:
-        _say(f"error: {error}")
-        sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
+        known = fault(error)
+        if known is not None:
+            _say(f"error: {known}")
+            sys.exit(known.exit_code)
         from distsvc.run.progress import log_defect
 
-        what = f"{type(error).__name__}: {error}"
-        _say(f"error: this is a defect of distsvc: {what}; the traceback is in the log")
-        log_defect(error)
+        _say(
+            f"error: this is a defect of distsvc: {log_defect(error)}; the traceback is in the log"
+        )
         sys.exit(DEFECT)
 
 

@@ -18,6 +18,7 @@ from distsvc.errors import InputNotFoundError
 from distsvc.run.cluster import connected
 from distsvc.run.fanout import fan_out
 from distsvc.run.progress import Progress
+from distsvc.storage.arrays import make_folder
 
 KNOWN = (*SUITES, "linear", "peers")
 BEFORE = ("suite", "experiment", "set", "system", "protocol", "point")
@@ -53,7 +54,7 @@ def run_suites(
     for name in names:
         if name not in KNOWN:
             raise InputNotFoundError(f"there is no suite {name!r}; there are {', '.join(KNOWN)}")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     where = ClusterConfig(workers=workers)
     written = []
     for name in names:

@@ -19,7 +19,7 @@ from distsvc.bench.measure import machine, n_clusters, nmi_geometric, timed
 from distsvc.bench.rows import Row
 from distsvc.bench.systems import SYSTEMS, Facts, Point
 from distsvc.metrics import INDICES, clustering_report, contingency_table, indices_from_contingency
-from distsvc.storage.arrays import read_json, write_json
+from distsvc.storage.arrays import make_folder, read_json, write_json
 
 BUDGETS = {"shuttle": 100}
 BUDGET = 50
@@ -86,7 +86,7 @@ class Folder:
         content = {"data": None if data is None else str(data), "fits": [asdict(f) for f in fits]}
         path = self.path / f"plan-{_digest(content)}.json"
         if not path.exists():
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             write_json(path, content)
         return path
 
@@ -122,7 +122,7 @@ def run_fit(plan: str, number: int) -> int:
     except (ValueError, ArithmeticError, MemoryError) as error:
         found = [{"point": fit.point, "note": f"{type(error).__name__}: {error}"}]
     result = Folder(path.parent).result(fit)
-    result.parent.mkdir(exist_ok=True)
+    make_folder(result.parent)
     write_json(result, [_plain(about | row | machine()) for row in found])
     return len(found)
 

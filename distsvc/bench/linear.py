@@ -24,6 +24,7 @@ from distsvc.models.linear.coordinate_descent import (
     start,
 )
 from distsvc.report.evaluation_figures import Trace
+from distsvc.storage.arrays import make_folder
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "one-class SVM": Problem.one_class,
@@ -81,7 +82,7 @@ def run_linear(
             for trace in curves(path.name.partition("_")[0], X, problem, limit):
                 rows.append(about | trace._asdict())
                 say(_line(summary(trace)))
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     write_rows(out / "linear.parquet", rows, SCHEMA)
     return out / "linear.parquet"
 

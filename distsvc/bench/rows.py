@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.storage.arrays import write_whole
+from distsvc.storage.arrays import make_folder, write_text, write_whole
 
 Row = dict[str, Any]
 """One row of a tidy table, value by column: what CSV and Parquet hold, text, numbers or None."""
@@ -28,12 +29,13 @@ def write_csv(path: Path, rows: Sequence[Row], about: Row) -> None:
 
     Floats have six significant digits, missing values are empty.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(rows[0] | about), lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: shown(value, 6) for key, value in (about | row).items()})
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0] | about), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: shown(value, 6) for key, value in (about | row).items()})
+    make_folder(path.parent)
+    write_text(path, text.getvalue())
     print(f"-> {path}\n", flush=True)
 
 

@@ -9,10 +9,14 @@
   belongs to this user and this version. Numba writes a cache file under a temporary name and
   renames it, and with one form per kernel two processes that compile at once write the same file
   twice; without such a folder, or where it can't be trusted, code is compiled in each process.
+* A cached form carries a checksum. One that is damaged is compiled again and replaced, and one that
+  can't be written, to a full disk for example, stays in memory; neither stops a run.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import stat
 import tempfile
@@ -21,6 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    UserProvidedCacheLocator,
+)
 
 FASTMATH = {"reassoc", "contract", "nsz"}
 
@@ -48,16 +58,84 @@ def cache_folder() -> Path | None:
 
 
 _FOLDER = cache_folder()
+_LOG = logging.getLogger("distsvc")
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call, with the options that all kernels share."""
+    compiled = numba.njit(function, nogil=True, fastmath=FASTMATH)
+    if _FOLDER is None or numba.config.DISABLE_JIT:
+        return compiled
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_FOLDER or "")  # read when the cache is set up, in the next line
+    numba.config.CACHE_DIR = str(_FOLDER)  # read when the cache is set up, in the next line
     try:
-        return numba.njit(function, nogil=True, fastmath=FASTMATH, cache=_FOLDER is not None)
+        compiled._cache = _Cache(function)
+    except RuntimeError:  # the folder can't be written any more
+        _LOG.warning("compiled code is not kept", extra={"fields": {"folder": str(_FOLDER)}})
     finally:
         numba.config.CACHE_DIR = before
+    return compiled
+
+
+class _Checked(IndexDataCacheFile):
+    """The files of a kernel's cached form, which ends in its SHA-256."""
+
+    def _save_data(self, name: str, data: Any) -> None:
+        content = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as stream:
+            stream.write(content + hashlib.sha256(content).digest())
+
+    def _load_data(self, name: str) -> Any:
+        path = Path(self._data_path(name))
+        content = path.read_bytes()
+        if hashlib.sha256(content[:-32]).digest() != content[-32:]:
+            raise ValueError(f"{path} is damaged")
+        return super()._load_data(name)  # the checksum stands behind the end of the pickle
+
+    def remove(self) -> None:
+        """Forget the cached form."""
+        Path(self._index_path).unlink(missing_ok=True)
+
+
+class _InFolder(CompileResultCacheImpl):
+    _locator_classes = (UserProvidedCacheLocator,)
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of a function, whose troubles cost time but stop nothing."""
+
+    _impl_class = _InFolder
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _Checked(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the cached form, or None where there is none that can be used."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:
+            self._tell("compiled code is damaged and made again", error)
+        try:
+            self._cache_file.remove()
+        except OSError:
+            self.disable()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled form, if that is possible."""
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            self._tell("compiled code is not kept", error)
+
+    def _tell(self, what: str, error: Exception) -> None:
+        fields = {
+            "kernel": self._py_func.__qualname__,
+            "because": f"{type(error).__name__}: {error}",
+        }
+        _LOG.warning(what, extra={"fields": fields})
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from distsvc.config import load_job
 from distsvc.report.content import Report
 from distsvc.run.job import run_job
 from distsvc.run.progress import Progress
+from distsvc.storage.arrays import make_folder, write_text, write_whole
 
 JOBS: dict[str, dict[str, Any]] = {
     "rings": {"gamma": 24.0, "nu": 0.03, "budget": 200},
@@ -83,14 +85,14 @@ def demo_job(name: str, folder: str) -> dict[str, Any]:
 def run_demo(folder: Path, progress: Progress) -> dict[str, Report]:
     """Write the demo's tables and job files to a folder, run the jobs, and return their reports."""
     for sub in ("data", "jobs"):
-        (folder / sub).mkdir(parents=True, exist_ok=True)
+        make_folder(folder / sub)
     reports = {}
     for name in JOBS:
         table = folder / "data" / f"{name}.parquet"
         if not table.exists():
-            pq.write_table(make_table(name), table)
+            write_whole(table, partial(pq.write_table, make_table(name)))
         path = folder / "jobs" / f"{name}.toml"
-        path.write_text(tomli_w.dumps(demo_job(name, str(folder))))
+        write_text(path, tomli_w.dumps(demo_job(name, str(folder))))
         job = load_job(path)
         reports[name] = run_job(
             job, command=f"distsvc run {path}", overwrite=True, progress=Progress(quiet=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from distsvc.run.plan import Plan
 from distsvc.storage.arrays import (
+    make_folder,
     map_array,
     read_arrays,
     read_json,
@@ -84,7 +85,7 @@ class RunDirectory:
         """
         if self.has(name):
             return
-        self._file(name).parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._file(name).parent)
         for key, array in result.large.items():
             write_array(self._large_file(name, key), array)
         write_arrays(

@@ -22,6 +22,7 @@ from distsvc.storage.publication import Output
 from distsvc.storage.published import described
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
+from distsvc.urls import shown_url
 
 MODEL_VERSION = 3
 FILES = ("model.json", "arrays.npz")
@@ -120,6 +121,6 @@ def check_columns(content: dict[str, Any], path: str, staging: Path) -> None:
     unstated = not states_width(found) and set(names) <= set(columns)
     if names != columns and not unstated:
         raise DataError(
-            f"{path}: expected the model's {len(columns)} columns in their order, "
+            f"{shown_url(path)}: expected the model's {len(columns)} columns in their order, "
             f"{', '.join(columns[:20])}; found {len(names)}: {', '.join(names[:20])}"
         )

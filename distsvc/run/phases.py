@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from distsvc.config import ClusterConfig
-from distsvc.errors import TemporaryError
+from distsvc.errors import JobFileError, TemporaryError
 from distsvc.run.cluster import connected
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.fanout import fan_out
 from distsvc.run.progress import Progress
+from distsvc.urls import is_private, shown_url
 
 NAMED = 10
 """Missing results that an error names."""
@@ -106,7 +107,21 @@ def steps_on(
     scheduler_file: str | None = None,
     require_tls: bool = False,
 ) -> Iterator[Steps]:
-    """Yield the steps of a run on the cluster that `cluster.connected` finds."""
+    """Yield the steps of a run on the cluster that `cluster.connected` finds.
+
+    `JobFileError` where its workers were not started here and the input's URL holds secrets.
+    """
     where = scheduler, scheduler_file, require_tls
     with connected(config, n_bytes, progress, *where) as client:
+        if client is not None and client.cluster is None:
+            _check_sendable(run.plan.table.source)
         yield Steps(run, client, progress)
+
+
+def _check_sendable(source: str) -> None:
+    if is_private(source):
+        raise JobFileError(
+            f"input.path: the secrets of {shown_url(source)} are not sent to the workers of a "
+            "scheduler; give them to workers and driver alike, by their environment or their "
+            "configuration of fsspec, and leave them out of the URL"
+        )

@@ -17,6 +17,7 @@ from distsvc.errors import DataError
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.storage.tables import Block, Table, read_blocks
+from distsvc.urls import shown_url
 
 PILOT_BYTES = 16 * 2**20
 FIRST_VALUES = 2**26
@@ -70,7 +71,9 @@ class Plan:
             read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
         )
         if first is None:
-            raise DataError(f"input.where = {job.input.where!r} leaves no row of {job.input.path}")
+            raise DataError(
+                f"input.where = {job.input.where!r} leaves no row of {shown_url(job.input.path)}"
+            )
         known = np.where(np.isfinite(first.X), first.X, 0.0)
         partition_rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
         if table.n_rows > partition_rows * MOST_PARTITIONS:
@@ -124,8 +127,9 @@ class Plan:
         """Return the error for a value of a block that can't be used."""
         value, name = block.X[row, column], self.table.columns[column]
         hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
+        source = shown_url(self.table.source)
         return DataError(
-            f"{self.table.source}: column {name!r}, row {block.rows[row]}: expected a finite "
+            f"{source}: column {name!r}, row {block.rows[row]}: expected a finite "
             f"number whose square is one too, found {value}{hint}"
         )
 

@@ -1,8 +1,8 @@
 """How far a run is: a bar per phase on a terminal, else one JSON line per event; and its record.
 
 Events are records of the logger ``distsvc``, whose message is the event's name and whose attribute
-``fields`` is a dictionary. A `Progress` shows its own, unless it is quiet; whoever runs a job from
-Python can attach other handlers.
+``fields`` is a dictionary. A `Progress` shows its own and those of no other, such as a store's,
+unless it is quiet; whoever runs a job from Python can attach other handlers.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 
 from distsvc.report.content import PhaseCost
+from distsvc.urls import masked
 
 LOG = logging.getLogger("distsvc")
 FINISHED = "phase finished"
@@ -33,10 +34,23 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without its end."""
         stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
-        event = {"time": stamp, "event": record.getMessage(), **getattr(record, "fields", {})}
+        fields = {name: _shown(value) for name, value in getattr(record, "fields", {}).items()}
+        event = {"time": stamp, "event": record.getMessage(), **fields}
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
         return json.dumps(event, default=str)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """Return a traceback, without the secrets of URLs in it."""
+        return masked(super().formatException(ei))
+
+
+class Plain(logging.Formatter):
+    """Shows an event as it is, and a traceback without the secrets of URLs in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines."""
+        return masked(super().format(record))
 
 
 class AboveBars(logging.Handler):
@@ -51,7 +65,7 @@ class AboveBars(logging.Handler):
         name = record.getMessage()
         if name != FINISHED:
             fields = getattr(record, "fields", {})
-            shown = " ".join(f"{key} {value}" for key, value in fields.items())
+            shown = " ".join(f"{key} {_shown(value)}" for key, value in fields.items())
             self._console.print(f"{name}: {shown}", highlight=False, markup=False)
 
 
@@ -68,14 +82,21 @@ def attached(handler: logging.Handler) -> Iterator[None]:
         LOG.setLevel(level)
 
 
-def log_defect(error: Exception) -> None:
-    """Write an exception that no user should meet to standard error, with its traceback."""
+def log_defect(error: Exception) -> str:
+    """Write an exception that no user should meet to standard error, with its traceback.
+
+    Returns what it says, in a form that may be shown.
+    """
+    what = masked(f"{type(error).__name__}: {error}")
     handler = logging.StreamHandler()
-    if not sys.stderr.isatty():
-        handler.setFormatter(JsonLines())
+    handler.setFormatter(Plain() if sys.stderr.isatty() else JsonLines())
     with attached(handler):
-        fields = {"error": f"{type(error).__name__}: {error}"}
-        LOG.error("defect", exc_info=error, extra={"fields": fields})
+        LOG.error("defect", exc_info=error, extra={"fields": {"error": what}})
+    return what
+
+
+def _shown(value: Any) -> Any:
+    return masked(value) if isinstance(value, str) else value
 
 
 class Meter:
@@ -112,7 +133,7 @@ class Progress:
         self.phases: list[PhaseCost] = []
         if not quiet:
             handler = self._handler()
-            handler.addFilter(lambda record: getattr(record, "source", None) is self)
+            handler.addFilter(lambda record: getattr(record, "source", self) is self)
             self._shown.enter_context(attached(handler))
 
     def _handler(self) -> logging.Handler:

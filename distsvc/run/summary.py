@@ -25,6 +25,7 @@ from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import RULE, Counts, Labelled, read_rule
 from distsvc.run.pictures import labelled_pilot
 from distsvc.run.room import Room, Rows
+from distsvc.urls import masked, shown_url
 
 INDEX_ROWS = 5000
 
@@ -45,7 +46,7 @@ def make_report(
     return Report(
         title=Path(job.output.path).name or "distsvc",
         distsvc_version=__version__,
-        command=command,
+        command=masked(command),
         job_file=tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)),
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
@@ -68,7 +69,7 @@ def make_report(
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
     table = run.plan.table
     return InputPart(
-        path=job.input.path,
+        path=shown_url(job.input.path),
         format=table.format,
         n_rows=counts.n_rows,
         n_rows_read=table.n_rows,

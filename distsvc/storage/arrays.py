@@ -1,7 +1,8 @@
 """Arrays and JSON as files that are whole or absent, and that hold nothing executable.
 
-Small arrays that belong together are one ``.npz`` file; a large one, of which readers want parts,
-is an ``.npy`` file that is mapped.
+Whatever a run writes, it writes with a function of this module, or within `writing`. Small arrays
+that belong together are one ``.npz`` file; a large one, of which readers want parts, is an ``.npy``
+file that is mapped.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from distsvc.errors import DataError
+from distsvc.faults import fault
 
 _DAMAGE = (
     OSError, ValueError, OverflowError, EOFError, MemoryError, KeyError, zipfile.BadZipFile,
@@ -26,15 +28,44 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """Call `write` on a new file beside `path`, then rename it to `path`."""
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the errors of writing a file or a folder into errors that name it.
+
+    Raises
+    ------
+    OutputPermissionError
+        It may not or can't be written.
+    TemporaryError
+        No space is left, or the disk does not answer.
+
+    """
     try:
-        with open(unfinished, "wb") as stream:
-            write(stream)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        raise (fault(error, writing=path) or error) from error
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    """Call `write` on a new file beside `path`, then rename it to `path`; errors as in `writing`.
+
+    Errors of what `write` reads are to be none of `OSError`.
+    """
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with writing(path):
+        try:
+            with open(unfinished, "wb") as stream:
+                write(stream)
+            os.replace(unfinished, path)
+        finally:
+            with suppress(OSError):
+                unfinished.unlink()
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those that hold it, unless it is there; errors as in `writing`."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def remove_unfinished(path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,18 +11,12 @@ import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.faults import fault
+from distsvc.storage.remote import connection, patient
+from distsvc.urls import masked, original, shown_url, stand_in
 
-_STORE_IS_AWAY = {
-    errno.ECONNABORTED,
-    errno.ECONNREFUSED,
-    errno.ECONNRESET,
-    errno.EHOSTUNREACH,
-    errno.EIO,
-    errno.ENETUNREACH,
-    errno.ESTALE,
-    errno.ETIMEDOUT,
-}
+__all__ = ["Location", "shown_url"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +27,10 @@ class Location:
     ----------
     fs : fsspec file system
     path : str
-        The path as the file system names it; absolute if local.
+        The path as the file system names it; absolute if local. It holds no secret.
     url : str
-        The path or URL that was given; of what was found in a folder, its path.
+        The path or URL that was given, or a stand-in where it holds secrets; of what was found in a
+        folder, its path.
 
     """
 
@@ -47,19 +40,22 @@ class Location:
 
     @classmethod
     def of(cls, url: str) -> Location:
-        """Return the location of a path or URL.
+        """Return the location of a path, a URL or a stand-in for one.
 
         Raises
         ------
         JobFileError
-            The protocol is unknown, or the package that speaks it is not installed.
+            The protocol is unknown, the package that speaks it is not installed, or the URL holds a
+            key that it must not hold.
 
         """
         try:
-            fs, path = fsspec.core.url_to_fs(url)
-        except (ValueError, ImportError) as error:
-            raise JobFileError(f"input.path: can't open {shown_url(url)}: {error}") from None
-        return cls(fs, path.rstrip("/") or path, url)
+            bare, options = connection(original(url))
+            fs, path = fsspec.core.url_to_fs(bare, **options)
+        except (ValueError, ImportError, LookupError) as error:
+            why = masked(str(error.args[0] if error.args else error))
+            raise JobFileError(f"input.path: can't open {shown_url(url)}: {why}") from None
+        return cls(patient(fs), path.rstrip("/") or path, stand_in(url))
 
     @property
     def is_local(self) -> bool:
@@ -68,12 +64,15 @@ class Location:
 
     @property
     def address(self) -> str:
-        """What finds the place again from any folder: the absolute path if local, else the URL."""
+        """What finds the place again from any folder: the absolute path if local, else the URL.
+
+        It may be written: a stand-in is there for secrets.
+        """
         return self.path if self.is_local else self.url
 
     @property
     def shown(self) -> str:
-        """The URL as messages show it: no password and no signed query."""
+        """The URL as messages show it: user, password and query are masked."""
         return shown_url(self.url)
 
     @property
@@ -98,11 +97,33 @@ class Location:
         try:
             return self.fs.info(self.path)
         except FileNotFoundError as error:
-            if isinstance(
-                error.__cause__, OSError
-            ):  # fsspec says so of an HTTP server that is down
-                raise error.__cause__ from None
+            # fsspec says so of an HTTP server that is down or refuses, too.
+            if error.__cause__ and not isinstance(fault(error), InputNotFoundError | None):
+                raise
             return None
+
+    def exists(self) -> bool:
+        """Return whether something is here; what may not be read is not."""
+        if not self.path.startswith("http"):
+            return self.fs.exists(self.path)
+        try:
+            return self.fs.exists(self.path, strict=True)
+        except Exception as error:
+            known = fault(error, reading=self.shown)
+            if isinstance(known, InputNotFoundError | DataError):
+                return False
+            raise known or error from error
+
+    def zarr_store(self) -> Any:
+        """Return the place as a store of Zarr."""
+        from zarr.storage import FsspecStore, LocalStore
+
+        if self.is_local:
+            return LocalStore(self.path, read_only=True)
+        url, options = connection(original(self.url))
+        store = FsspecStore.from_url(url, storage_options=options, read_only=True)
+        patient(store.fs)
+        return store
 
     def open(self, cache: str = "none") -> Any:
         """Open the file so that pyarrow reads it; `cache` is fsspec's, for remote files."""
@@ -131,20 +152,10 @@ class Location:
             yield
         except MemoryError:
             raise
-        except PermissionError:
-            raise DataError(f"no permission to read {self.shown}") from None
-        except FileNotFoundError:
-            raise DataError(f"{self.shown} has gone while the table was in use") from None
-        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of HTTP servers
-            away = isinstance(error, (ConnectionError, TimeoutError))
-            if away or getattr(error, "errno", None) in _STORE_IS_AWAY:
-                raise TemporaryError(f"can't reach {self.shown}: {error}") from error
-            raise DataError(f"can't read {self.shown}: {error}") from error
-
-
-def shown_url(url: str) -> str:
-    """Return a path or URL as messages show it: no password and no signed query."""
-    if "://" not in url:
-        return url
-    without_query = url.partition("?")[0] if url.startswith("http") else url
-    return re.sub(r"://[^/@]*@", "://", without_query)
+        except Exception as error:
+            known = fault(error, reading=self.shown)
+            if known is None or known is error:
+                raise
+            if isinstance(known, InputNotFoundError):
+                known = DataError(f"{self.shown} has gone while the table was in use")
+            raise known from error

@@ -207,7 +207,7 @@ def _outcome(path: Path, staging: Path) -> tuple[str, str]:
         named = path.name in message or "input." in message
         good = named and len(message.splitlines()) == 1
         return "refused" if good else "message", f"{path.suffix}: {message!r}"
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         seconds = time.monotonic() - started
         return "defect", f"{path.suffix}: {type(error).__name__}: {error} ({seconds:.0f} s)"
     finally:

@@ -17,7 +17,11 @@ def test_an_unknown_protocol(tmp_path):
 
 
 def test_messages_do_not_tell_passwords():
-    assert Location.of("http://me:secret@host/a.csv?sig=abc").shown == "http://host/a.csv"
+    pytest.importorskip("aiohttp")
+    place = Location.of("http://me:secret@host/a.csv?sig=abc")
+    assert place.shown == "http://***@host/a.csv?sig=***"
+    assert place.path == "http://host/a.csv"
+    assert Location.of(place.address) == place
     assert Location.of("/a b/c?.csv").shown == "/a b/c?.csv"
 
 

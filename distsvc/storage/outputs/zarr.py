@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, JobFileError
+from distsvc.storage.arrays import writing
 from distsvc.storage.output_format import OutputFormat
 from distsvc.storage.published import COLUMNS, published_columns
 
@@ -46,8 +47,9 @@ class Zarr(OutputFormat):
         n_rows = sum(rows for _, rows in parts)
         if not (folder / "zarr.json").exists():
             new = source / f"zarr-{secrets.token_hex(4)}"
-            self._create(new, pq.read_schema(source / parts[0][0]), n_rows)
-            new.rename(folder)  # all at once
+            with writing(folder):
+                self._create(new, pq.read_schema(source / parts[0][0]), n_rows)
+                new.rename(folder)  # all at once
         return -(-n_rows // CHUNK_ROWS)
 
     def _create(self, new: Path, schema: pa.Schema, n_rows: int) -> None:
@@ -77,7 +79,8 @@ class Zarr(OutputFormat):
             group = zarr.open_group(folder, mode="r+")
             arrays = [group[name] for name in names]
         for array, column in zip(arrays, table.columns, strict=True):
-            array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+            with writing(folder / array.basename):
+                array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
 
 
 def _read_rows(source: Path, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:

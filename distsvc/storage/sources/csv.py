@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from distsvc.config import InputConfig
-from distsvc.errors import DataError, OutputPermissionError, TemporaryError
-from distsvc.storage.arrays import write_whole
+from distsvc.errors import DataError
+from distsvc.storage.arrays import make_folder, write_whole
 from distsvc.storage.columns import Scan, merge_schemas, other_columns
 from distsvc.storage.files import Files, find_files
 from distsvc.storage.location import Location
@@ -73,8 +73,7 @@ class Csv(Parquet):
             columns = None if config.columns is None else features
             schema = _schema(found, as_is, columns)
             # Faults of reading are no OSError by then: whose fault one is stays clear.
-            with _writing(staging):
-                _convert(found, schema, target)
+            _convert(found, schema, target)
         return super().scan(find_files(Location.of(str(target))), config, staging)
 
 
@@ -84,7 +83,7 @@ def _convert(found: Files, schema: pa.Schema, target: Path) -> None:
             for table in _row_groups(found, schema):
                 writer.write_table(table, row_group_size=_GROUP_ROWS)
 
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     write_whole(target, write)
 
 
@@ -211,13 +210,3 @@ def _open(
 def _digest(found: Files, as_is: set[str], features: set[str]) -> str:
     content = [found.folder.path, found.versions, sorted(as_is), sorted(features)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-
-
-@contextmanager
-def _writing(staging: Path) -> Iterator[None]:
-    try:
-        yield
-    except PermissionError:
-        raise OutputPermissionError(f"no permission to write {staging}") from None
-    except OSError as error:
-        raise TemporaryError(f"can't write {staging}: {error}") from error

@@ -25,7 +25,7 @@ from scipy import sparse
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.arrays import map_array, write_array
+from distsvc.storage.arrays import make_folder, map_array, write_array
 from distsvc.storage.blocks import Block, Span, Table
 from distsvc.storage.columns import MOST_COLUMNS, Scan, too_wide
 from distsvc.storage.files import Files
@@ -142,7 +142,7 @@ def _converted(found: Files, staging: Path) -> Path:
         X = sparse.vstack(parts, format="csr")
         first = 1 - int((X.indices == 0).any())
         X = X[:, first:]
-        target.mkdir(parents=True, exist_ok=True)
+        make_folder(target)
         # `first_and_width` comes last, and says that all are there.
         arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
         arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}

@@ -140,13 +140,11 @@ class Zarr(Source):
 def _open(place: Location) -> Any:
     import zarr  # 0.4 s that other jobs need not spend
 
-    if place.is_local:
-        return zarr.open(zarr.storage.LocalStore(place.path, read_only=True), mode="r")
-    return zarr.open(zarr.storage.FsspecStore.from_url(place.url, read_only=True), mode="r")
+    return zarr.open(place.zarr_store(), mode="r")
 
 
 def _has_metadata(place: Location) -> bool:
-    return any(place.fs.exists(place.join(name).path) for name in METADATA)
+    return any(place.join(name).exists() for name in METADATA)
 
 
 def _is_group(node: Any) -> bool:

@@ -140,7 +140,7 @@ def test_csv_that_is_not_gzip_or_cut_short(tmp_path):
     ("error", "expected", "message"),
     [
         (PermissionError(errno.EACCES, "no"), OutputPermissionError, "no permission to write"),
-        (OSError(errno.ENOSPC, "full"), TemporaryError, "can't write .*full"),
+        (OSError(errno.ENOSPC, "full"), TemporaryError, "no space left to write .*full"),
     ],
 )
 def test_csv_that_can_not_be_staged(tmp_path, monkeypatch, error, expected, message):

@@ -1,0 +1,108 @@
+"""URLs that hold secrets: how they are shown, and how processes hand them to each other.
+
+A secret is what stands before the host (``user:password@``) and every value of a query, which may
+be a signature. Neither is written to a file, a log or a message, nor sent to a worker. Where a URL
+has to be written so that it can be opened again, a stand-in is: the URL as shown, with a number.
+The process's environment, which the processes that it starts inherit, has the URL of that number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+
+MASK = "***"
+MOST_URLS = 16
+"""Secret URLs that a process keeps: far more than a run has, and few enough for an environment."""
+
+_VARIABLE = "DISTSVC_PRIVATE_URL_"
+_STAND_IN = re.compile(r"#\*\*\*([0-9a-f]{16})$")
+_USER = re.compile(r"(?<=://)[^/?#\s]*@")
+# A password with a slash in it, which should be %2F; digits before the slash are a port.
+_BROKEN_USER = re.compile(r"(?<=://)[^/?#@\s:]+:(?!\d*[/?#])(?:(?!://)[^@])*@")
+_HTTP_QUERY = re.compile(r"(?<=\?).*")
+_OTHER_QUERY = re.compile(r"(?<=\?)[\w.-]+=[^&/]*(?:&[\w.-]+=[^&/]*)*$")
+_IN_TEXT = re.compile(r"[\w+.-]+://\S*[^\s'\"<>()\[\]{},.:;]")
+
+
+def links(url: str) -> list[str]:
+    """Return the links of a chained URL; a ``::`` that no protocol follows separates none."""
+    return re.split(r"::(?=[\w+.-]+(?:://|::|$))", url)
+
+
+def shown_url(url: str) -> str:
+    """Return a path or URL, chained or not, as it may be shown: secrets are ``***``."""
+    if "://" not in url:
+        return url
+    return "::".join(_masked_link(link) for link in links(_STAND_IN.sub("", url)))
+
+
+def masked(text: str) -> str:
+    """Return a text with every URL in it as `shown_url` shows it."""
+    return _IN_TEXT.sub(lambda found: shown_url(found[0]), text) if "://" in text else text
+
+
+def without_user(url: str) -> str:
+    """Return a URL without what stands before its hosts; its queries stay."""
+    return "::".join(_BROKEN_USER.sub("", _USER.sub("", link)) for link in links(url))
+
+
+def is_broken(url: str) -> bool:
+    """Return whether a password holds what ends the host: ``/``, ``?`` or ``#``."""
+    return any(_BROKEN_USER.search(_USER.sub("", link)) for link in links(url))
+
+
+def stand_in(url: str) -> str:
+    """Return what may be written in place of a URL; `original` returns the URL again.
+
+    That is the URL itself if it holds no secret.
+    """
+    shown = shown_url(url)
+    if shown == url or is_private(url):
+        return url
+    kept = [name for name in os.environ if name.startswith(_VARIABLE)]
+    for name in kept:
+        if os.environ.get(name) == url:
+            return f"{shown}#{MASK}{name.removeprefix(_VARIABLE)}"
+    for name in kept[: max(0, len(kept) + 1 - MOST_URLS)]:
+        os.environ.pop(name, None)
+    number = secrets.token_hex(8)
+    os.environ[_VARIABLE + number] = url
+    return f"{shown}#{MASK}{number}"
+
+
+def is_private(url: str) -> bool:
+    """Return whether a URL is a stand-in for one with secrets."""
+    return _STAND_IN.search(url) is not None
+
+
+def original(url: str) -> str:
+    """Return the URL of a stand-in, or any other URL as it is.
+
+    Raises
+    ------
+    LookupError
+        No process from which this one was started made the stand-in.
+
+    """
+    found = _STAND_IN.search(url)
+    if not found:
+        return url
+    try:
+        return os.environ[_VARIABLE + found[1]]
+    except KeyError:
+        raise LookupError(f"the secrets of {shown_url(url)} are not in this process") from None
+
+
+def _masked_link(link: str) -> str:
+    hidden = _USER.sub(f"{MASK}@", link)
+    if hidden == link:
+        hidden = _BROKEN_USER.sub(f"{MASK}@", link)
+    query = _HTTP_QUERY if re.search(r"https?://", hidden) else _OTHER_QUERY
+    return query.sub(_masked_query, hidden)
+
+
+def _masked_query(found: re.Match[str]) -> str:
+    pairs = [pair.partition("=") for pair in found[0].split("&")]
+    return "&".join(f"{name}={MASK}" if equals else MASK for name, equals, _ in pairs if name)

@@ -1,0 +1,170 @@
+"""Every failure has one exit code and one line, whichever package it comes from."""
+
+import errno
+import socket
+import ssl
+import zipfile
+
+import pytest
+
+from distsvc.errors import (
+    DataError,
+    InputNotFoundError,
+    OutputPermissionError,
+    PartitionFailedError,
+    TemporaryError,
+)
+from distsvc.faults import fault
+
+URL = "https://me:pw@host/x?sig=abc"
+SHOWN = "https://***@host/x?sig=***"
+
+
+def made(name, *bases, module="elsewhere", **attributes):
+    """Return an error as another package would raise it."""
+    error = type(name, bases or (Exception,), {"__module__": module})(f"{name} of {URL}")
+    vars(error).update(attributes)
+    return error
+
+
+def boto(code, status=None):
+    about = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return made("ClientError", response=about)
+
+
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+READING = [
+    (OSError(errno.EIO, "disk"), TemporaryError),
+    (OSError(errno.ESTALE, "gone"), TemporaryError),
+    (OSError(errno.ENETUNREACH, "net"), TemporaryError),
+    (OSError(errno.EINVAL, "what"), DataError),
+    (PermissionError(errno.EACCES, "no"), DataError),
+    (FileNotFoundError(errno.ENOENT, "no"), InputNotFoundError),
+    (ConnectionResetError(), TemporaryError),
+    (TimeoutError(), TemporaryError),
+    (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), TemporaryError),
+    (ssl.SSLCertVerificationError("self-signed"), DataError),
+    (ValueError("not a table"), DataError),
+    (EOFError(), DataError),
+    *((made("ClientResponseError", status=code), DataError) for code in (401, 403)),
+    *((made("ClientResponseError", status=code), InputNotFoundError) for code in (404, 410)),
+    *(
+        (made("ClientResponseError", status=code), TemporaryError)
+        for code in (408, 425, 429, 500, 502, 503, 504)
+    ),
+    (caused(FileNotFoundError(URL), made("ClientResponseError", status=503)), TemporaryError),
+    (caused(FileNotFoundError(URL), made("ClientResponseError", status=403)), DataError),
+    (caused(FileNotFoundError(URL), made("ServerDisconnectedError", ConnectionError)),
+     TemporaryError),
+    *((boto(code), DataError) for code in ("AccessDenied", "ExpiredToken", "InvalidAccessKeyId")),
+    (boto("SignatureDoesNotMatch", 403), DataError),
+    (boto("NoSuchKey"), InputNotFoundError),
+    (boto("NoSuchBucket", 404), InputNotFoundError),
+    *((boto(c), TemporaryError) for c in ("SlowDown", "RequestTimeout", "InternalError", "503")),
+    (caused(OSError(errno.EBUSY, "busy"), boto("SlowDown", 503)), TemporaryError),
+    (caused(PermissionError("Access Denied"), boto("AccessDenied", 403)), DataError),
+    (made("NoCredentialsError"), DataError),
+    (made("EndpointConnectionError", type("HTTPClientError", (Exception,), {})), TemporaryError),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "expected"), READING)
+def test_reading(error, expected):
+    found = fault(error, reading=URL)
+    assert type(found) is expected
+    assert SHOWN in str(found)
+    assert "\n" not in str(found)
+    assert "pw" not in str(found)
+    assert "abc" not in str(found)
+
+
+def test_where_credentials_come_from_is_said():
+    for error in (made("NoCredentialsError"), boto("ExpiredToken"), made("E", status=401)):
+        assert "credentials come from the environment" in str(fault(error, reading="s3://b/x"))
+
+
+@pytest.mark.parametrize(
+    ("number", "expected", "message"),
+    [
+        (errno.ENOSPC, TemporaryError, "no space left to write out/x"),
+        (errno.EDQUOT, TemporaryError, "no space left to write out/x"),
+        (errno.EFBIG, TemporaryError, "no space left to write out/x"),
+        (errno.EIO, TemporaryError, "can't write out/x"),
+        (errno.ESTALE, TemporaryError, "can't write out/x"),
+        (errno.ENOENT, TemporaryError, "can't write out/x"),
+        (errno.EACCES, OutputPermissionError, "no permission to write out/x"),
+        (errno.EPERM, OutputPermissionError, "no permission to write out/x"),
+        (errno.EROFS, OutputPermissionError, "no permission to write out/x"),
+        (errno.ENOTDIR, OutputPermissionError, "can't write out/x"),
+        (errno.ENAMETOOLONG, OutputPermissionError, "can't write out/x"),
+    ],
+)
+def test_writing(number, expected, message):
+    found = fault(OSError(number, "why"), writing="out/x")
+    assert type(found) is expected
+    assert str(found).startswith(message)
+
+
+def test_numpy_says_of_a_full_disk_how_many_items_it_wrote():
+    found = fault(OSError("8000 requested and 4096 written"), writing="x.npy")
+    assert str(found) == "no space left to write x.npy"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.ENOSPC, "full", "out/x"), TemporaryError),
+        (PermissionError(errno.EACCES, "no", "out/x"), OutputPermissionError),
+        (made("CommClosedError", OSError, module="distributed.comm.core"), TemporaryError),
+        (made("FutureCancelledError", module="distributed.client"), TemporaryError),
+        (made("KilledWorker", module="distributed.scheduler"), PartitionFailedError),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "no"), TemporaryError),
+        (MemoryError(), PartitionFailedError),
+    ],
+)
+def test_what_is_known_without_a_place(error, expected):
+    assert type(fault(error)) is expected
+    if getattr(error, "filename", None):
+        assert "out/x" in str(fault(error))
+
+
+def raised_while_handling(error, other):
+    try:
+        try:
+            raise other
+        except type(other):
+            raise error
+    except type(error) as found:
+        return found
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RecursionError(),
+        KeyError("x"),
+        ValueError("x"),
+        zipfile.BadZipFile("x"),
+        OSError(errno.EINVAL, "what"),
+        FileNotFoundError(errno.ENOENT, "no", "x"),
+        raised_while_handling(KeyError("x"), TimeoutError()),
+        raised_while_handling(ValueError("x"), OSError(errno.ENOSPC, "full")),
+    ],
+)
+def test_defects_stay_defects(error):
+    assert fault(error) is None
+
+
+def test_a_folder_that_may_not_be_made_is_not_called_missing():
+    error = raised_while_handling(PermissionError(errno.EACCES, "no"), FileNotFoundError())
+    assert type(fault(error, writing="a/b")) is OutputPermissionError
+
+
+def test_our_own_errors_stay_and_show_no_secret():
+    error = DataError("x")
+    assert fault(error) is error
+    assert str(fault(DataError(f"can't read {URL}: no"))) == f"can't read {SHOWN}: no"

@@ -1,0 +1,89 @@
+"""Secrets in URLs are shown nowhere, and processes that are started here find them again."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from distsvc.urls import MOST_URLS, is_private, masked, original, shown_url, stand_in, without_user
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("DISTSVC_PRIVATE_URL_")]:
+        monkeypatch.delenv(name)
+    yield
+    for name in [name for name in os.environ if name.startswith("DISTSVC_PRIVATE_URL_")]:
+        del os.environ[name]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("/data/a@b/part-?.parquet", "/data/a@b/part-?.parquet"),
+        ("s3://bucket/k=1/part-?.parquet", "s3://bucket/k=1/part-?.parquet"),
+        ("https://host:8080/a@2x.csv", "https://host:8080/a@2x.csv"),
+        ("https://me:pw@host/x", "https://***@host/x"),
+        ("https://token@host/x", "https://***@host/x"),
+        ("https://me:p@w@host/x", "https://***@host/x"),
+        ("https://me:p/w@host/x", "https://***@host/x"),
+        ("https://me:p::w@host/x", "https://***@host/x"),
+        ("https://host/x?X-Amz-Signature=abc&a=1", "https://host/x?X-Amz-Signature=***&a=***"),
+        ("https://host/x?abc", "https://host/x?***"),
+        ("s3://KEY:SEC/RET@bucket/x", "s3://***@bucket/x"),
+        ("az://box/x?sv=1&sig=abc", "az://box/x?sv=***&sig=***"),
+        ("simplecache::https://u:pw@host/x", "simplecache::https://***@host/x"),
+        (
+            "zip://a.csv::https://u:pw@host/x.zip?sig=abc",
+            "zip://a.csv::https://***@host/x.zip?sig=***",
+        ),
+        ("filecache://a:b@c::https://h/x?s=1", "filecache://***@c::https://h/x?s=***"),
+    ],
+)
+def test_what_is_shown(url, shown):
+    assert shown_url(url) == shown
+    assert shown_url(shown) == shown
+    assert masked(f"can't read {url}: gone") == f"can't read {shown}: gone"
+    assert masked(f"GET '{url}', then") == f"GET '{shown}', then"
+
+
+def test_text_without_urls_stays_as_it_is():
+    assert masked("a: b@c?d=e :: f") == "a: b@c?d=e :: f"
+
+
+def test_the_password_is_taken_out_and_the_query_stays():
+    url = "simplecache::https://u:pw@host/x?v=1"
+    assert without_user(url) == "simplecache::https://host/x?v=1"
+    assert without_user("https://u:p/w@host/x") == "https://host/x"
+
+
+def test_a_stand_in_is_found_again_here_and_in_processes_started_here():
+    url = "https://u:pw@host/x?sig=abc"
+    name = stand_in(url)
+    assert is_private(name)
+    assert "pw" not in name
+    assert "abc" not in name
+    assert shown_url(name) == shown_url(url)
+    assert stand_in(url) == stand_in(name) == name
+    assert stand_in("https://u:other@host/x?sig=abc") != name
+    code = "import sys; from distsvc.urls import original; print(original(sys.argv[1]))"
+    arguments = [sys.executable, "-c", code, name]
+    assert subprocess.check_output(arguments, text=True).strip() == url == original(name)
+    elsewhere = {k: v for k, v in os.environ.items() if not k.startswith("DISTSVC_PRIVATE_URL_")}
+    found = subprocess.run(arguments, env=elsewhere, capture_output=True, text=True)
+    assert "LookupError: the secrets of https://***@host/x?sig=*** are not in" in found.stderr
+
+
+def test_what_holds_no_secret_stands_for_itself():
+    for url in ("/a/b", "s3://bucket/x", "https://host/x"):
+        assert stand_in(url) == original(url) == url
+        assert not is_private(url)
+
+
+def test_few_are_kept():
+    names = [stand_in(f"https://u:{k}@host/x") for k in range(MOST_URLS + 3)]
+    assert original(names[-1]) == f"https://u:{MOST_URLS + 2}@host/x"
+    assert original(names[3]) == "https://u:3@host/x"
+    with pytest.raises(LookupError):
+        original(names[2])
