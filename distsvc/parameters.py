@@ -16,7 +16,22 @@ from typing import Annotated, Any, Literal, Protocol
 import numpy as np
 from pydantic import Discriminator, Field, Tag
 
-from distsvc.errors import ParameterError
+from distsvc.errors import ParameterError, shown
+
+MOST = 10**12
+"""Largest number of rows, steps or passes that can be asked for."""
+
+HELD = 10**6
+"""Largest number of things that a model holds in memory: vectors, clusters, points of a grid."""
+
+LAST_SEED = 2**32 - 1
+"""Largest seed, as NumPy and scikit-learn have it."""
+
+MOST_WIDTHS = 1000
+"""Most kernel widths of a sweep."""
+
+TINY, HUGE = 1e-30, 1e30
+"""Bounds of what kernels multiply by rows' distances: in float32, with room for some factors."""
 
 
 class Constraint(Protocol):
@@ -51,7 +66,7 @@ class Number:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for what is no such number."""
         if not self.allows(value):
-            raise ParameterError(f"{name} must {self._expected()}, found {value!r}")
+            raise ParameterError(f"{name} must {self._expected()}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return float with these bounds."""
@@ -86,9 +101,9 @@ class Count:
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         if not (whole and int(value) >= self.least):
             expected = f"a whole number of at least {self.least}"
-            raise ParameterError(f"{name} must be {expected}, found {value!r}")
+            raise ParameterError(f"{name} must be {expected}, found {shown(value)}")
         if self.most is not None and int(value) > self.most:
-            raise ParameterError(f"{name} must be at most {self.most}, found {value!r}")
+            raise ParameterError(f"{name} must be at most {self.most}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return int with these bounds."""
@@ -105,7 +120,7 @@ class Choice:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for another value."""
         if value not in (known := self.names + self.in_memory):
-            raise ParameterError(f"{name} must be one of {known}, found {value!r}")
+            raise ParameterError(f"{name} must be one of {known}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return the type of the names that a job may give."""
@@ -119,34 +134,39 @@ class Flag:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for anything else, 0 and 1 included."""
         if not isinstance(value, (bool, np.bool_)):
-            raise ParameterError(f"{name} must be True or False, found {value!r}")
+            raise ParameterError(f"{name} must be True or False, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return bool."""
         return bool
 
 
-PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
 @dataclass(frozen=True)
 class KernelWidth:
-    """A positive number, a list of them, or "auto"."""
+    """A number, a list of at most a thousand, or "auto"."""
 
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for anything else, and for an empty list."""
         several = is_several(value)
         widths = list(np.atleast_1d(np.asarray(value, object))) if several else [value]
+        if len(widths) > MOST_WIDTHS:
+            raise ParameterError(
+                f"{name} must have at most {MOST_WIDTHS} values, found {len(widths)}"
+            )
         automatic = isinstance(value, str) and value == "auto"
-        if not (automatic or (widths and all(map(POSITIVE.allows, widths)))):
-            expected = "'auto', a positive number or a list of them"
-            raise ParameterError(f"{name} must be {expected}, found {value!r}")
+        if not (automatic or (widths and all(map(MODERATE.allows, widths)))):
+            expected = f"'auto', a number in [{TINY:g}, {HUGE:g}] or a list of them"
+            raise ParameterError(f"{name} must be {expected}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return a union of two forms, told apart first: a fault is one of the form meant."""
         return Annotated[
-            Annotated[Literal["auto"] | PositiveNumber, Tag("one")]
-            | Annotated[list[PositiveNumber], Field(min_length=1), Tag("several")],
+            Annotated[Literal["auto"] | MODERATE.job_type(), Tag("one")]
+            | Annotated[
+                list[MODERATE.job_type()],  # type: ignore[misc]
+                Field(min_length=1, max_length=MOST_WIDTHS),
+                Tag("several"),
+            ],
             Discriminator(lambda value: "several" if is_several(value) else "one"),
         ]
 
@@ -158,7 +178,7 @@ class RandomState:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for anything else."""
         if not (value is None or value is np.random or isinstance(value, np.random.RandomState)):
-            Count(0).check(name, value)
+            Count(0, LAST_SEED).check(name, value)
 
     def job_type(self) -> Any:
         """Return None: ``seed`` decides more than the estimator's random choices."""
@@ -196,17 +216,22 @@ class InMemory:
 
 POSITIVE = Number()
 NOT_NEGATIVE = Number(low_open=False)
-SHARE = Number(high=1.0)
+MODERATE = Number(TINY, HUGE, low_open=False)
+MODERATE_OR_0 = Number(high=HUGE, low_open=False)
+SHARE = Number(TINY, 1.0, low_open=False)
 COUNT = Count()
+STEPS = Count(most=MOST)
+SIZE = Count(most=HELD)
+FEW = Count(most=10_000)
 IN_MEMORY = ("complete-graph", "balls")
 """Labellings of tables in memory only: every row may be a vertex of their graphs."""
 
 LINEAR: dict[str, Constraint] = {
     "solver": Choice(("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")),
     "tol": POSITIVE,
-    "max_iter": COUNT,
+    "max_iter": STEPS,
     "compute_gap": Flag(),
-    "memory_rows": OrNone(Count(1000)),
+    "memory_rows": OrNone(Count(1000, MOST)),
     "random_state": RandomState(),
 }
 """What the two linear algorithms have in common."""
@@ -215,74 +240,74 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
     "support-vector": {
         "gamma": KernelWidth(),
         "nu": OrNone(SHARE),
-        "C": OrNone(POSITIVE),
+        "C": OrNone(MODERATE),
         "solver": Choice(("bsgd", "sgd", "exact")),
-        "budget": OrNone(COUNT),
+        "budget": OrNone(SIZE),
         "maintenance": Choice(("merge", "project-nearest", "project-random", "removal")),
-        "projection_size": COUNT,
+        "projection_size": FEW,
         "stopping": Choice(("held-out", "step-norm")),
         "tol": POSITIVE,
         "theta": POSITIVE,
-        "max_iter": COUNT,
+        "max_iter": STEPS,
         "average": Flag(),
         "labelling": Choice(("auto", "equilibria", "level-tree"), IN_MEMORY),
         "effort": Choice(("fast", "default", "thorough")),
         "granularity": Choice(("coarse", "default", "fine")),
         "assignment": Choice(("vote", "nearest")),
         "bridging": Flag(),
-        "epsilon": POSITIVE,
-        "segment_samples": COUNT,
-        "boundary_size": COUNT,
-        "ball_radius": InMemory(POSITIVE),
-        "merge_radius": InMemory(POSITIVE),
+        "epsilon": MODERATE,
+        "segment_samples": FEW,
+        "boundary_size": SIZE,
+        "ball_radius": InMemory(MODERATE),
+        "merge_radius": InMemory(MODERATE),
         "noise": InMemory(Flag()),
         "random_state": RandomState(),
     },
     "imdh": {
         "depth": Count(1, 16),
-        "n_clusters": OrNone(COUNT),
-        "alpha": NOT_NEGATIVE,
+        "n_clusters": OrNone(SIZE),
+        "alpha": MODERATE_OR_0,
         "penalty": Number(high=100.0, low_open=False),
-        "bandwidth": POSITIVE,
-        "clip": NOT_NEGATIVE,
-        "passes": OrNone(COUNT),
-        "max_effective_samples": OrNone(COUNT),
-        "n_init": COUNT,
+        "bandwidth": MODERATE,
+        "clip": MODERATE_OR_0,
+        "passes": OrNone(STEPS),
+        "max_effective_samples": OrNone(STEPS),
+        "n_init": FEW,
         "growth": Choice(("prune", "forward")),
         "elbow": Choice(("weighted", "angle")),
-        "valley": NOT_NEGATIVE,
-        "max_samples": OrNone(Count(100)),
+        "valley": MODERATE_OR_0,
+        "max_samples": OrNone(Count(100, MOST)),
         "random_state": RandomState(),
     },
     "linear-one-class": {"nu": SHARE} | LINEAR,
-    "linear-svdd": {"nu": OrNone(SHARE), "C": OrNone(POSITIVE)} | LINEAR,
+    "linear-svdd": {"nu": OrNone(SHARE), "C": OrNone(MODERATE)} | LINEAR,
     "bico": {
-        "n_clusters": COUNT,
-        "size": OrNone(COUNT),
-        "n_init": COUNT,
+        "n_clusters": SIZE,
+        "size": OrNone(SIZE),
+        "n_init": FEW,
         "random_state": RandomState(),
     },
     "spdc": {
-        "window": Count(50),
-        "valley": NOT_NEGATIVE,
-        "bandwidth": POSITIVE,
-        "amnesia": NOT_NEGATIVE,
-        "max_clusters": COUNT,
+        "window": Count(50, HELD),
+        "valley": MODERATE_OR_0,
+        "bandwidth": MODERATE,
+        "amnesia": MODERATE_OR_0,
+        "max_clusters": SIZE,
         "random_state": RandomState(),
     },
     "depddp": {
-        "n_clusters": OrNone(COUNT),
-        "bandwidth": POSITIVE,
+        "n_clusters": OrNone(SIZE),
+        "bandwidth": MODERATE,
         "trim": Number(high=0.5, low_open=False),
-        "min_samples": COUNT,
-        "grid_size": Count(16),
+        "min_samples": STEPS,
+        "grid_size": Count(16, HELD),
     },
     "fuzzy-c-means": {
-        "n_clusters": COUNT,
-        "m": Number(low=1.0),
+        "n_clusters": SIZE,
+        "m": Number(low=1.0, high=HUGE),
         "tol": NOT_NEGATIVE,
-        "max_iter": COUNT,
-        "n_init": COUNT,
+        "max_iter": STEPS,
+        "n_init": FEW,
         "random_state": RandomState(),
     },
 }
