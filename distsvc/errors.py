@@ -7,10 +7,10 @@ LONGEST_WORD, LONGEST_TEXT = 300, 2000
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line that is safe to print, as `repr` would: no control characters.
+    r"""Return a text as one line that is safe to print, as `repr` would: no control characters.
 
     Line breaks, terminal escapes, marks of writing direction and lone surrogates become escapes
-    such as ``\\n``. A long word (a number of 5,000 digits, a name of a megabyte) and a long text
+    such as ``\n``. A long word (a number of 5,000 digits, a name of a megabyte) and a long text
     lose their middle.
     """
     if len(text) > LONGEST_WORD:

@@ -14,24 +14,16 @@ from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from distsvc.errors import ParameterError, shown
 
-MOST = 10**12
-"""Largest number of rows, steps or passes that can be asked for."""
-
-HELD = 10**6
-"""Largest number of things that a model holds in memory: vectors, clusters, points of a grid."""
-
-LAST_SEED = 2**32 - 1
-"""Largest seed, as NumPy and scikit-learn have it."""
-
+MOST = 10**12  # rows, steps or passes
+HELD = 10**6  # vectors, clusters, points of a grid: what a model holds in memory
 MOST_WIDTHS = 1000
-"""Most kernel widths of a sweep."""
-
-TINY, HUGE = 1e-30, 1e30
-"""Bounds of what kernels multiply by rows' distances: in float32, with room for some factors."""
+LAST_SEED = 2**32 - 1  # NumPy's and scikit-learn's
+TINY, HUGE = 1e-30, 1e30  # of what float32 kernels multiply distances by, with room for factors
+MODERATE = f"lie in [{TINY:g}, {HUGE:g}]"
 
 
 class Constraint(Protocol):
@@ -46,11 +38,15 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number from `low`, which itself may be excluded, to `high`."""
+    """A finite number from `low`, which itself may be excluded, to `high`.
+
+    One that is `moderate` is 0 or lies in [`TINY`, `HUGE`] besides.
+    """
 
     low: float = 0.0
     high: float = inf
     low_open: bool = True
+    moderate: bool = False
 
     def allows(self, value: Any) -> bool:
         """Return whether a value is such a number; true and false are none."""
@@ -67,19 +63,19 @@ class Number:
         """Raise ParameterError for what is no such number."""
         if not self.allows(value):
             raise ParameterError(f"{name} must {self._expected()}, found {shown(value)}")
+        if self.moderate and not is_moderate(value):
+            raise ParameterError(f"{name} must {MODERATE}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return float with these bounds."""
         bounded = isfinite(self.high)
-        return Annotated[
-            float,
-            Field(
-                gt=self.low if self.low_open else None,
-                ge=None if self.low_open else self.low,
-                le=self.high if bounded else None,
-                allow_inf_nan=None if bounded else False,
-            ),
-        ]
+        bounds = Field(
+            gt=self.low if self.low_open else None,
+            ge=None if self.low_open else self.low,
+            le=self.high if bounded else None,
+            allow_inf_nan=None if bounded else False,
+        )
+        return Annotated[float, bounds, AfterValidator(_moderate if self.moderate else float)]
 
     def _expected(self) -> str:
         if isfinite(self.high):
@@ -87,6 +83,17 @@ class Number:
         if not self.low_open:
             return f"be a number of at least {self.low:g}"
         return f"be above {self.low:g}" if self.low else "be a positive number"
+
+
+def is_moderate(value: Any) -> bool:
+    """Return whether a number is 0 or of a size that kernels can multiply distances by."""
+    return value == 0 or TINY <= abs(value) <= HUGE
+
+
+def _moderate(value: float) -> float:
+    if not is_moderate(value):
+        raise ValueError(f"must {MODERATE}, found {value!r}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -150,23 +157,21 @@ class KernelWidth:
         several = is_several(value)
         widths = list(np.atleast_1d(np.asarray(value, object))) if several else [value]
         if len(widths) > MOST_WIDTHS:
-            raise ParameterError(
-                f"{name} must have at most {MOST_WIDTHS} values, found {len(widths)}"
-            )
+            most = f"have at most {MOST_WIDTHS} values"
+            raise ParameterError(f"{name} must {most}, found {len(widths)}")
         automatic = isinstance(value, str) and value == "auto"
-        if not (automatic or (widths and all(map(MODERATE.allows, widths)))):
-            expected = f"'auto', a number in [{TINY:g}, {HUGE:g}] or a list of them"
+        if not (automatic or (widths and all(map(POSITIVE.allows, widths)))):
+            expected = "'auto', a positive number or a list of them"
             raise ParameterError(f"{name} must be {expected}, found {shown(value)}")
+        if not (automatic or all(map(is_moderate, widths))):
+            raise ParameterError(f"{name} must {MODERATE}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return a union of two forms, told apart first: a fault is one of the form meant."""
+        width, length = WEIGHT.job_type(), Field(min_length=1, max_length=MOST_WIDTHS)
         return Annotated[
-            Annotated[Literal["auto"] | MODERATE.job_type(), Tag("one")]
-            | Annotated[
-                list[MODERATE.job_type()],  # type: ignore[misc]
-                Field(min_length=1, max_length=MOST_WIDTHS),
-                Tag("several"),
-            ],
+            Annotated[Literal["auto"] | width, Tag("one")]
+            | Annotated[list[width], length, Tag("several")],  # type: ignore[valid-type]
             Discriminator(lambda value: "several" if is_several(value) else "one"),
         ]
 
@@ -216,9 +221,9 @@ class InMemory:
 
 POSITIVE = Number()
 NOT_NEGATIVE = Number(low_open=False)
-MODERATE = Number(TINY, HUGE, low_open=False)
-MODERATE_OR_0 = Number(high=HUGE, low_open=False)
-SHARE = Number(TINY, 1.0, low_open=False)
+WEIGHT = Number(moderate=True)
+WEIGHT_OR_0 = Number(low_open=False, moderate=True)
+SHARE = Number(high=1.0, moderate=True)
 COUNT = Count()
 STEPS = Count(most=MOST)
 SIZE = Count(most=HELD)
@@ -240,7 +245,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
     "support-vector": {
         "gamma": KernelWidth(),
         "nu": OrNone(SHARE),
-        "C": OrNone(MODERATE),
+        "C": OrNone(WEIGHT),
         "solver": Choice(("bsgd", "sgd", "exact")),
         "budget": OrNone(SIZE),
         "maintenance": Choice(("merge", "project-nearest", "project-random", "removal")),
@@ -255,32 +260,32 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "granularity": Choice(("coarse", "default", "fine")),
         "assignment": Choice(("vote", "nearest")),
         "bridging": Flag(),
-        "epsilon": MODERATE,
+        "epsilon": WEIGHT,
         "segment_samples": FEW,
         "boundary_size": SIZE,
-        "ball_radius": InMemory(MODERATE),
-        "merge_radius": InMemory(MODERATE),
+        "ball_radius": InMemory(WEIGHT),
+        "merge_radius": InMemory(WEIGHT),
         "noise": InMemory(Flag()),
         "random_state": RandomState(),
     },
     "imdh": {
         "depth": Count(1, 16),
         "n_clusters": OrNone(SIZE),
-        "alpha": MODERATE_OR_0,
+        "alpha": WEIGHT_OR_0,
         "penalty": Number(high=100.0, low_open=False),
-        "bandwidth": MODERATE,
-        "clip": MODERATE_OR_0,
+        "bandwidth": WEIGHT,
+        "clip": WEIGHT_OR_0,
         "passes": OrNone(STEPS),
         "max_effective_samples": OrNone(STEPS),
         "n_init": FEW,
         "growth": Choice(("prune", "forward")),
         "elbow": Choice(("weighted", "angle")),
-        "valley": MODERATE_OR_0,
+        "valley": WEIGHT_OR_0,
         "max_samples": OrNone(Count(100, MOST)),
         "random_state": RandomState(),
     },
     "linear-one-class": {"nu": SHARE} | LINEAR,
-    "linear-svdd": {"nu": OrNone(SHARE), "C": OrNone(MODERATE)} | LINEAR,
+    "linear-svdd": {"nu": OrNone(SHARE), "C": OrNone(WEIGHT)} | LINEAR,
     "bico": {
         "n_clusters": SIZE,
         "size": OrNone(SIZE),
@@ -289,22 +294,22 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
     },
     "spdc": {
         "window": Count(50, HELD),
-        "valley": MODERATE_OR_0,
-        "bandwidth": MODERATE,
-        "amnesia": MODERATE_OR_0,
+        "valley": WEIGHT_OR_0,
+        "bandwidth": WEIGHT,
+        "amnesia": WEIGHT_OR_0,
         "max_clusters": SIZE,
         "random_state": RandomState(),
     },
     "depddp": {
         "n_clusters": OrNone(SIZE),
-        "bandwidth": MODERATE,
+        "bandwidth": WEIGHT,
         "trim": Number(high=0.5, low_open=False),
         "min_samples": STEPS,
         "grid_size": Count(16, HELD),
     },
     "fuzzy-c-means": {
         "n_clusters": SIZE,
-        "m": Number(low=1.0, high=HUGE),
+        "m": Number(low=1.0, moderate=True),
         "tol": NOT_NEGATIVE,
         "max_iter": STEPS,
         "n_init": FEW,

@@ -161,7 +161,7 @@ def test_numbers_with_a_bound():
     closed.check("x", 0.0)
     refused(closed, 1.5, "lie in [0, 1]")
     for value in (1.5, 0.0, np.nan, "half"):
-        refused(SHARE, value, "lie in [1e-30, 1]")
+        refused(SHARE, value, "lie in (0, 1]")
 
 
 def test_numbers_above_one():
@@ -218,7 +218,7 @@ def test_kernel_widths(value):
     ["scale", 0.0, np.nan, np.inf, True, None, [], [1.0, 0.0], ["auto"], [[1.0], [2.0]], {1: 1.0}],
 )
 def test_what_is_no_kernel_width(value):
-    refused(KernelWidth(), value, "be 'auto', a number in [1e-30, 1e+30] or a list of them")
+    refused(KernelWidth(), value, "be 'auto', a positive number or a list of them")
 
 
 def test_random_states():

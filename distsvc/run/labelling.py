@@ -13,7 +13,7 @@ from distsvc.models.rules import Rule
 from distsvc.run.algorithms import room_of, rule_named
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
-from distsvc.run.preparation import prepared
+from distsvc.run.preparation import prepared_block
 from distsvc.run.room import Columns, Room, Tally
 from distsvc.storage.outputs import output_format
 from distsvc.storage.published import COLUMNS, Part, part_file
@@ -153,7 +153,7 @@ def label_partition(run: RunDirectory, number: int) -> Result:
     counts = Counts.empty(rule.n_clusters)
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
-        Z = prepared(run, block.X)
+        Z = prepared_block(run, block)
         columns: Columns = dict(rule.label(Z))
         if tally is not None:
             columns |= tally.add(block, Z, columns)
