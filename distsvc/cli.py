@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distsvc import __version__
-from distsvc.errors import DistsvcError
+from distsvc.errors import DistsvcError, one_line
 
 if TYPE_CHECKING:
     from distsvc.report.content import Report
@@ -93,7 +93,7 @@ def run(
     where = outside(report, "" if report.reasons else " every cluster")
     click.echo(f"{found}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
     for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
-        click.echo(f"warning: {warning}")
+        click.echo(one_line(f"warning: {warning}"))
     click.echo(f"{job.output.path}/report.html")
 
 
@@ -277,7 +277,7 @@ def _failing_cleanly() -> Iterator[None]:
     except Exception as error:
         from distsvc.run.progress import log_defect
 
-        what = f"{type(error).__name__}: {error}"
+        what = one_line(f"{type(error).__name__}: {error}")
         click.echo(
             f"error: this is a defect of distsvc: {what}; the traceback is in the log", err=True
         )

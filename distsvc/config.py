@@ -164,7 +164,11 @@ class Job(_Section):
 
     @model_validator(mode="after")
     def _sections_that_do_not_go_together(self) -> Job:
-        algorithm = self.model.algorithm
+        algorithm, label = self.model.algorithm, self.input.label
+        if label is not None and label in (self.input.columns or ()):
+            raise ValueError(
+                f"input.columns names {label!r}, the input.label: a label only scores clusters"
+            )
         if algorithm == "linear-one-class" and self.preprocess.scale == "standard":
             raise ValueError(
                 "preprocess.scale = 'standard' (the default) centres the columns, and a linear "

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.config import Job
+from distsvc.errors import JobFileError
 from distsvc.models.rules import Rule
 from distsvc.run.algorithms import room_of, rule_named
 from distsvc.run.directory import Result, RunDirectory
@@ -58,6 +59,11 @@ def published_names(rule: type[Rule], reasons: int) -> list[str]:
 def check_output(job: Job, table: Table, room: Room) -> None:
     """Check, before anything is computed, that the output's format can hold what is published."""
     names = published_names(room.rules[0], job.output.reasons)
+    if table.id in names:
+        raise JobFileError(
+            f"input.id = {table.id!r} is the name of a published column besides "
+            f"({', '.join(names)}); rename it in the table, or leave input.id out"
+        )
     output_format(job.output.format).check(table.id or ROW, id_type(table), names)
 
 

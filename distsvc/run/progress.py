@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from distsvc.errors import one_line
 from distsvc.report.content import PhaseCost
 
 LOG = logging.getLogger("distsvc")
@@ -52,7 +53,7 @@ class AboveBars(logging.Handler):
         if name != FINISHED:
             fields = getattr(record, "fields", {})
             shown = " ".join(f"{key} {value}" for key, value in fields.items())
-            self._console.print(f"{name}: {shown}", highlight=False, markup=False)
+            self._console.print(one_line(f"{name}: {shown}"), highlight=False, markup=False)
 
 
 @contextmanager
