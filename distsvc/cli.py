@@ -18,6 +18,7 @@ import click
 
 from distsvc import __version__
 from distsvc.ending import failing_cleanly
+from distsvc.errors import one_line
 
 if TYPE_CHECKING:
     from distsvc.report.content import Report
@@ -93,7 +94,7 @@ def run(
     where = outside(report, "" if report.reasons else " every cluster")
     click.echo(f"{found}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
     for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
-        click.echo(f"warning: {warning}")
+        click.echo(one_line(f"warning: {warning}"))
     click.echo(f"{job.output.path}/report.html")
 
 

@@ -12,12 +12,16 @@ import datetime
 import difflib
 import hashlib
 import json
+import os
 import re
+import select
+import stat
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -30,22 +34,52 @@ from pydantic import (
 )
 from pydantic_core.core_schema import CoreSchema, tagged_union_schema
 
-from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.parameters import PARAMETERS, check_together
+from distsvc.errors import InputNotFoundError, JobFileError, shown
+from distsvc.parameters import LAST_SEED, MOST, PARAMETERS, check_together
 from distsvc.urls import shown_url, without_user
+
+FILE_BYTES = 4 * 2**20
+"""Most bytes of a job file."""
+
+PATIENCE = 10
+"""Seconds that a pipe given as job file may be silent."""
+
+DEEPEST_KEY = 200
+"""Most parts of a dotted key; reading one takes time with the square of their number."""
+
+_KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def _usable_path(path: str) -> str:
+    """Return a path or URL that a file system can take; ValueError for any other."""
+    if "\0" in path:
+        raise ValueError(f"must be a path without NUL, found {path!r}")
+    if "://" not in path:
+        longest = max(len(os.fsencode(part)) for part in path.split("/"))
+        if longest > 255 or len(os.fsencode(path)) > 4095:
+            raise ValueError(
+                f"must be a path of at most 4095 bytes, each part of at most 255, found {path!r}"
+            )
+    return path
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Numbers are numbers: no text, and true and false are none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Text = Annotated[str, Field(min_length=1)]
+PathOrUrl = Annotated[Text, AfterValidator(_usable_path)]
 
 
 class InputConfig(_Section):
     """``[input]``: the table to read."""
 
-    path: Annotated[str, Field(min_length=1, repr=False)]
-    columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    id: str | None = None
-    label: str | None = None
+    path: Annotated[PathOrUrl, Field(repr=False)]
+    columns: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
+    id: Text | None = None
+    label: Text | None = None
     where: str | None = None
 
     @field_serializer("path")
@@ -60,14 +94,14 @@ class PreprocessConfig(_Section):
     missing: Literal["error", "drop", "median"] = "error"
 
 
-Count = Annotated[int, Field(ge=1)]
+Rows = Annotated[int, Field(ge=1, le=MOST)]
 
 
 class ModelConfig(_Section):
     """``[model]``: an algorithm of `distsvc.parameters`, its seed and its parameters."""
 
     algorithm: str
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
 
     def parameters(self) -> dict[str, Any]:
         """Return the estimator's parameters that the job gives, and the seed where it takes one."""
@@ -111,16 +145,16 @@ def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
 class ClusterConfig(_Section):
     """``[cluster]``: where the work is done and how it is cut; labels never depend on it."""
 
-    workers: Annotated[int, Field(ge=0)] | None = None
-    threads: Count = 1
-    partition_rows: Count = 1_000_000
-    block_rows: Count | None = None
+    workers: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    threads: Annotated[int, Field(ge=1, le=1_000)] = 1
+    partition_rows: Rows = 1_000_000
+    block_rows: Rows | None = None
 
 
 class OutputConfig(_Section):
     """``[output]``: where the run is published."""
 
-    path: Annotated[str, Field(min_length=1)]
+    path: PathOrUrl
     format: str = "parquet"
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
 
@@ -136,7 +170,11 @@ class Job(_Section):
 
     @model_validator(mode="after")
     def _sections_that_do_not_go_together(self) -> Job:
-        algorithm = self.model.algorithm
+        algorithm, label = self.model.algorithm, self.input.label
+        if label is not None and label in (self.input.columns or ()):
+            raise ValueError(
+                f"input.columns names {label!r}, the input.label: a label only scores clusters"
+            )
         if algorithm == "linear-one-class" and self.preprocess.scale == "standard":
             raise ValueError(
                 "preprocess.scale = 'standard' (the default) centres the columns, and a linear "
@@ -180,16 +218,7 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
         The file is not TOML, or a key is unknown, missing or has a value that is not allowed.
 
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputNotFoundError(f"job file {path} does not exist") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobFileError(f"job file {path} can't be read: {error}") from None
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise JobFileError(f"{path} is not valid TOML: {error}") from None
+    content = _parse_toml(_read_text(path), str(path))
     for setting in settings:
         _override(content, setting)
     return parse_job(content, source=str(path), run_date=run_date)
@@ -204,30 +233,90 @@ def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None
         raise JobFileError(f"{source}: " + "; ".join(_explain(error))) from None
 
 
+def _read_text(path: str | Path) -> str:
+    try:
+        return _read_bytes(path).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputNotFoundError(f"job file {path} does not exist") from None
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path, or no UTF-8
+        raise JobFileError(f"job file {path} can't be read: {error}") from None
+
+
+def _read_bytes(path: str | Path) -> bytes:
+    """Return the bytes of a file or a pipe; ValueError for what is neither, silent or too big."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe may have no writer
+    try:
+        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFIFO):
+            raise ValueError(f"expected a file or a pipe, found {_KINDS.get(kind, 'neither')}")
+        waiting, content = select.poll(), b""
+        waiting.register(descriptor, select.POLLIN)
+        while len(content) <= FILE_BYTES:
+            if not waiting.poll(1000 * PATIENCE):
+                raise ValueError(f"nothing was written to the pipe for {PATIENCE} s")
+            more = os.read(descriptor, 2**20)
+            if not more:
+                return content
+            content += more
+        raise ValueError(f"expected at most {FILE_BYTES} bytes, found more")
+    finally:
+        os.close(descriptor)
+
+
+def _parse_toml(text: str, source: str) -> dict[str, Any]:
+    """Return the content of TOML; JobFileError where there is none, or numbers are too long."""
+    parts = 0
+    for piece in text.split("."):
+        parts = 0 if re.search(r"[=,\[\]{}\n]", piece) else parts + 1
+        if parts >= DEEPEST_KEY:
+            raise JobFileError(f"{source}: expected keys of at most {DEEPEST_KEY} parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise JobFileError(f"{source} is not valid TOML: brackets are nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise JobFileError(f"{source} is not valid TOML: {error}") from None
+    except ValueError:  # Python's limit
+        raise JobFileError(f"{source}: expected numbers of at most 4300 digits") from None
+
+
 def _override(content: dict[str, Any], setting: str) -> None:
     name, equals, value = setting.partition("=")
     section, dot, key = name.strip().partition(".")
     if not (equals and dot and section and key):
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value
     table = content.setdefault(section, {})
     if not isinstance(table, dict):
         raise JobFileError(f"--set {name}: {section} is not a section of the job file")
-    table[key] = parsed
+    table[key] = _value(value)
+
+
+def _value(text: str) -> Any:
+    """Return the TOML value that a text is, or else the text."""
+    try:
+        content = _parse_toml(f"value = {text}", "--set")
+    except JobFileError:
+        return text
+    return content["value"] if len(content) == 1 else text
 
 
 def _fill_in_date(content: dict[str, Any], source: str, run_date: str | None) -> None:
     try:
-        day = datetime.date.fromisoformat(run_date) if run_date else datetime.date.today()
+        day = datetime.date.today() if run_date is None else datetime.date.fromisoformat(run_date)
+        date = day.isoformat()
     except ValueError:
-        raise JobFileError(f"--run-date expects YYYY-MM-DD, found {run_date!r}") from None
+        date = ""
+    if not date or run_date not in (None, date):
+        raise JobFileError(f"--run-date expects YYYY-MM-DD, found {run_date!r}")
     for section in ("input", "output"):
         table = content.get(section)
         if isinstance(table, dict) and isinstance(table.get("path"), str):
-            table["path"] = table["path"].replace("{run_date}", day.isoformat())
+            table["path"] = path = table["path"].replace("{run_date}", date)
+            if "{run_date" in path:
+                raise JobFileError(
+                    f"{source}: {section}.path may hold {{run_date}} and no other form of it, "
+                    f"found {path!r}"
+                )
 
 
 def _explain(error: ValidationError) -> list[str]:
@@ -257,16 +346,18 @@ def _explain_field(name: str, items: list[Any]) -> str:
         return f"unknown key {name!r}; {hint}"
     if first["type"] == "union_tag_invalid":
         tags = " or ".join(map(repr, MODELS))
-        return f"{name}.algorithm must be {tags}, found {first['ctx']['tag']!r}"
+        return f"{name}.algorithm must be {tags}, found {shown(first['ctx']['tag'])}"
     if first["type"] == "missing":
         return f"{name} is required"
     if first["type"] == "value_error":
-        return f"{name}: {message}" if name else message
+        joint = " " if message.startswith("must ") else ": "
+        return f"{name}{joint}{message}" if name else message
     if first["type"] == "model_type":
-        return f"{name} must be a section, found {first['input']!r}"
+        return f"{name} must be a section, found {shown(first['input'])}"
     items = [item for item in items if item["input"] is first["input"]]
-    expected = dict.fromkeys(re.sub(r"^\w+ should ", "", item["msg"]) for item in items)
-    return f"{name} must {' or '.join(expected)}, found {first['input']!r}"
+    clauses = [re.sub(r"^Value error, must |^\w+ should |, found .*", "", i["msg"]) for i in items]
+    wanted = " or ".join(dict.fromkeys(clauses))
+    return f"{name} must {wanted}, found {shown(first['input'])}"
 
 
 def _known_keys(place: tuple[Any, ...]) -> list[str]:

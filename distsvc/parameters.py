@@ -14,9 +14,16 @@ from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from distsvc.errors import ParameterError
+from distsvc.errors import ParameterError, shown
+
+MOST = 10**12  # rows, steps or passes
+HELD = 10**6  # vectors, clusters, points of a grid: what a model holds in memory
+MOST_WIDTHS = 1000
+LAST_SEED = 2**32 - 1  # NumPy's and scikit-learn's
+TINY, HUGE = 1e-30, 1e30  # of what float32 kernels multiply distances by, with room for factors
+MODERATE = f"lie in [{TINY:g}, {HUGE:g}]"
 
 
 class Constraint(Protocol):
@@ -31,11 +38,15 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number from `low`, which itself may be excluded, to `high`."""
+    """A finite number from `low`, which itself may be excluded, to `high`.
+
+    One that is `moderate` is 0 or lies in [`TINY`, `HUGE`] besides.
+    """
 
     low: float = 0.0
     high: float = inf
     low_open: bool = True
+    moderate: bool = False
 
     def allows(self, value: Any) -> bool:
         """Return whether a value is such a number; true and false are none."""
@@ -51,20 +62,20 @@ class Number:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for what is no such number."""
         if not self.allows(value):
-            raise ParameterError(f"{name} must {self._expected()}, found {value!r}")
+            raise ParameterError(f"{name} must {self._expected()}, found {shown(value)}")
+        if self.moderate and not is_moderate(value):
+            raise ParameterError(f"{name} must {MODERATE}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return float with these bounds."""
         bounded = isfinite(self.high)
-        return Annotated[
-            float,
-            Field(
-                gt=self.low if self.low_open else None,
-                ge=None if self.low_open else self.low,
-                le=self.high if bounded else None,
-                allow_inf_nan=None if bounded else False,
-            ),
-        ]
+        bounds = Field(
+            gt=self.low if self.low_open else None,
+            ge=None if self.low_open else self.low,
+            le=self.high if bounded else None,
+            allow_inf_nan=None if bounded else False,
+        )
+        return Annotated[float, bounds, AfterValidator(_moderate if self.moderate else float)]
 
     def _expected(self) -> str:
         if isfinite(self.high):
@@ -72,6 +83,17 @@ class Number:
         if not self.low_open:
             return f"be a number of at least {self.low:g}"
         return f"be above {self.low:g}" if self.low else "be a positive number"
+
+
+def is_moderate(value: Any) -> bool:
+    """Return whether a number is 0 or of a size that kernels can multiply distances by."""
+    return value == 0 or TINY <= abs(value) <= HUGE
+
+
+def _moderate(value: float) -> float:
+    if not is_moderate(value):
+        raise ValueError(f"must {MODERATE}, found {value!r}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -86,9 +108,9 @@ class Count:
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         if not (whole and int(value) >= self.least):
             expected = f"a whole number of at least {self.least}"
-            raise ParameterError(f"{name} must be {expected}, found {value!r}")
+            raise ParameterError(f"{name} must be {expected}, found {shown(value)}")
         if self.most is not None and int(value) > self.most:
-            raise ParameterError(f"{name} must be at most {self.most}, found {value!r}")
+            raise ParameterError(f"{name} must be at most {self.most}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return int with these bounds."""
@@ -105,7 +127,7 @@ class Choice:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for another value."""
         if value not in (known := self.names + self.in_memory):
-            raise ParameterError(f"{name} must be one of {known}, found {value!r}")
+            raise ParameterError(f"{name} must be one of {known}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return the type of the names that a job may give."""
@@ -119,34 +141,37 @@ class Flag:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for anything else, 0 and 1 included."""
         if not isinstance(value, (bool, np.bool_)):
-            raise ParameterError(f"{name} must be True or False, found {value!r}")
+            raise ParameterError(f"{name} must be True or False, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return bool."""
         return bool
 
 
-PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
 @dataclass(frozen=True)
 class KernelWidth:
-    """A positive number, a list of them, or "auto"."""
+    """A number, a list of at most a thousand, or "auto"."""
 
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for anything else, and for an empty list."""
         several = is_several(value)
         widths = list(np.atleast_1d(np.asarray(value, object))) if several else [value]
+        if len(widths) > MOST_WIDTHS:
+            most = f"have at most {MOST_WIDTHS} values"
+            raise ParameterError(f"{name} must {most}, found {len(widths)}")
         automatic = isinstance(value, str) and value == "auto"
         if not (automatic or (widths and all(map(POSITIVE.allows, widths)))):
             expected = "'auto', a positive number or a list of them"
-            raise ParameterError(f"{name} must be {expected}, found {value!r}")
+            raise ParameterError(f"{name} must be {expected}, found {shown(value)}")
+        if not (automatic or all(map(is_moderate, widths))):
+            raise ParameterError(f"{name} must {MODERATE}, found {shown(value)}")
 
     def job_type(self) -> Any:
         """Return a union of two forms, told apart first: a fault is one of the form meant."""
+        width, length = WEIGHT.job_type(), Field(min_length=1, max_length=MOST_WIDTHS)
         return Annotated[
-            Annotated[Literal["auto"] | PositiveNumber, Tag("one")]
-            | Annotated[list[PositiveNumber], Field(min_length=1), Tag("several")],
+            Annotated[Literal["auto"] | width, Tag("one")]
+            | Annotated[list[width], length, Tag("several")],  # type: ignore[valid-type]
             Discriminator(lambda value: "several" if is_several(value) else "one"),
         ]
 
@@ -158,7 +183,7 @@ class RandomState:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for anything else."""
         if not (value is None or value is np.random or isinstance(value, np.random.RandomState)):
-            Count(0).check(name, value)
+            Count(0, LAST_SEED).check(name, value)
 
     def job_type(self) -> Any:
         """Return None: ``seed`` decides more than the estimator's random choices."""
@@ -196,17 +221,22 @@ class InMemory:
 
 POSITIVE = Number()
 NOT_NEGATIVE = Number(low_open=False)
-SHARE = Number(high=1.0)
+WEIGHT = Number(moderate=True)
+WEIGHT_OR_0 = Number(low_open=False, moderate=True)
+SHARE = Number(high=1.0, moderate=True)
 COUNT = Count()
+STEPS = Count(most=MOST)
+SIZE = Count(most=HELD)
+FEW = Count(most=10_000)
 IN_MEMORY = ("complete-graph", "balls")
 """Labellings of tables in memory only: every row may be a vertex of their graphs."""
 
 LINEAR: dict[str, Constraint] = {
     "solver": Choice(("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")),
     "tol": POSITIVE,
-    "max_iter": COUNT,
+    "max_iter": STEPS,
     "compute_gap": Flag(),
-    "memory_rows": OrNone(Count(1000)),
+    "memory_rows": OrNone(Count(1000, MOST)),
     "random_state": RandomState(),
 }
 """What the two linear algorithms have in common."""
@@ -215,74 +245,74 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
     "support-vector": {
         "gamma": KernelWidth(),
         "nu": OrNone(SHARE),
-        "C": OrNone(POSITIVE),
+        "C": OrNone(WEIGHT),
         "solver": Choice(("bsgd", "sgd", "exact")),
-        "budget": OrNone(COUNT),
+        "budget": OrNone(SIZE),
         "maintenance": Choice(("merge", "project-nearest", "project-random", "removal")),
-        "projection_size": COUNT,
+        "projection_size": FEW,
         "stopping": Choice(("held-out", "step-norm")),
         "tol": POSITIVE,
         "theta": POSITIVE,
-        "max_iter": COUNT,
+        "max_iter": STEPS,
         "average": Flag(),
         "labelling": Choice(("auto", "equilibria", "level-tree"), IN_MEMORY),
         "effort": Choice(("fast", "default", "thorough")),
         "granularity": Choice(("coarse", "default", "fine")),
         "assignment": Choice(("vote", "nearest")),
         "bridging": Flag(),
-        "epsilon": POSITIVE,
-        "segment_samples": COUNT,
-        "boundary_size": COUNT,
-        "ball_radius": InMemory(POSITIVE),
-        "merge_radius": InMemory(POSITIVE),
+        "epsilon": WEIGHT,
+        "segment_samples": FEW,
+        "boundary_size": SIZE,
+        "ball_radius": InMemory(WEIGHT),
+        "merge_radius": InMemory(WEIGHT),
         "noise": InMemory(Flag()),
         "random_state": RandomState(),
     },
     "imdh": {
         "depth": Count(1, 16),
-        "n_clusters": OrNone(COUNT),
-        "alpha": NOT_NEGATIVE,
+        "n_clusters": OrNone(SIZE),
+        "alpha": WEIGHT_OR_0,
         "penalty": Number(high=100.0, low_open=False),
-        "bandwidth": POSITIVE,
-        "clip": NOT_NEGATIVE,
-        "passes": OrNone(COUNT),
-        "max_effective_samples": OrNone(COUNT),
-        "n_init": COUNT,
+        "bandwidth": WEIGHT,
+        "clip": WEIGHT_OR_0,
+        "passes": OrNone(STEPS),
+        "max_effective_samples": OrNone(STEPS),
+        "n_init": FEW,
         "growth": Choice(("prune", "forward")),
         "elbow": Choice(("weighted", "angle")),
-        "valley": NOT_NEGATIVE,
-        "max_samples": OrNone(Count(100)),
+        "valley": WEIGHT_OR_0,
+        "max_samples": OrNone(Count(100, MOST)),
         "random_state": RandomState(),
     },
     "linear-one-class": {"nu": SHARE} | LINEAR,
-    "linear-svdd": {"nu": OrNone(SHARE), "C": OrNone(POSITIVE)} | LINEAR,
+    "linear-svdd": {"nu": OrNone(SHARE), "C": OrNone(WEIGHT)} | LINEAR,
     "bico": {
-        "n_clusters": COUNT,
-        "size": OrNone(COUNT),
-        "n_init": COUNT,
+        "n_clusters": SIZE,
+        "size": OrNone(SIZE),
+        "n_init": FEW,
         "random_state": RandomState(),
     },
     "spdc": {
-        "window": Count(50),
-        "valley": NOT_NEGATIVE,
-        "bandwidth": POSITIVE,
-        "amnesia": NOT_NEGATIVE,
-        "max_clusters": COUNT,
+        "window": Count(50, HELD),
+        "valley": WEIGHT_OR_0,
+        "bandwidth": WEIGHT,
+        "amnesia": WEIGHT_OR_0,
+        "max_clusters": SIZE,
         "random_state": RandomState(),
     },
     "depddp": {
-        "n_clusters": OrNone(COUNT),
-        "bandwidth": POSITIVE,
+        "n_clusters": OrNone(SIZE),
+        "bandwidth": WEIGHT,
         "trim": Number(high=0.5, low_open=False),
-        "min_samples": COUNT,
-        "grid_size": Count(16),
+        "min_samples": STEPS,
+        "grid_size": Count(16, HELD),
     },
     "fuzzy-c-means": {
-        "n_clusters": COUNT,
-        "m": Number(low=1.0),
+        "n_clusters": SIZE,
+        "m": Number(low=1.0, moderate=True),
         "tol": NOT_NEGATIVE,
-        "max_iter": COUNT,
-        "n_init": COUNT,
+        "max_iter": STEPS,
+        "n_init": FEW,
         "random_state": RandomState(),
     },
 }

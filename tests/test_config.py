@@ -187,12 +187,15 @@ WRONG = {
     "model.gamma": [
         (-2.0, "must be 'auto' or be greater than 0, found -2.0"),
         (0, "must be 'auto' or be greater than 0, found 0"),
+        (1e308, "must be 'auto' or lie in [1e-30, 1e+30], found 1e+308"),
+        (5e-324, "must be 'auto' or lie in [1e-30, 1e+30], found 5e-324"),
+        ([1.0, 1e31], "must lie in [1e-30, 1e+30], found 1e+31"),
         (float("nan"), "must be 'auto' or be"),
         ("wide", "must be 'auto' or be a valid number"),
         ([], "must have at least 1 item after validation, not 0, found []"),
         ([1.0, 0.0], "must be greater than 0, found 0.0"),
         ([2.0, float("inf")], "must be a finite number, found inf"),
-        ([1.0, "auto"], "must be a valid number, unable to parse string as a number, found 'auto'"),
+        ([1.0, "auto"], "must be a valid number, found 'auto'"),
     ],
     "model.nu": [
         (0.0, "must be greater than 0, found 0.0"),

@@ -23,7 +23,7 @@ OURS = {
         "run",
         "storage",
     },
-    "cli": {"bench", "config", "datasets", "ending", "report", "run", "storage", "urls"},
+    "cli": {"bench", "config", "datasets", "ending", "errors", "report", "run", "storage", "urls"},
     "run": {
         "parameters",
         "config",

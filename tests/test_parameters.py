@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
-from distsvc.errors import JobFileError, ParameterError
+from distsvc.errors import JobFileError, ParameterError, shown
 from distsvc.models.linear.coordinate_descent import SOLVERS
 from distsvc.models.support_vector.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.ensemble import EFFORTS
@@ -52,7 +52,7 @@ SUPPORT_VECTOR = SupportVectorClustering().get_params()
 def refused(constraint, value, message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         constraint.check("x", value)
-    assert str(caught.value) == f"x must {message}, found {value!r}"
+    assert str(caught.value) == f"x must {message}, found {shown(value)}"
 
 
 def in_job(constraint, value) -> bool:

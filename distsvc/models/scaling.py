@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,6 +10,10 @@ import numpy as np
 
 from distsvc.errors import UnusableRowsError
 from distsvc.kernels.moments import DIGITS, add_block, scale_rows
+from distsvc.models.validation import LONGEST
+
+SHORTEST = 1e-15
+"""Least range of a scaled column's values: of less, float32 does not hold the squares."""
 
 
 def check_finite(Z: np.ndarray) -> None:
@@ -119,6 +124,36 @@ class Scaling:
         scale[constant | (scale == 0.0)] = 1.0
         return cls(centre, scale, fill)
 
+    def check(self, sums: ColumnSums, kind: str, columns: Sequence[str]) -> None:
+        """Check that a learner's arithmetic can hold the scaled rows whose sums these are.
+
+        Raises
+        ------
+        UnusableRowsError
+            Scaled rows may be longer than `LONGEST`, or a column's range is below `SHORTEST`; where
+            columns are not scaled, the range of all.
+
+        """
+        bounds = np.array([sums.least, sums.most])
+        with np.errstate(over="ignore"):
+            scaled = (bounds - self.centre) / self.scale
+            largest, ranges = np.abs(scaled).max(axis=0), scaled[1] - scaled[0]
+        k = int(largest.argmax())
+        if not largest[k] * largest.size**0.5 <= LONGEST:
+            raise UnusableRowsError(
+                f"column {columns[k]!r} has values from {bounds[0, k]:g} to {bounds[1, k]:g}, "
+                f"expected scaled rows of a length of at most {LONGEST:g}; leave it out, or "
+                "give preprocess.scale = 'minmax'"
+            )
+        known = np.full_like(ranges, ranges.max()) if kind == "none" else ranges
+        k = int(np.argmax((known < SHORTEST) & (sums.least < sums.most)))
+        if known[k] < SHORTEST and sums.least[k] < sums.most[k]:
+            raise UnusableRowsError(
+                f"column {columns[k]!r} has values from {bounds[0, k]:g} to {bounds[1, k]:g}, "
+                f"expected a range of at least {SHORTEST:g} once it is scaled; leave it out, or "
+                "give preprocess.scale = 'minmax'"
+            )
+
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
         """Return ``apply(X) - origin`` of X (n, d) float64, as float32 and in one pass."""
         return scale_rows(X, self.centre, self.scale, self.fill, origin)
@@ -128,4 +163,5 @@ class Scaling:
         missing = np.isnan(X)
         if missing.any():
             X = np.where(missing, self.fill, X)
-        return (X - self.centre) / self.scale
+        with np.errstate(over="ignore"):
+            return (X - self.centre) / self.scale

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.config import Job
+from distsvc.errors import JobFileError
 from distsvc.models.rules import Rule
 from distsvc.run.algorithms import room_of, rule_named
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
-from distsvc.run.preparation import prepared
+from distsvc.run.preparation import prepared_block
 from distsvc.run.room import Columns, Room, Tally
 from distsvc.storage.outputs import output_format
 from distsvc.storage.published import COLUMNS, Part, part_file
@@ -59,6 +60,11 @@ def published_names(rule: type[Rule], reasons: int) -> list[str]:
 def check_output(job: Job, table: Table, room: Room) -> None:
     """Check, before anything is computed, that the output's format can hold what is published."""
     names = published_names(room.rules[0], job.output.reasons)
+    if table.id in names:
+        raise JobFileError(
+            f"input.id = {table.id!r} is the name of a published column besides "
+            f"({', '.join(names)}); rename it in the table, or leave input.id out"
+        )
     output_format(job.output.format).check(table.id or ROW, id_type(table), names)
 
 
@@ -162,7 +168,7 @@ def label_partition(run: RunDirectory, number: int) -> Result:
     counts = Counts.empty(rule.n_clusters)
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
-        Z = prepared(run, block.X)
+        Z = prepared_block(run, block)
         columns: Columns = dict(rule.label(Z))
         if tally is not None:
             columns |= tally.add(block, Z, columns)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.config import PreprocessConfig
-from distsvc.errors import DataError
+from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.models.validation import LONGEST, check_length
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Steps
 from distsvc.run.room import Room
 from distsvc.run.survey import Survey
+from distsvc.storage.tables import Block
 
 SHOWN = 20
 PREPARATION = "scaling"
@@ -50,6 +52,29 @@ def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
     return Preparation.restored(run.read(PREPARATION))(X)
 
 
+def prepared_block(run: RunDirectory, block: Block) -> np.ndarray:
+    """Return the rows (n, d) of a block, of any table, as the run's rule wants them.
+
+    Raises
+    ------
+    DataError
+        A row is too long for the rule once it is scaled. The table of the fit has none: about
+        another origin its rows are at most twice as long.
+
+    """
+    Z = prepared(run, block.X)
+    try:
+        check_length(Z, 2.0 * LONGEST)
+    except UnusableRowsError:
+        table, (row, column) = run.plan.table, np.unravel_index(np.abs(Z).argmax(), Z.shape)
+        raise DataError(
+            f"{table.source}: column {table.columns[column]!r}, row {block.rows[row]}: expected "
+            f"a row of a length of at most {2.0 * LONGEST:g} once it is scaled, found "
+            f"{block.X[row, column]:g}"
+        ) from None
+    return Z
+
+
 def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) -> np.ndarray:
     """Settle scaling and origin, and all that takes a pilot; return the prepared pilot (m, d).
 
@@ -59,6 +84,7 @@ def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) 
     with steps.progress.phase("prepare"):
         columns = steps.run.plan.table.columns
         scaling, notes = make_scaling(config, survey, columns)
+        scaling.check(survey.sums, config.scale, columns)
         engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         engine.notes.extend(notes)
         preparation = Preparation(scaling, engine.centre, room.rules[0].float64)

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from distsvc.errors import one_line
 from distsvc.report.content import PhaseCost
 from distsvc.urls import masked
 
@@ -66,7 +67,7 @@ class AboveBars(logging.Handler):
         if name != FINISHED:
             fields = getattr(record, "fields", {})
             shown = " ".join(f"{key} {_shown(value)}" for key, value in fields.items())
-            self._console.print(f"{name}: {shown}", highlight=False, markup=False)
+            self._console.print(one_line(f"{name}: {shown}"), highlight=False, markup=False)
 
 
 @contextmanager
@@ -87,7 +88,7 @@ def log_defect(error: Exception) -> str:
 
     Returns what it says, in a form that may be shown.
     """
-    what = masked(f"{type(error).__name__}: {error}")
+    what = one_line(masked(f"{type(error).__name__}: {error}"))
     handler = logging.StreamHandler()
     handler.setFormatter(Plain() if sys.stderr.isatty() else JsonLines())
     with attached(handler):

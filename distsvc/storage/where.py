@@ -31,7 +31,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distsvc.errors import DataError, JobFileError
+from distsvc.errors import DataError, JobFileError, shown
 
 Literal = bool | int | float | str
 
@@ -77,6 +77,7 @@ _EXPECTED: dict[str, tuple[str, dict[str, str]]] = {
 """At each place between tokens: what is expected there, and the place after each kind of token."""
 
 _DEEPEST = 100
+_LONGEST = 200_000
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,9 @@ def parse_where(text: str) -> Condition:
         The text is not in the language above; the message says where.
 
     """
+    if len(text) > _LONGEST:
+        found = f"expected at most {_LONGEST} characters, found {len(text)}"
+        raise JobFileError(f"input.where: {found}")
     tokens = _tokens(text)
     _check(tokens, text)
     try:
@@ -246,9 +250,9 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
     try:
         values, scalar = _same_type(values, literal)
         return _COMPARE[operator](values, scalar)
-    except (pa.ArrowException, TypeError):
+    except (pa.ArrowException, TypeError, ValueError):  # ValueError: text that is no Unicode
         raise DataError(
-            f"input.where compares column {name!r} ({kind}) with {literal!r}, which is of "
+            f"input.where compares column {name!r} ({kind}) with {shown(literal)}, which is of "
             "another kind"
         ) from None
 

@@ -22,13 +22,14 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.sampling import seed_of
+from distsvc.models.validation import validated
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192
@@ -177,7 +178,7 @@ class BICO(Baseline):
             For NaN or infinity in X, or a parameter out of range.
 
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validated(self, X)
         self._begin(X.shape[1])
         self._add(X)
         self.labels_ = self._nearest_centres(X)
@@ -186,7 +187,7 @@ class BICO(Baseline):
     def partial_fit(self, X: Any, y: Any = None) -> BICO:
         """Take in the next rows X (n, d) of the stream, in their order."""
         first = not hasattr(self, "tree_")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
+        X = validated(self, X, reset=first)
         if first:
             self._begin(X.shape[1])
         self.__dict__.pop("labels_", None)
@@ -196,9 +197,7 @@ class BICO(Baseline):
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster (n,) int32 of every row of X (n, d)."""
         check_is_fitted(self, "tree_")
-        return self._nearest_centres(
-            validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        )
+        return self._nearest_centres(validated(self, X, reset=False))
 
     @property
     def coreset_points_(self) -> np.ndarray:

@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
 from distsvc.models.scaling import check_finite
+from distsvc.models.validation import validated
 
 BLOCK_ROWS = 8192
 
@@ -123,7 +124,7 @@ class DePDDP(Baseline):
             For NaN or infinity in X, fewer than 2 rows, or a parameter out of range.
 
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = validated(self, X, ensure_min_samples=2)
         self.check_parameters()
         self.centre_ = X.mean(axis=0, dtype=np.float64)
         Z = centred(X, self.centre_)
@@ -144,7 +145,7 @@ class DePDDP(Baseline):
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster (n,) int32 of every row of X (n, d)."""
         check_is_fitted(self, "tree_")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validated(self, X, reset=False)
         return self.clusters_[self.tree_.apply(centred(X, self.centre_))]
 
     def _grow(self, Z: np.ndarray) -> np.ndarray:

@@ -19,12 +19,13 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.sampling import seed_of
+from distsvc.models.validation import validated
 
 
 class Run(NamedTuple):
@@ -106,7 +107,7 @@ class FuzzyCMeans(Baseline):
             For NaN or infinity in X, too few rows, or a parameter out of range.
 
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validated(self, X)
         self.check_parameters()
         if len(X) < self.n_clusters:
             raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
@@ -131,7 +132,7 @@ class FuzzyCMeans(Baseline):
     def memberships(self, X: Any) -> np.ndarray:
         """Return the memberships (n, k) float64 of the rows X (n, d) in the clusters found."""
         check_is_fitted(self, "cluster_centers_")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validated(self, X, reset=False)
         return memberships_of(squared_distances(X, self.cluster_centers_), float(self.m))
 
     def predict(self, X: Any) -> np.ndarray:

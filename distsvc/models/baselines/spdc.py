@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from distsvc.kernels.stream_tree import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
@@ -26,6 +26,7 @@ from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.sampling import seed_of
+from distsvc.models.validation import validated
 
 BLOCK_ROWS = 8192
 GRID = 512
@@ -150,7 +151,7 @@ class SPDC(Baseline):
             For NaN or infinity in X, or a parameter out of range.
 
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validated(self, X)
         self._begin(X)
         order = np.random.default_rng(seed_of(self.random_state)).permutation(len(X))
         Z = centred(X, self.centre_)
@@ -167,7 +168,7 @@ class SPDC(Baseline):
         Clusters are numbered by the rows that the leaves have learned from.
         """
         first = not hasattr(self, "tree_")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
+        X = validated(self, X, reset=first)
         if first:
             self._begin(X)
         self.__dict__.pop("labels_", None)
@@ -178,7 +179,7 @@ class SPDC(Baseline):
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster (n,) int32 of every row of X (n, d)."""
         check_is_fitted(self, "tree_")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validated(self, X, reset=False)
         return self.clusters_[self.tree_.apply(centred(X, self.centre_))]
 
     def _rule(self) -> Splits:

@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from distsvc.models import sampling
 from distsvc.models.hyperplanes.engine import Ranges, TreeEngine
 from distsvc.models.hyperplanes.stream import TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.sampling import PILOT_ROWS, seed_of
+from distsvc.models.validation import validated
 from distsvc.parameters import COUNT, check_parameters
 
 PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
@@ -171,7 +172,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             For NaN or infinity in X, fewer than 2 rows, or a parameter out of range.
 
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = validated(self, X, ensure_min_samples=2)
         engine = self._begin()
         keys = sampling.row_keys(engine.seed, np.arange(len(X)))
         order = sampling.lowest(keys, len(X))
@@ -198,7 +199,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         counted as the rows come, under the tree of that moment.
         """
         first = not hasattr(self, "_stream")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
+        X = validated(self, X, reset=first)
         if first:
             engine = self._begin()
             engine.set_pilot(X[:PILOT_ROWS], len(X))
@@ -278,7 +279,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         return self._engine.cut
 
     def _checked(self, X: Any) -> np.ndarray:
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return validated(self, X, reset=False)
 
     def _label(self, cut: Cut, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return labels and margins of raw rows X (n, d), block by block to need little memory."""

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
 from distsvc.models.linear.engine import (
@@ -29,6 +29,7 @@ from distsvc.models.linear.engine import (
 )
 from distsvc.models.linear.rule import scores
 from distsvc.models.sampling import seed_of
+from distsvc.models.validation import validated
 from distsvc.parameters import check_parameters
 
 
@@ -274,7 +275,7 @@ def _checked(estimator: Any, X: Any, **options: Any) -> Any:
     """Return X as float64, CSR with columns once each if sparse, else in C order."""
     if sparse.issparse(X):
         _check_indices(X)
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", **options)
+    X = validated(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", **options)
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

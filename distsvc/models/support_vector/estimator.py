@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from distsvc.models import sampling
 from distsvc.models.sampling import PILOT_ROWS, seed_of
@@ -31,6 +31,7 @@ from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.engines import engine_for, engine_for_blocks
 from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
+from distsvc.models.validation import validated
 from distsvc.parameters import COUNT, Choice, check_parameters
 
 OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
@@ -247,7 +248,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             ``labelling="complete-graph"``.
 
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = validated(self, X, ensure_min_samples=2)
         started = perf_counter()
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         keys = sampling.row_keys(engine.seed, np.arange(len(X)))
@@ -298,13 +299,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
-        X = validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            reset=engine is None,
-            ensure_min_samples=2 if engine is None else 1,
-        )
+        few = 2 if engine is None else 1
+        X = validated(self, X, reset=engine is None, ensure_min_samples=few)
         if engine is None:
             engine = engine_for_blocks(self.get_params(), seed_of(self.random_state))
             engine.set_pilot(X[:PILOT_ROWS], len(X))
@@ -389,9 +385,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def _seen(self, X: Any) -> np.ndarray:
         """Return rows X (n, d) as the engine looks at them, (n, q) float32."""
         check_is_fitted(self, "dual_coef_")
-        return self._engine.seen(
-            validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        )
+        return self._engine.seen(validated(self, X, reset=False))
 
     def _with_noise(self, labels: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the labels (n,) int32, with `noise` -1 where f (n,) is below 0."""

@@ -1,0 +1,39 @@
+"""What rows an estimator takes: scikit-learn's checks, and no value too large to be squared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from distsvc.errors import UnusableRowsError
+
+LONGEST = 1e18
+"""Greatest length of a row: float32 holds squared distances, and some of them added up."""
+
+
+def validated(estimator: Any, X: Any, **options: Any) -> Any:
+    """Return rows X (n, d), float64 or float32, as scikit-learn's `validate_data` checks them.
+
+    Raises
+    ------
+    UnusableRowsError
+        A row may be longer than `LONGEST`.
+
+    """
+    X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
+    check_length(X)
+    return X
+
+
+def check_length(X: Any, most: float = LONGEST) -> None:
+    """Raise UnusableRowsError where rows X (n, d), dense or CSR, may be longer than `most`."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if not largest * X.shape[1] ** 0.5 <= most:
+        raise UnusableRowsError(
+            f"X has values up to {largest:.3g}, expected rows of a length of at most {most:g}; "
+            "scale the features"
+        )
