@@ -13,6 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from distsvc.errors import DataError, JobFileError, OutputPermissionError, TemporaryError
+from distsvc.faults import fault
 from distsvc.storage.arrays import read_json, write_json
 from distsvc.storage.location import shown_url
 from distsvc.storage.outputs import FORMATS
@@ -59,16 +60,17 @@ class Output:
         runs = self.path / ".runs"
         try:
             if runs.is_symlink():
-                raise OSError(f"{runs} is a link, and links are not followed")
+                raise OutputPermissionError(
+                    f"output.path {self.path} can't be written: {runs} is a link, and links are "
+                    "not followed"
+                )
             runs.mkdir(parents=True, exist_ok=True)
             lock = FileLock(runs / "lock", timeout=0)
             lock.acquire()
         except Timeout:
             raise TemporaryError(f"another run is writing to {self.path}") from None
         except OSError as error:
-            raise OutputPermissionError(
-                f"output.path {self.path} can't be written: {error}"
-            ) from None
+            raise (fault(error, writing=f"output.path {self.path}") or error) from None
         try:
             for stale in runs.iterdir():
                 if stale.is_dir() and not stale.is_symlink():
