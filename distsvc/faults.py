@@ -170,7 +170,7 @@ def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> Dists
         return OutputPermissionError(f"no permission to write {name}{_reason(error)}")
     if writing:
         kind = OutputPermissionError if number in _NO_SUCH_PLACE else TemporaryError
-        return kind(f"can't write {name}: {_words(error)}")
+        return kind(f"{name} can't be written: {_words(error)}")
     if number in _AWAY:
         return TemporaryError(f"can't reach {name}: {_words(error)}")
     if reading:

@@ -22,7 +22,7 @@ _USER = re.compile(r"(?<=://)[^/?#\s]*@")
 # A password with a slash in it, which should be %2F; digits before the slash are a port.
 _BROKEN_USER = re.compile(r"(?<=://)[^/?#@\s:]+:(?!\d*[/?#])(?:(?!://)[^@])*@")
 _HTTP_QUERY = re.compile(r"(?<=\?).*")
-_OTHER_QUERY = re.compile(r"(?<=\?)[\w.-]+=[^&/]*(?:&[\w.-]+=[^&/]*)*$")
+_OTHER_QUERY = re.compile(r"(?<=\?)[\w.-]+=.*")  # others have globs, too
 _IN_TEXT = re.compile(r"[\w+.-]+://\S*[^\s'\"<>()\[\]{},.:;]")
 
 

@@ -93,14 +93,14 @@ def test_where_credentials_come_from_is_said():
         (errno.ENOSPC, TemporaryError, "no space left to write out/x"),
         (errno.EDQUOT, TemporaryError, "no space left to write out/x"),
         (errno.EFBIG, TemporaryError, "no space left to write out/x"),
-        (errno.EIO, TemporaryError, "can't write out/x"),
-        (errno.ESTALE, TemporaryError, "can't write out/x"),
-        (errno.ENOENT, TemporaryError, "can't write out/x"),
+        (errno.EIO, TemporaryError, "out/x can't be written"),
+        (errno.ESTALE, TemporaryError, "out/x can't be written"),
+        (errno.ENOENT, TemporaryError, "out/x can't be written"),
         (errno.EACCES, OutputPermissionError, "no permission to write out/x"),
         (errno.EPERM, OutputPermissionError, "no permission to write out/x"),
         (errno.EROFS, OutputPermissionError, "no permission to write out/x"),
-        (errno.ENOTDIR, OutputPermissionError, "can't write out/x"),
-        (errno.ENAMETOOLONG, OutputPermissionError, "can't write out/x"),
+        (errno.ENOTDIR, OutputPermissionError, "out/x can't be written"),
+        (errno.ENAMETOOLONG, OutputPermissionError, "out/x can't be written"),
     ],
 )
 def test_writing(number, expected, message):
@@ -137,7 +137,7 @@ def raised_while_handling(error, other):
         try:
             raise other
         except type(other):
-            raise error
+            raise error  # noqa: B904
     except type(error) as found:
         return found
 

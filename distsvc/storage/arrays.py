@@ -29,7 +29,7 @@ _DAMAGE = (
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path | str) -> Iterator[None]:
     """Turn the errors of writing a file or a folder into errors that name it.
 
     Raises

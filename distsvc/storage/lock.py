@@ -12,13 +12,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from distsvc.errors import (
-    DataError,
-    DistsvcError,
-    JobFileError,
-    OutputPermissionError,
-    TemporaryError,
-)
+from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError
+from distsvc.faults import fault
 from distsvc.storage.arrays import read_json, write_json
 
 LOCK, HOLDER = "lock", "holder.json"
@@ -36,7 +31,7 @@ def held(runs: Path, output: Path, job_sha256: str, overwrite: bool) -> Iterator
     except Timeout:
         raise _refusal(runs, output, job_sha256, overwrite) from None
     except OSError as error:
-        raise OutputPermissionError(f"output.path {output} can't be written: {error}") from None
+        raise (fault(error, writing=f"output.path {output}") or error) from None
     with ExitStack() as stack:
         stack.callback(lock.release)
         stack.enter_context(_named(runs / HOLDER, job_sha256))

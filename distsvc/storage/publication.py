@@ -27,11 +27,13 @@ from distsvc.errors import (
     TemporaryError,
 )
 from distsvc.storage.arrays import (
+    make_folder,
     read_json,
     remove_unfinished,
     write_json,
     write_text,
     write_whole,
+    writing,
 )
 from distsvc.storage.location import shown_url
 from distsvc.storage.lock import HOLDER, held
@@ -81,13 +83,9 @@ class Output:
 
         """
         runs = self.path / RUNS
-        try:
-            self._refuse_links()
+        self._refuse_links()
+        with writing(f"output.path {self.path}"):
             runs.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputPermissionError(
-                f"output.path {self.path} can't be written: {error}"
-            ) from None
         with held(runs, self.path, job_sha256, overwrite):
             self._clear_up()
             yield
@@ -101,9 +99,10 @@ class Output:
         """
         folder = self.path / RUNS / f"{digest[:12]}-{secrets.token_hex(4)}"
         try:
-            folder.mkdir()
-            for place in PLACES:
-                (self.path / place / folder.name).mkdir(parents=True)
+            with writing(folder):
+                folder.mkdir()
+                for place in PLACES:
+                    (self.path / place / folder.name).mkdir(parents=True)
             yield folder
         finally:
             self._discard(folder.name)
@@ -181,7 +180,7 @@ class Output:
         self._found = manifest = self.manifest() or {}
         folder = self.path / PLACES[-1] / manifest["run_id"] / secrets.token_hex(4)
         try:
-            folder.mkdir(parents=True)
+            make_folder(folder)
             write_text(folder / name, content)
             new = {"file": (folder / name).relative_to(self.path).as_posix()}
             new |= described(folder / name)
@@ -197,11 +196,13 @@ class Output:
         for name in COPIES:
             copy, original = self.path / name, self.path / listed.get(name, "")
             if name not in listed:
-                copy.unlink(missing_ok=True)
+                with writing(copy):
+                    copy.unlink(missing_ok=True)
             elif not (copy.exists() and filecmp.cmp(original, copy, shallow=False)):
                 write_whole(copy, partial(_copy, original))
         if not (self.path / SUCCESS).exists():
-            (self.path / SUCCESS).touch()
+            with writing(self.path / SUCCESS):
+                (self.path / SUCCESS).touch()
 
     def mend(self) -> None:
         """Finish what a killed run left undone after its commit, if that can be done now."""
@@ -249,7 +250,7 @@ class Output:
         if self._found is not None:
             digest = f"{self._found.get('run_id', 'run')}-{secrets.token_hex(4)}"
             replaced = self.path / RUNS / REPLACED / f"{digest}.json"
-            replaced.parent.mkdir(exist_ok=True)
+            make_folder(replaced.parent)
             write_json(replaced, self._found)
         new = self.path / RUNS / _NEW
         write_json(new, manifest)
@@ -258,7 +259,8 @@ class Output:
         for path in (*(self.path / name for name in names), new, *folders):
             if path.is_relative_to(self.path):
                 _to_disk(path)
-        os.replace(new, self.path / MANIFEST)
+        with writing(self.path / MANIFEST):
+            os.replace(new, self.path / MANIFEST)
         _to_disk(self.path)
         self._found = manifest
         self._remove_replaced(keep=replaced)
@@ -339,7 +341,10 @@ class Output:
     def _refuse_links(self) -> None:
         for name in (RUNS, *PLACES):
             if (self.path / name).is_symlink():
-                raise OSError(f"{self.path / name} is a link, and links are not followed")
+                raise OutputPermissionError(
+                    f"output.path {self.path} can't be written: {self.path / name} is a link, "
+                    "and links are not followed"
+                )
 
 
 def collect(path: str) -> list[str]:
@@ -360,8 +365,9 @@ def _copy(original: Path, stream: BinaryIO) -> None:
 
 
 def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with writing(path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,129 @@
+"""Whatever is written goes through `distsvc.storage.arrays`, or is named here with the reason."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import distsvc
+
+ROOT = Path(distsvc.__file__).parent
+HOME = "storage/arrays.py"
+
+WRITERS = {
+    "create_array", "create_group", "copy", "copy2", "copyfile", "copytree", "dump", "hardlink_to",
+    "link", "makedirs", "mkdir", "mkdtemp", "mkstemp", "move", "open_memmap",
+    "rename", "replace", "save", "savez", "savez_compressed", "symlink", "symlink_to",
+    "to_csv", "to_json", "to_parquet", "tofile", "touch", "write_bytes", "write_table",
+    "ParquetWriter", "NamedTemporaryFile", "TemporaryDirectory", "TemporaryFile",
+}  # fmt: skip
+"""Names of functions and methods that write files or folders."""
+
+MODULES = {"os", "shutil", "np", "numpy", "pa", "pq", "zarr", "tempfile", "json"}
+AMBIGUOUS = {"copy", "replace", "dump", "save", "link", "move", "rename"}
+"""Names that are other things' too: they count where they are a module's or a path's."""
+
+THEIRS = {
+    "storage/publication.py": "the output's own folder, its lock and its commit",
+    "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
+    "datasets/loading.py": "data sets are staged beside their place, not in a run",
+}
+"""Modules that write for themselves."""
+
+
+def named_writers(source: str) -> list[tuple[str, bool]]:
+    """Return what a module calls that writes, and whether within `writing` or `write_whole`."""
+    found: list[tuple[str, bool]] = []
+
+    def visit(node: ast.AST, guarded: bool) -> None:
+        if isinstance(node, ast.With):
+            guarded = guarded or any("writing" in ast.unparse(i.context_expr) for i in node.items)
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")
+            if name[2] == "write_whole":
+                guarded = True
+            elif _writes(node, name[0], name[2]):
+                found.append((ast.unparse(node.func), guarded))
+        for child in ast.iter_child_nodes(node):
+            visit(child, guarded)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+def _writes(node: ast.Call, owner: str, name: str) -> bool:
+    if name == "open":
+        modes = [a.value for a in node.args if isinstance(a, ast.Constant)]
+        modes += [k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)]
+        return any(isinstance(m, str) and len(m) < 4 and set(m) & set("wax+") for m in modes)
+    if name in AMBIGUOUS:
+        return owner in MODULES - {"json"} or (name == "rename" and bool(owner))
+    return name in WRITERS
+
+
+def _streams(source: str) -> set[str]:
+    """Return the functions that are handed a stream by `write_whole`."""
+    calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call)]
+    handed = [c.args[1] for c in calls if ast.unparse(c.func) == "write_whole" and len(c.args) > 1]
+    return {ast.unparse(argument) for argument in handed}
+
+
+def unguarded(source: str) -> list[str]:
+    """Return what a module writes elsewhere than to a stream of `write_whole`."""
+    streams = _streams(source)
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [
+                n for n in body if not (isinstance(n, ast.FunctionDef) and n.name in streams)
+            ] or [ast.Pass()]
+    return [name for name, guarded in named_writers(ast.unparse(tree)) if not guarded]
+
+
+FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", [m for m in FILES if m != HOME and m not in THEIRS])
+def test_a_module_writes_through_one_place(module):
+    assert unguarded((ROOT / module).read_text()) == []
+
+
+@pytest.mark.parametrize("module", [HOME, *THEIRS])
+def test_no_exception_is_left_over(module):
+    assert (ROOT / module).exists()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(path, 'w')",
+        "path.open(mode='ab')",
+        "os.replace(a, b)",
+        "folder.mkdir()",
+        "path.rename(other)",
+        "np.save(path, x)",
+        "pq.write_table(table, path)",
+        "zarr.create_group(path)",
+        "path.write_bytes(b'')",
+        "with tempfile.TemporaryDirectory() as folder:\n    pass",
+    ],
+)
+def test_a_write_is_seen(source):
+    assert len(unguarded(source)) == 1
+    assert unguarded(f"with writing(path):\n    {source.replace(chr(10), chr(10) + '    ')}") == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(path)",
+        "open(path, 'rb')",
+        "text.replace('a', 'w')",
+        "x.copy()",
+        "write_whole(path, lambda stream: pq.write_table(table, stream))",
+        "def f(stream):\n    np.save(stream, x)\nwrite_whole(path, f)",
+    ],
+)
+def test_what_is_no_write_is_not(source):
+    assert unguarded(source) == []
