@@ -32,7 +32,6 @@ def interruptible():
         ("SIGTERM", 2, False, "linear-svdd", 1.5),
     ],
 )
-@pytest.mark.parametrize("twice", [False, True])
 def test_a_run_ends(warm, name, workers, cold, algorithm, moment):
     kind = Kind(signal.Signals[name], workers, cold, algorithm)
     outcome = disturbed(kind, moment, warm)
