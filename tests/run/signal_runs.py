@@ -25,8 +25,6 @@ import pyarrow.parquet as pq
 MARK = "DISTSVC_SIGNAL_RUN"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 BOUND = 10.0
-STARTING = 0.1
-"""Before this time the signal may find an interpreter that has not begun with the program."""
 
 JOB = """
 [input]
@@ -84,7 +82,7 @@ def marked(mark: str) -> list[int]:
     return [pid for pid in found if pid != os.getpid()]
 
 
-def disturbed(kind: Kind, moment: float, warm: Path, twice: bool = False) -> Outcome:
+def disturbed(kind: Kind, moment: float, warm: Path) -> Outcome:
     """Start a run, signal it after `moment` seconds and see how it ends."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -100,8 +98,6 @@ def disturbed(kind: Kind, moment: float, warm: Path, twice: bool = False) -> Out
                 moment = time.monotonic() - started  # it was done before
             except subprocess.TimeoutExpired:
                 process.send_signal(kind.number)
-                if twice:
-                    process.send_signal(kind.number)
             signalled = time.monotonic()
             try:
                 process.wait(60)
@@ -112,7 +108,7 @@ def disturbed(kind: Kind, moment: float, warm: Path, twice: bool = False) -> Out
                 time.sleep(0.02)
             seconds = time.monotonic() - signalled
             left = marked(mark)
-        wrong = judged(folder, kind, process.returncode, moment)
+        wrong = judged(folder, kind, process.returncode)
         if seconds > BOUND:
             wrong.append(f"{seconds:.1f} s")
         if left:
@@ -122,14 +118,15 @@ def disturbed(kind: Kind, moment: float, warm: Path, twice: bool = False) -> Out
     return Outcome(kind, moment, seconds, process.returncode, wrong)
 
 
-def judged(folder: Path, kind: Kind, code: int, moment: float) -> list[str]:
+def judged(folder: Path, kind: Kind, code: int) -> list[str]:
     """Return what is wrong with the end of a run, apart from the time that it took.
 
     A process that a signal kills ends with the code that a shell gives it. One that gets the signal
     before it has begun with the program ends in Python's way.
     """
     wrong = []
-    code = 128 - code if code < 0 else code
+    silent = code < 0
+    code = abs(code) + 128 if silent else code
     published = (folder / "out" / "manifest.json").exists()
     error = (folder / "err").read_text(errors="replace")
     if code not in (0, CODES[kind.number]):
@@ -138,7 +135,7 @@ def judged(folder: Path, kind: Kind, code: int, moment: float) -> list[str]:
         wrong.append("code 0 and nothing published")
     if "Traceback" in error or "Exception ignored" in error:
         wrong.append("traceback")
-    if code and "stopped by SIG" not in error and moment > STARTING and not published:
+    if code and not silent and "stopped by SIG" not in error:
         wrong.append("not a word")
     left = [p.name for p in (folder / "out").glob("*")] + [p.name for p in folder.glob("out/.*/*")]
     if not published and left:

@@ -3,6 +3,7 @@
 import json
 import socket
 from contextlib import closing
+from unittest.mock import Mock
 
 import dask
 import psutil
@@ -119,6 +120,25 @@ def test_workers_here(monkeypatch, config, n_bytes, expected):
     with pytest.raises(TemporaryError, match="workers on this machine can't start: OSError: far"):
         address(n_bytes=n_bytes, threads=2, **config)
     assert (asked["n_workers"], asked["threads_per_worker"]) == (expected, 2)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Nanny failed"), TimeoutError("late"), OSError(1)])
+def test_workers_that_cant_start_are_temporary(monkeypatch, error):
+    monkeypatch.setattr("distributed.LocalCluster", Mock(side_effect=error))
+    with pytest.raises(TemporaryError, match=r"^workers on this machine can't start: ") as caught:
+        address(workers=1)
+    assert caught.value.exit_code == 75
+
+
+def test_a_silent_scheduler_is_temporary(monkeypatch, one):
+    monkeypatch.setattr(module, "NO_WORKERS_SECONDS", 0.2)
+
+    def silent(*_, callback_timeout, **__):
+        raise TimeoutError(f"timed out after {callback_timeout} s.")
+
+    monkeypatch.setattr("distributed.Client.sync", silent)
+    with pytest.raises(TemporaryError, match=rf"^no answer from scheduler {one}: TimeoutError: "):
+        address(scheduler=one)
 
 
 def listening(process: psutil.Process) -> set[str]:

@@ -1,18 +1,19 @@
 """The same outcome from a plain loop and from a cluster, whatever fails."""
 
+import logging
 from unittest.mock import Mock
 
 import dask
 import pytest
 from clusters import loopback_cluster
-from distributed import Client
+from distributed import Client, KilledWorker
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from filelock import FileLock
 
 from distsvc.errors import DataError, PartitionFailedError, TemporaryError
 from distsvc.run.fanout import IN_FLIGHT, fan_out
-from distsvc.run.progress import Meter, Progress
+from distsvc.run.progress import Meter, Progress, attached
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,28 @@ def test_a_partition_that_keeps_failing_is_named(where, tmp_path):
     with pytest.raises(PartitionFailedError, match=message):
         run(where, always_fails_at_4, tmp_path, range(6))
     assert attempts(tmp_path) == {0: 1, 1: 1, 2: 1, 3: 1, 4: 2, 5: 1}
+
+
+def test_the_traceback_of_a_failure_is_logged(where, tmp_path):
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    with attached(handler), pytest.raises(PartitionFailedError):
+        run(where, always_fails_at_4, tmp_path, range(6))
+    assert [record.getMessage() for record in records] == ["task failed", "task failed"]
+    assert records[0].fields == {"phase": "label", "partition": 4, "error": "RuntimeError: broken"}
+    for record in records:
+        assert "in always_fails_at_4" in logging.Formatter().formatException(record.exc_info)
+
+
+def kills_its_worker(run_dir: str, number: int) -> int:
+    raise KilledWorker("label-1", None, 3)
+
+
+def test_a_killed_worker_hints_at_memory(tmp_path):
+    message = "label: partition 7 failed twice: KilledWorker: .* memory does not suffice: raise the"
+    with pytest.raises(PartitionFailedError, match=message):
+        run(None, kills_its_worker, tmp_path, [7])
 
 
 def bad_data_at_second_sight(run_dir: str, number: int) -> int:

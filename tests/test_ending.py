@@ -1,0 +1,140 @@
+"""One signal ends a command wherever it strikes, a second one at once; nothing else is printed."""
+
+import signal
+import subprocess
+import sys
+from textwrap import indent
+
+import pytest
+
+BEGIN = """
+import atexit, ctypes, multiprocessing, os, signal, sys, time
+from distsvc import ending
+from distsvc.ending import stoppable
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored in a test's process
+
+def kill():
+    os.kill(os.getpid(), signal.{name})
+    for _ in range(1000):
+        pass
+
+class Fragile:
+    def __del__(self):
+        kill()
+
+def wait(seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.01)
+
+def sleeper():
+    time.sleep(300)
+
+def command():
+{body}
+
+if __name__ == "__main__":
+    stoppable(command)
+"""
+
+SWALLOWED = {
+    "callback of C": "ctypes.CFUNCTYPE(None)(kill)(); wait()",
+    "finaliser": "one = Fragile(); del one; wait()",
+    "garbage": "one = Fragile(); one.self = one; del one; import gc; gc.collect(); wait()",
+    "bare except": "try:\n    kill()\nexcept BaseException:\n    pass\nwait()",
+    "twice": "f = ctypes.CFUNCTYPE(None)(lambda: (kill(), wait())); f(); wait()",
+}
+
+
+def ended(body, name="SIGTERM", before=""):
+    code = BEGIN.format(name=name, body=indent(body, "    "))
+    return subprocess.run(
+        [sys.executable, "-c", code.replace("def command", f"{before}\ndef command", 1)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def check(found, code, how):
+    assert (found.returncode, found.stdout) == (code, ""), found.stderr
+    [line] = found.stderr.splitlines()
+    assert line.startswith("stopped by SIG")
+    assert f", {how};" in line
+
+
+@pytest.mark.parametrize("body", SWALLOWED.values(), ids=SWALLOWED)
+def test_no_signal_is_lost(body):
+    check(ended(body), 143, "in order")
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 143)])
+def test_what_was_begun_is_put_away(name, code, tmp_path):
+    body = f"open('{tmp_path}/work', 'w').close()\n"
+    body += f"try:\n    kill()\n    wait()\nfinally:\n    os.remove('{tmp_path}/work')"
+    check(ended(body, name), code, "in order")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_during_an_import(tmp_path):
+    (tmp_path / "slow.py").write_text("import __main__\n__main__.kill()\n__main__.wait()\n")
+    body = f"sys.path.insert(0, '{tmp_path}')\nimport slow"
+    check(ended(body, "SIGINT"), 130, "in order")
+
+
+def test_a_second_signal_ends_it_at_once():
+    check(ended("try:\n    kill()\nfinally:\n    kill()\n    wait()"), 143, "at once")
+
+
+def test_the_time_to_put_things_away_is_limited():
+    body = "ending.GRACE_SECONDS = 0.2\ntry:\n    kill()\nfinally:\n    wait()"
+    check(ended(body), 143, "after 0 s")
+
+
+def test_a_kernel_does_not_delay_it():
+    """Compiled code gives way to other threads, but not to handlers, which need the main one."""
+    body = "ending.GRACE_SECONDS = 0.2\nimport threading\nthreading.Timer(0.1, kill).start()\n"
+    body += "ctypes.CDLL(None).sleep(60)\nctypes.CDLL(None).sleep(60)"
+    blocked = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+    check(ended(body.replace("ctypes", blocked + "ctypes", 1)), 143, "after 0 s")
+
+
+def test_children_are_killed(tmp_path):
+    script = BEGIN.format(
+        name="SIGTERM",
+        body=indent(
+            "context = multiprocessing.get_context('spawn')\n"
+            "child = context.Process(target=sleeper)\nchild.start()\n"
+            "print(child.pid, flush=True)\ntry:\n    kill()\nfinally:\n    kill()\n    wait()",
+            "    ",
+        ),
+    )
+    (tmp_path / "script.py").write_text(script)
+    found = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    # reading to the end of its output means that the child, which shares it, is gone, too
+    assert found.returncode == 143
+    assert found.stdout.strip().isdigit()
+    assert "Traceback" not in found.stderr
+
+
+def test_a_late_signal_does_not_print_a_traceback():
+    check(ended("atexit.register(kill)"), 143, "after its work")
+
+
+def test_what_a_process_was_told_to_ignore_stays_ignored():
+    found = ended("kill(); print('done')", "SIGHUP", "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
+    assert (found.returncode, found.stdout, found.stderr) == (0, "done\n", "")
+
+
+def test_the_codes_are_those_of_a_shell():
+    from distsvc.ending import CODES
+
+    assert all(CODES[number] == 128 + number for number in (signal.SIGINT, signal.SIGTERM))
