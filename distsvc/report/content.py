@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue
 
-from distsvc.errors import DataError
+from distsvc.forms import parsed
 from distsvc.report.model_parts import (
     LEAF,
     SPLIT,
@@ -18,8 +17,6 @@ from distsvc.report.model_parts import (
     TreePart,
 )
 from distsvc.report.part import Known, Part
-
-LONGEST_VALUE = 60
 
 
 class InputPart(Part):
@@ -182,23 +179,4 @@ class Report(Part):
             field that is wrong.
 
         """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise DataError(f"{name}: {_explained(error)}") from None
-
-
-def _explained(error: ValidationError) -> str:
-    """Put the first fault into words, and count the others."""
-    first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
-    steps = [str(step) for step in first["loc"] if step not in (SPLIT, LEAF)]
-    place, more = ".".join(steps) or "the report", f" (and {n_more} more)" if n_more else ""
-    if first["type"] == "missing":
-        return f"{place} is missing{more}"
-    expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", first["msg"])
-    return f"{place}: expected {expected}, found {_shortened(first['input'])}{more}"
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+        return parsed(cls, content, name, "the report", (SPLIT, LEAF))

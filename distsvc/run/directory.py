@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.errors import DataError
 from distsvc.run.plan import Plan
 from distsvc.storage.arrays import (
     map_array,
@@ -90,7 +91,10 @@ class RunDirectory:
     def load(self, name: str) -> Result:
         """Read a result without what is `large`; `DataError` when it is missing or damaged."""
         arrays = read_arrays(self._file(name))
-        return Result(json.loads(str(arrays.pop("facts"))), arrays)
+        try:
+            return Result(json.loads(str(arrays.pop("facts"))), arrays)
+        except (KeyError, ValueError, RecursionError) as error:
+            raise DataError(f"{self._file(name)}: facts can't be read: {error}") from None
 
     def read(self, name: str) -> Result:
         """Return a result that several tasks need; its file is read once per process.

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from distsvc.config import Job, parse_job
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.run.algorithms import rule_named
+from distsvc.errors import DataError, InputNotFoundError
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labelling import RULE, read_rule
-from distsvc.run.preparation import PREPARATION, Preparation
+from distsvc.run.model_form import MODEL_VERSION, MOST_BYTES, check_content, job_of, restored
+from distsvc.run.preparation import PREPARATION
 from distsvc.run.room import Room
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
+from distsvc.storage.listing import MANIFEST, checked, listed, read_manifest
 from distsvc.storage.published import described
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
 
-MODEL_VERSION = 3
 FILES = ("model.json", "arrays.npz")
 
 
@@ -47,7 +47,9 @@ def write_model(run: RunDirectory, job: Job, room: Room) -> None:
 
 
 def restore_model(published: Path, run: RunDirectory) -> dict[str, Any]:
-    """Put a published model into a run's directory; return the content of its ``model.json``.
+    """Put a model into a run's directory; return the content of its ``model.json``.
+
+    `published` is the folder of the model, or of the run.
 
     Raises
     ------
@@ -58,11 +60,13 @@ def restore_model(published: Path, run: RunDirectory) -> dict[str, Any]:
 
     """
     content = read_model(published)
-    arrays = read_arrays(published / "model" / "arrays.npz")
-    facts = content["facts"]
-    saved = Result(facts, arrays)
-    rule = rule_named(content["form"]).restored(facts, arrays)
-    run.write(PREPARATION, Preparation.restored(saved).result())
+    path = _folder(published) / FILES[1]
+    arrays = read_arrays(path)
+    try:
+        preparation, rule = restored(content, arrays)
+    except DataError as error:
+        raise DataError(f"{path.parent}: {error}") from None
+    run.write(PREPARATION, preparation.result())
     edges = {"score_edges": arrays["score_edges"]}
     labelling = {"algorithm": rule.form, "n_clusters": rule.n_clusters}
     run.write(RULE, Result(rule.facts() | labelling, rule.arrays() | edges))
@@ -70,7 +74,7 @@ def restore_model(published: Path, run: RunDirectory) -> dict[str, Any]:
 
 
 def read_model(published: Path) -> dict[str, Any]:
-    """Return the content of a published ``model.json``; errors as in `restore_model`.
+    """Return the content of a ``model.json``; `published` and errors as in `restore_model`.
 
     Raises
     ------
@@ -78,33 +82,50 @@ def read_model(published: Path) -> dict[str, Any]:
         No run is published there.
 
     """
-    if not (published / "manifest.json").exists():
-        raise InputNotFoundError(f"no run is published in {published}: it has no manifest.json")
-    content = read_json(published / "model" / "model.json")
-    if content.get("format") != MODEL_VERSION:
-        raise JobFileError(
-            f"{published}/model has format {content.get('format')!r}, expected {MODEL_VERSION}"
-        )
+    path = _folder(published) / FILES[0]
+    content = read_json(path, MOST_BYTES)
+    check_content(content, path)
     return content
 
 
+def checked_model(published: Path) -> Path:
+    """Return the folder of a published run's model, after comparing its files with the manifest.
+
+    Raises
+    ------
+    InputNotFoundError
+        No run is published there.
+    JobFileError
+        The manifest was written by another version.
+    DataError
+        The manifest is damaged, or a file is not the one that it lists.
+
+    """
+    manifest = read_manifest(published)
+    paths = [checked(published, manifest, listed(published, manifest, name)) for name in FILES]
+    if paths[0].parent != paths[1].parent:
+        raise DataError(f"{published / MANIFEST}: expected {' and '.join(FILES)} in one folder")
+    return paths[0].parent
+
+
+def _folder(published: Path) -> Path:
+    """Return the folder of a model, which is given, or that of the run."""
+    if (published / MANIFEST).exists():
+        return published / "model"
+    if not (published / FILES[0]).exists():
+        raise InputNotFoundError(f"no run is published in {published}: it has no {MANIFEST}")
+    return published
+
+
 def prediction_job(published: Path, path: str, output_path: str) -> Job:
-    """Return a job that labels the table at `path` with a published model."""
-    content = read_model(published)
-    given = {"path": path, "id": content["input"]["id"]}
-    return parse_job(
-        {
-            "input": {k: v for k, v in given.items() if v} | {"columns": content["columns"]},
-            "preprocess": content["preprocess"],
-            "model": {"algorithm": content["algorithm"]},
-            "output": {"path": output_path, "reasons": content["facts"].get("reasons", 0)},
-        }
-    )
+    """Return a job that labels the table at `path` with a model; `published` as above."""
+    return job_of(read_model(published), path, output_path)
 
 
 def prediction_digest(job: Job, published: Path) -> str:
     """Return a SHA-256 of everything that decides predicted labels but the table: job and model."""
-    model = [described(published / "model" / name) for name in FILES]
+    folder = _folder(published)
+    model = [described(folder / name) for name in FILES]
     return hashlib.sha256(json.dumps([job.digest(), model]).encode()).hexdigest()
 
 

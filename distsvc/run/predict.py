@@ -8,7 +8,13 @@ from typing import Any
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import label_table
 from distsvc.run.manifest import make_manifest
-from distsvc.run.model import check_columns, prediction_digest, prediction_job, restore_model
+from distsvc.run.model import (
+    check_columns,
+    checked_model,
+    prediction_digest,
+    prediction_job,
+    restore_model,
+)
 from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
@@ -32,12 +38,13 @@ def predict_table(
     progress = progress or Progress(quiet=True)
     published, output = Path(published), Output(output_path)
     with output.locked():
-        job = prediction_job(published, path, output_path)
-        digest = prediction_digest(job, published)
+        model = checked_model(published)
+        job = prediction_job(model, path, output_path)
+        digest = prediction_digest(job, model)
         with output.run_folder(digest) as folder:
             run, staging = RunDirectory(folder), folder / "staging"
             with progress.phase("open"):
-                content = restore_model(published, run)
+                content = restore_model(model, run)
                 check_columns(content, path, staging)
                 table = open_table(job.input, staging)
                 inputs = fingerprint(table)
