@@ -114,7 +114,7 @@ class Rule(ABC):
         rule.check()
         return rule
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
         """Raise DataError where the fields, each right in itself, do not go together."""
 
     def _values(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from distsvc.config import Job
-from distsvc.errors import InputNotFoundError
 from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run.directory import RunDirectory
@@ -17,6 +16,7 @@ from distsvc.run.progress import Progress
 from distsvc.run.room import Room
 from distsvc.run.summary import make_report
 from distsvc.storage.arrays import read_json, write_json, write_text
+from distsvc.storage.listing import MANIFEST, checked, listed, read_manifest
 from distsvc.storage.published import described
 
 PAGE, REPORT = "report.html", "report.json"
@@ -53,15 +53,25 @@ def read_report(folder: Path) -> Report:
 def rewrite_page(folder: Path) -> Path:
     """Write ``report.html`` of a published run again and return its path.
 
-    The manifest is brought up to date: it holds the page's checksum.
+    ``report.json`` has to be what the manifest lists. That is brought up to date: it holds the
+    page's checksum.
+
+    Raises
+    ------
+    InputNotFoundError
+        No run is published there.
+    JobFileError
+        The manifest was written by another version.
+    DataError
+        Manifest or report are damaged.
+
     """
-    if not (folder / "manifest.json").exists():
-        raise InputNotFoundError(f"no run is published in {folder}: it has no manifest.json")
+    content = read_manifest(folder)
+    checked(folder, content, listed(folder, content, REPORT))
     page = folder / PAGE
     write_text(page, render_page(read_report(folder)))
-    content = read_json(folder / "manifest.json")
     for file in content["files"]:
         if file["file"] == page.name:
             file |= described(page)
-    write_json(folder / "manifest.json", content)
+    write_json(folder / MANIFEST, content)
     return page
