@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Container
 from typing import TypeVar
@@ -38,10 +39,20 @@ def parsed(
         wrong, without the steps of its place that are `unnamed`.
 
     """
+    _check_text(content, name)
     try:
         return form.model_validate(content)
     except ValidationError as error:
         raise DataError(f"{name}: {_explained(error, whole, unnamed)}") from None
+
+
+def _check_text(content: object, name: str) -> None:
+    """Refuse halves of characters, which JSON can escape and no file or page can hold."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        around = error.object[max(error.start - 20, 0) : error.end + 20]
+        raise DataError(f"{name}: expected text in Unicode, found {shortened(around)}") from None
 
 
 def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> str:

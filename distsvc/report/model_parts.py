@@ -91,10 +91,10 @@ class SplitNode(Part):
 
     """
 
-    id: Label
-    parent: Label | None
-    below: Label
-    above: Label
+    id: int
+    parent: int | None
+    below: int
+    above: int
     rank: Size
     gain: Number
     valley: Number
@@ -110,8 +110,8 @@ class SplitNode(Part):
 class LeafNode(Part):
     """A node that is a cluster; as `SplitNode`, with the cluster's label."""
 
-    id: Label
-    parent: Label | None
+    id: int
+    parent: int | None
     rows: Size
     share: Number
     label: Label

@@ -34,7 +34,7 @@ Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 """A number of things."""
 
 Label = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-"""A cluster's label, or the number of a node."""
+"""A cluster's label, or the number of a branch."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 """A finite number."""
