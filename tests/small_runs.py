@@ -123,6 +123,7 @@ def forget() -> None:
     """Drop what this process keeps of runs, as if it were a new one."""
     directory._result.cache_clear()
     directory._plan.cache_clear()
+    directory._large.cache_clear()
 
 
 def listed_again(folder: Path) -> None:

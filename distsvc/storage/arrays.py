@@ -84,8 +84,8 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     write_whole(path, lambda stream: np.savez(stream, **content))
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read a file of `write_arrays`; `DataError` when it is missing or damaged.
+def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
+    """Read a file of `write_arrays`, or one array; `DataError` when it is missing or damaged.
 
     Members are not compressed, and sizes are checked before anything is allocated: the arrays take
     no more memory than the file has bytes.
@@ -97,7 +97,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     ):
         members = archive.infolist()
         _check_members(members, os.fstat(stream.fileno()).st_size)
-        return {m.filename.removesuffix(".npy"): _member(archive, m) for m in members}
+        named = {member.filename.removesuffix(".npy"): member for member in members}
+        return {n: _member(archive, m) for n, m in named.items() if only in (None, n)}
 
 
 def _check_members(members: list[zipfile.ZipInfo], n_bytes: int) -> None:
