@@ -58,7 +58,7 @@ def _check_text(content: object, name: str) -> None:
 def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> str:
     """Put the first fault into words, and count the others."""
     first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
-    steps = [_one_line(str(step)) for step in first["loc"] if step not in unnamed]
+    steps = [one_line(str(step)) for step in first["loc"] if step not in unnamed]
     place, more = ".".join(steps) or whole, f" (and {n_more} more)" if n_more else ""
     if first["type"] == "missing":
         return f"{place} is missing{more}"
@@ -78,6 +78,7 @@ def shortened(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return text without what can't be printed, cut to `LONGEST_VALUE` characters."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     return clean if len(clean) <= LONGEST_VALUE else clean[: LONGEST_VALUE - 1] + "…"

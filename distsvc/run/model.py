@@ -14,7 +14,7 @@ from distsvc.config import Job, parse_job
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labelling import RULE, read_rule
-from distsvc.run.model_form import MODEL_VERSION, MOST_BYTES, check_content, job_of, restored
+from distsvc.run.model_form import MODEL_VERSION, MOST_BYTES, check_content, job_of, named, restored
 from distsvc.run.preparation import PREPARATION
 from distsvc.run.room import Room
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
@@ -145,5 +145,5 @@ def check_columns(content: dict[str, Any], path: str, staging: Path) -> None:
     if names != columns and not unstated:
         raise DataError(
             f"{path}: expected the model's {len(columns)} columns in their order, "
-            f"{', '.join(columns[:20])}; found {len(names)}: {', '.join(names[:20])}"
+            f"{named(columns)}; found {len(names)}: {named(names)}"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from distsvc.config import Job, parse_job
 from distsvc.errors import DataError, JobFileError
-from distsvc.forms import Form, parsed, shortened
+from distsvc.forms import Form, one_line, parsed, shortened
 from distsvc.models.fields import Array, check_fields
 from distsvc.models.rules import Rule
 from distsvc.parameters import PARAMETERS
@@ -22,6 +22,7 @@ from distsvc.run.preparation import Preparation
 from distsvc.storage.where import where_columns
 
 MODEL_VERSION = 3
+LONGEST_REASON = 400
 MOST_BYTES = 64 * 2**20
 """Of a ``model.json``."""
 
@@ -87,7 +88,7 @@ def check_content(content: Any, path: Path) -> None:
         where_columns(content["input"]["where"])
         job_of(content, "-", "-")
     except JobFileError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise DataError(f"{path}: {str(error)[:LONGEST_REASON]}") from None
 
 
 def job_of(content: dict[str, Any], path: str, output_path: str) -> Job:
@@ -129,3 +130,8 @@ def restored(content: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> tuple
     if unknown:
         raise DataError(f"array {shortened(unknown[0])} is not one of such a model")
     return preparation, rule
+
+
+def named(columns: Sequence[str]) -> str:
+    """Return the names of columns for an error, of the first ones where there are many."""
+    return ", ".join(map(one_line, columns[:20]))

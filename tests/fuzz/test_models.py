@@ -9,7 +9,7 @@ from distsvc.run import report_files
 from tests.fuzz import models
 
 TRIED = 200
-PAGES = 40
+PAGES = 30
 
 
 @pytest.fixture(scope="module")
