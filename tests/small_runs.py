@@ -1,6 +1,7 @@
 """Small runs, taken step by step in this process."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from distsvc.run.progress import Progress
 from distsvc.run.room import Room
 from distsvc.run.survey import Survey, survey_table
 from distsvc.storage.publication import PLACES
+from distsvc.storage.published import described
 from distsvc.storage.tables import open_table
 
 ROOMS: dict[str, dict[str, Any]] = {
@@ -124,6 +126,16 @@ def forget() -> None:
     """Drop what this process keeps of runs, as if it were a new one."""
     directory._result.cache_clear()
     directory._plan.cache_clear()
+    directory._large.cache_clear()
+
+
+def listed_again(folder: Path) -> None:
+    """Bring the sizes and checksums of a manifest up to date, after files have been changed."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for file in manifest["files"]:
+        if (folder / file["file"]).is_file():
+            file |= described(folder / file["file"])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from distsvc.models.fields import Field, check_fields
+
 
 @dataclass(frozen=True)
 class ScoreWords:
@@ -53,6 +55,10 @@ class Rule(ABC):
     meanings : mapping of str to str
         What the published columns ``label``, ``score`` and ``outlier`` are.
     words : ScoreWords
+    needs : mapping of str to Field
+        What each field has to be; ``d`` is the number of columns.
+    beside : mapping of str to Field
+        What a model may hold beside the rule.
 
     """
 
@@ -60,6 +66,8 @@ class Rule(ABC):
     float64: ClassVar[bool] = False
     meanings: ClassVar[Mapping[str, str]]
     words: ClassVar[ScoreWords] = ScoreWords()
+    needs: ClassVar[Mapping[str, Field]] = {}
+    beside: ClassVar[Mapping[str, Field]] = {}
 
     @property
     @abstractmethod
@@ -87,10 +95,27 @@ class Rule(ABC):
         return {n: v for n, v in self._values().items() if not isinstance(v, np.ndarray)}
 
     @classmethod
-    def restored(cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the rule that `facts` and `arrays` hold, among others."""
-        known = {**facts, **arrays}
-        return cls(**{f.name: known[f.name] for f in fields(cls)})  # type: ignore[arg-type]
+    def restored(
+        cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
+    ) -> Self:
+        """Return the rule of `d` columns that `facts` and `arrays` hold, among others.
+
+        Raises
+        ------
+        DataError
+            A field is missing or not what it has to be; says which.
+
+        """
+        sizes = {} if d is None else {"d": d}
+        known: dict[str, Any] = {**facts, **arrays}
+        check_fields(cls.needs, known, sizes)
+        check_fields({n: of for n, of in cls.beside.items() if n in known}, known, sizes)
+        rule = cls(**{f.name: known[f.name] for f in fields(cls)})  # type: ignore[arg-type]
+        rule.check()
+        return rule
+
+    def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
+        """Raise DataError where the fields, each right in itself, do not go together."""
 
     def _values(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, model_validator
 
-from distsvc.errors import DataError
+from distsvc.forms import parsed
 from distsvc.report.model_parts import (
     LEAF,
     SPLIT,
@@ -17,9 +17,10 @@ from distsvc.report.model_parts import (
     ReasonsPart,
     TreePart,
 )
-from distsvc.report.part import Known, Part
+from distsvc.report.part import Cost, Known, Label, Number, Part, Size, check_lengths
 
-LONGEST_VALUE = 60
+MOST_BINS, MOST_POINTS, MOST_PHASES = 10_000, 200_000, 10_000
+"""More than that is never written."""
 
 
 class InputPart(Part):
@@ -27,9 +28,9 @@ class InputPart(Part):
 
     path: str
     format: str
-    n_rows: int
-    n_rows_read: int
-    n_features: int
+    n_rows: Size
+    n_rows_read: Size
+    n_features: Size
     columns: list[str]
 
 
@@ -44,10 +45,16 @@ class ModelPart(Part):
 class ClusterRow(Part):
     """One cluster: its rows, their share of all, and how many of them lie outside."""
 
-    label: int
-    rows: int
-    share: float
-    outliers: int = 0
+    label: Label
+    rows: Size
+    share: Number
+    outliers: Size = 0
+
+    @model_validator(mode="after")
+    def _not_more_outliers_than_rows(self) -> Self:
+        if self.outliers > self.rows:
+            raise ValueError(f"expected {self.rows} outliers at most, found {self.outliers}")
+        return self
 
 
 class OutlierPart(Part):
@@ -64,8 +71,8 @@ class OutlierPart(Part):
     """
 
     unsaid = ("defined", "meaning")
-    rows: int
-    share: float
+    rows: Size
+    share: Number
     defined: bool = True
     meaning: str = ""
 
@@ -87,11 +94,22 @@ class ScoreHistogram(Part):
     """
 
     unsaid = ("heading", "title", "boundary")
-    edges: list[float]
-    counts: list[int]
+    edges: Annotated[list[Number], Field(max_length=MOST_BINS + 1)]
+    counts: Annotated[list[Size], Field(max_length=MOST_BINS)]
     heading: str = "Inside or outside"
     title: str = ""
-    boundary: float | None = 0.0
+    boundary: Number | None = 0.0
+
+    @model_validator(mode="after")
+    def _bins(self) -> Self:
+        if self.counts and len(self.edges) != len(self.counts) + 1:
+            raise ValueError(
+                f"expected {len(self.counts) + 1} edges of {len(self.counts)} counts, found "
+                f"{len(self.edges)}"
+            )
+        if any(after < before for before, after in pairwise(self.edges)):
+            raise ValueError("expected rising edges, found falling ones")
+        return self
 
 
 class Sample(Part):
@@ -113,12 +131,17 @@ class Sample(Part):
     unsaid = ("explained", "beyond")
     kind: Literal["columns", "single", "pca"]
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
-    explained: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
-    beyond: int = 0
-    label: list[int]
+    explained: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
+    beyond: Size = 0
+    label: list[Label]
     outlier: list[bool]
-    x: list[float]
-    y: list[float]
+    x: Annotated[list[Number], Field(max_length=MOST_POINTS)]
+    y: list[Number]
+
+    @model_validator(mode="after")
+    def _rows(self) -> Self:
+        check_lengths(self.label, self.outlier, self.x, self.y)
+        return self
 
 
 class IndexValue(Part):
@@ -126,7 +149,7 @@ class IndexValue(Part):
 
     unsaid = ("error",)
     value: Known
-    rows: int | None = None
+    rows: Size | None = None
     error: Known = None
 
 
@@ -134,10 +157,10 @@ class PhaseCost(Part):
     """What a phase took: seconds, rows, and peak memory in MB, each None where it is not known."""
 
     name: str
-    seconds: float
-    rows: int | None
-    driver_peak_mb: Known
-    worker_peak_mb: Known
+    seconds: Cost
+    rows: Size | None
+    driver_peak_mb: Cost | None
+    worker_peak_mb: Cost | None
 
 
 class Report(Part):
@@ -161,7 +184,7 @@ class Report(Part):
     levels: LevelsPart | None = None
     reasons: ReasonsPart | None = None
     indices: dict[str, IndexValue] | None = None
-    phases: list[PhaseCost]
+    phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
 
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:
         """Return the report with what each phase took."""
@@ -182,23 +205,4 @@ class Report(Part):
             field that is wrong.
 
         """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise DataError(f"{name}: {_explained(error)}") from None
-
-
-def _explained(error: ValidationError) -> str:
-    """Put the first fault into words, and count the others."""
-    first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
-    steps = [str(step) for step in first["loc"] if step not in (SPLIT, LEAF)]
-    place, more = ".".join(steps) or "the report", f" (and {n_more} more)" if n_more else ""
-    if first["type"] == "missing":
-        return f"{place} is missing{more}"
-    expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", first["msg"])
-    return f"{place}: expected {expected}, found {_shortened(first['input'])}{more}"
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+        return parsed(cls, content, name, "the report", (SPLIT, LEAF))

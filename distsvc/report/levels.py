@@ -25,6 +25,7 @@ from distsvc.report.model_parts import LevelTreePart
 Array = NDArray[np.float64]
 
 MAX_CLUSTERS, MAX_HILLS, MAX_WEAK = 36, 40, 6  # drawn; the others are counted in the caption
+MOST_HILLS = 200  # drawn, where clusters stand on long chains of others
 WEAK, JOINED = "#a9afb7", "#e3e7ec"
 PHONE, DESKTOP = 4.05, 7.4  # what is shown without scrolling
 BESIDE, HEIGHT, BELOW, MARGIN = 0.9, 3.1, 0.56, 0.06  # the axis of levels, the hills, the legend
@@ -153,10 +154,11 @@ def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
     chosen = {hill.id for hill in found[:1]}
     clusters = sorted((hill for hill in found if hill.kept), key=lambda hill: -hill.mass)
     for hill in clusters[:MAX_CLUSTERS]:
-        on_the_way: Hill | None = hill
-        while on_the_way is not None and on_the_way.id not in chosen:
-            chosen.add(on_the_way.id)
-            on_the_way = None if on_the_way.parent is None else by_id[on_the_way.parent]
+        on_the_way, way = hill, set()
+        while on_the_way.parent is not None and on_the_way.id not in chosen:
+            way.add(on_the_way.id)
+            on_the_way = by_id[on_the_way.parent]
+        chosen |= way if len(chosen) + len(way) <= MOST_HILLS else set()
     weak = [(-math.inf if hill.z is None else hill.z, hill) for hill in found if not hill.kept]
     room = min(MAX_WEAK, MAX_HILLS - len(chosen))
     for _, hill in sorted(weak, key=lambda pair: (-pair[0], -pair[1].mass)):

@@ -5,47 +5,68 @@ They are a domain of novelty, a tree of splits, a vote of level trees, and reaso
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from distsvc.report.part import Finite, Known, Part
+from distsvc.report.part import Finite, Known, Label, Number, Part, Size, check_lengths
+
+MOST_BRANCHES = 5000
+"""More than that are never written: there are fewer support vectors."""
 
 SPLIT, LEAF = "a split", "a cluster"
 """How errors tell the two kinds of nodes apart; not part of a field's name."""
 
+Grid = Annotated[list[Number], Field(min_length=2, max_length=2000)]
 Point = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
 class DomainPart(Part):
     """A decision function f on a grid (y, x), its support vectors and equilibria, in raw units."""
 
-    grid_x: list[float]
-    grid_y: list[float]
-    f: list[list[float]]
-    support_vectors: list[list[float]]
-    equilibria: list[list[float]]
+    grid_x: Grid
+    grid_y: Grid
+    f: list[list[Number]]
+    support_vectors: list[Point]
+    equilibria: list[Point]
+
+    @model_validator(mode="after")
+    def _on_the_grid(self) -> Self:
+        check_lengths(self.grid_y, self.f)
+        for row in self.f:
+            check_lengths(self.grid_x, row)
+        return self
 
 
 class Term(Part):
     """One column's weight in a direction."""
 
     column: str
-    weight: float
+    weight: Number
 
 
 class Density(Part):
     """A density at rising places; empty where there is none."""
 
-    x: list[float]
-    y: list[float]
+    x: list[Number]
+    y: list[Number]
+
+    @model_validator(mode="after")
+    def _places(self) -> Self:
+        check_lengths(self.x, self.y)
+        return self
 
 
 class NodeSample(Part):
     """Projections of some of a node's rows, and the rows' clusters."""
 
-    x: list[float]
-    label: list[int]
+    x: list[Number]
+    label: list[Label]
+
+    @model_validator(mode="after")
+    def _rows(self) -> Self:
+        check_lengths(self.x, self.label)
+        return self
 
 
 class SplitNode(Part):
@@ -74,16 +95,16 @@ class SplitNode(Part):
     parent: int | None
     below: int
     above: int
-    rank: int
-    gain: float
-    valley: float
+    rank: Size
+    gain: Number
+    valley: Number
     direction: list[Term]
-    others: int
-    split: float
+    others: Size
+    split: Number
     density: Density
     sample: NodeSample
-    rows: int
-    share: float
+    rows: Size
+    share: Number
 
 
 class LeafNode(Part):
@@ -91,9 +112,9 @@ class LeafNode(Part):
 
     id: int
     parent: int | None
-    rows: int
-    share: float
-    label: int
+    rows: Size
+    share: Number
+    label: Label
 
 
 def _kind_of_node(node: object) -> str:
@@ -109,16 +130,23 @@ TreeNode = Annotated[
 class Curve(Part):
     """The share of the sum of squares left within so many clusters; the number chosen, and why."""
 
-    clusters: list[int]
-    share: list[float]
-    chosen: int
+    clusters: list[Size]
+    share: list[Number]
+    chosen: Size
     by: str
+
+    @model_validator(mode="after")
+    def _one_cluster_first(self) -> Self:
+        check_lengths(self.clusters, self.share)
+        if self.clusters != list(range(1, len(self.clusters) + 1)):
+            raise ValueError("expected clusters from 1 on, found others")
+        return self
 
 
 class Rule(Part):
     """The conditions that rows of a cluster meet, all of them."""
 
-    label: int
+    label: Label
     conditions: list[str]
 
 
@@ -128,6 +156,22 @@ class TreePart(Part):
     nodes: Annotated[list[TreeNode], Field(min_length=1)]
     curve: Curve
     rules: list[Rule]
+
+    @model_validator(mode="after")
+    def _a_tree(self) -> Self:
+        """Check that nodes have ids of their own, and that all hang from the root."""
+        by_id = {node.id: node for node in self.nodes}
+        reached, waiting = {self.nodes[0].id}, [self.nodes[0]]
+        while waiting:
+            node = waiting.pop()
+            for side in (node.below, node.above) if isinstance(node, SplitNode) else ():
+                if side not in by_id or side in reached:
+                    raise ValueError(f"expected one node of the id {side} below {node.id}")
+                reached.add(side)
+                waiting.append(by_id[side])
+        if len(reached) < len(self.nodes):
+            raise ValueError("expected all nodes below the first, found others")
+        return self
 
 
 class Branch(Part):
@@ -150,14 +194,14 @@ class Branch(Part):
 
     """
 
-    id: int
-    parent: int | None = None
+    id: Label
+    parent: Label | None = None
     birth: Finite = 0.0
     death: Finite = 0.0
     mass: Finite = 0.0
     z: Known = None
     kept: bool = False
-    label: int | None = None
+    label: Label | None = None
     profile: list[Point] = Field(default_factory=list)
 
 
@@ -165,8 +209,26 @@ class LevelTreePart(Part):
     """A tree of level sets: the branches to draw, the root first, and how many more there are."""
 
     top: Finite = 0.0
-    branches: list[Branch] = Field(default_factory=list)
-    n_hidden: int = 0
+    branches: Annotated[list[Branch], Field(max_length=MOST_BRANCHES)] = Field(default_factory=list)
+    n_hidden: Size = 0
+
+    @model_validator(mode="after")
+    def _a_tree(self) -> Self:
+        """Check that branches have ids of their own, and that none is above itself."""
+        parents = {branch.id: branch.parent for branch in self.branches}
+        if len(parents) < len(self.branches):
+            raise ValueError("expected branches of different ids")
+        checked: set[int | None] = {branch.id for branch in self.branches[:1]}
+        for start in parents:
+            way: set[int | None] = set()
+            here: int | None = start
+            while here in parents and here not in checked:
+                if here in way:
+                    raise ValueError(f"expected no branch above itself, found {here}")
+                way.add(here)
+                here = parents[here]
+            checked |= way
+        return self
 
 
 class LevelModel(Part):
@@ -174,9 +236,9 @@ class LevelModel(Part):
 
     gamma: Known
     C: Known
-    n_components: int
-    n_support_vectors: int
-    n_splits: int
+    n_components: Size
+    n_support_vectors: Size
+    n_splits: Size
     supports: bool
     chosen: bool
 
@@ -184,7 +246,7 @@ class LevelModel(Part):
 class Candidate(Part):
     """The best answer of so many clusters: votes as a share of the winner's, supporting models."""
 
-    n_clusters: int
+    n_clusters: Size
     votes: Known
     support: Known
     z: Known
@@ -195,9 +257,9 @@ class Granularity(Part):
     """The answer at one granularity, which says how many rows to judge valleys by."""
 
     name: str
-    n_clusters: int
+    n_clusters: Size
     support: Known
-    rows: int
+    rows: Size
     chosen: bool
 
 
@@ -216,22 +278,22 @@ class LeadingColumn(Part):
     """A column, and the outliers that it pulls out hardest."""
 
     column: str
-    rows: int
+    rows: Size
 
 
 class Reason(Part):
     """A column's share of all that pulls a row out, and the row's value there."""
 
     column: str
-    share: float
+    share: Number
     value: Known
 
 
 class FarRow(Part):
     """An outlier by its number in the table, with its score and the heaviest reasons."""
 
-    row: int
-    score: float
+    row: Size
+    score: Number
     reasons: list[Reason]
 
 

@@ -7,6 +7,7 @@ from a file.
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -14,6 +15,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     SerializerFunctionWrapHandler,
     model_serializer,
 )
@@ -28,11 +30,30 @@ def _finite(number: object) -> object:
     return 0.0 if odd else number
 
 
+Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
+"""A number of things."""
+
+Label = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+"""A cluster's label, or the number of a branch."""
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+"""A finite number."""
+
+Cost = Annotated[float, Field(ge=0, le=1e15)]
+"""Seconds, or MB."""
+
 Known = Annotated[float | None, AfterValidator(_known)]
 """A number, or None where it is not known."""
 
 Finite = Annotated[float, BeforeValidator(_finite)]
 """A number; what is none reads as 0."""
+
+
+def check_lengths(*parts: Sized) -> None:
+    """Raise ValueError unless all parts, which belong together item by item, are as long."""
+    lengths = [len(part) for part in parts]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"expected lists as long as each other, found the lengths {lengths}")
 
 
 class Part(BaseModel):

@@ -226,11 +226,13 @@ def _tops(places: Sequence[Place]) -> list[float]:
 
 def _labels(node: TreeNode, by_id: Mapping[int, TreeNode]) -> Iterator[int]:
     """Return the clusters below a node, from left to right."""
-    if isinstance(node, LeafNode):
-        yield node.label
-    else:
-        yield from _labels(by_id[node.below], by_id)
-        yield from _labels(by_id[node.above], by_id)
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, LeafNode):
+            yield here.label
+        else:
+            waiting += [by_id[here.above], by_id[here.below]]
 
 
 def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:

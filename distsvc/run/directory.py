@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.errors import DataError
 from distsvc.run.plan import Plan
 from distsvc.storage.arrays import (
     make_folder,
@@ -28,6 +29,9 @@ from distsvc.storage.arrays import (
 
 KEPT = 128
 """Results that a process keeps in memory."""
+
+KEPT_SHAPES = 4096
+"""Results of whose large arrays it keeps types and shapes."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +92,16 @@ class RunDirectory:
         make_folder(self._file(name).parent)
         for key, array in result.large.items():
             write_array(self._large_file(name, key), array)
-        write_arrays(
-            self._file(name), {"facts": np.array(json.dumps(result.facts)), **result.arrays}
-        )
+        large = {key: [array.dtype.str, array.shape] for key, array in result.large.items()}
+        texts = {"facts": result.facts, "large": large} if large else {"facts": result.facts}
+        known = {key: np.array(json.dumps(content)) for key, content in texts.items()}
+        write_arrays(self._file(name), known | result.arrays)
 
     def load(self, name: str) -> Result:
         """Read a result without what is `large`; `DataError` when it is missing or damaged."""
         arrays = read_arrays(self._file(name))
-        return Result(json.loads(str(arrays.pop("facts"))), arrays)
+        arrays.pop("large", None)
+        return Result(self._content(name, arrays, "facts"), arrays)
 
     def read(self, name: str) -> Result:
         """Return a result that several tasks need; its file is read once per process.
@@ -109,8 +115,23 @@ class RunDirectory:
         return Result(copy.deepcopy(kept.facts), arrays)
 
     def map_large(self, name: str, key: str) -> np.ndarray:
-        """Return a large array of a result; its pages are read when they are used."""
-        return map_array(self._large_file(name, key))
+        """Return a large array of a result; its pages are read when they are used.
+
+        `DataError` when its type or shape are not those that were written.
+        """
+        path = self._large_file(name, key)
+        array = map_array(path)
+        expected = _large(self.path, name).get(key)
+        if [array.dtype.str, list(array.shape)] != expected:
+            raise DataError(f"{path}: expected {expected}, found {array.dtype.str}, {array.shape}")
+        return array
+
+    def _content(self, name: str, arrays: dict[str, np.ndarray], key: str) -> Any:
+        """Take what JSON holds out of a result's arrays."""
+        try:
+            return json.loads(str(arrays.pop(key)))
+        except (KeyError, ValueError, RecursionError) as error:
+            raise DataError(f"{self._file(name)}: {key} can't be read: {error}") from None
 
     def _file(self, name: str) -> Path:
         return self.path / "results" / f"{name}.npz"
@@ -122,6 +143,13 @@ class RunDirectory:
 @lru_cache(maxsize=4)
 def _plan(path: Path) -> Plan:
     return Plan.from_dict(read_json(path / "plan.json"))
+
+
+@lru_cache(maxsize=KEPT_SHAPES)
+def _large(path: Path, name: str) -> dict[str, Any]:
+    """Return types and shapes of the large arrays of a result, by name."""
+    run = RunDirectory(path)
+    return run._content(name, read_arrays(run._file(name), only="large"), "large")
 
 
 @lru_cache(maxsize=KEPT)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.config import Job
-from distsvc.errors import JobFileError
+from distsvc.errors import DataError, JobFileError
 from distsvc.models.rules import Rule
 from distsvc.run.algorithms import room_of, rule_named
 from distsvc.run.directory import Result, RunDirectory
@@ -42,9 +42,12 @@ def write_rule(run: RunDirectory, rule: Rule, pilot: np.ndarray) -> None:
 
 
 def read_rule(run: RunDirectory) -> Rule:
-    """Return the rule that labels the table."""
+    """Return the rule that labels the table; `DataError` where what is saved of it is damaged."""
     found = run.read(RULE)
-    return rule_named(found.facts["algorithm"]).restored(found.facts, found.arrays)
+    try:
+        return rule_named(found.facts.get("algorithm", "")).restored(found.facts, found.arrays)
+    except DataError as error:
+        raise DataError(f"{run.path}: result {RULE}: {error}") from None
 
 
 def tally_of(run: RunDirectory, rule: Rule) -> Tally | None:

@@ -12,7 +12,8 @@ from distsvc.config import Job
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import ROW, Counts, published_names, read_rule
 from distsvc.run.opening import Opened
-from distsvc.storage.publication import FORMAT, PLACES
+from distsvc.storage.listing import FORMAT
+from distsvc.storage.publication import PLACES
 from distsvc.storage.published import described, meanings
 
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")

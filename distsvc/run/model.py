@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from distsvc.config import Job, parse_job
-from distsvc.errors import DataError, JobFileError
-from distsvc.run.algorithms import rule_named
+from distsvc.errors import DataError
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labelling import RULE, read_rule
-from distsvc.run.preparation import PREPARATION, Preparation
+from distsvc.run.model_form import MODEL_VERSION, MOST_BYTES, check_content, job_of, named, restored
+from distsvc.run.preparation import PREPARATION
 from distsvc.run.room import Room
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
-from distsvc.storage.publication import Output
+from distsvc.storage.listing import MANIFEST, checked, listed, read_manifest
 from distsvc.storage.published import described
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
 from distsvc.urls import shown_url
 
-MODEL_VERSION = 3
 FILES = ("model.json", "arrays.npz")
 
 
@@ -47,8 +46,10 @@ def write_model(run: RunDirectory, job: Job, room: Room) -> None:
     write_arrays(folder / "arrays.npz", preparation.arrays | rule.arrays | dict(room.more_arrays()))
 
 
-def restore_model(published: Path, run: RunDirectory) -> dict[str, Any]:
-    """Put a published model into a run's directory; return the content of its ``model.json``.
+def restore_model(folder: Path, run: RunDirectory) -> dict[str, Any]:
+    """Put a model into a run's directory; return the content of its ``model.json``.
+
+    `folder` is that of the model, from `checked_model`.
 
     Raises
     ------
@@ -58,51 +59,56 @@ def restore_model(published: Path, run: RunDirectory) -> dict[str, Any]:
         The model is damaged.
 
     """
-    content = read_model(published)
-    arrays = read_arrays(Output(published).file("arrays.npz"))
-    facts = content["facts"]
-    saved = Result(facts, arrays)
-    rule = rule_named(content["form"]).restored(facts, arrays)
-    run.write(PREPARATION, Preparation.restored(saved).result())
+    content = read_model(folder)
+    path = folder / FILES[1]
+    arrays = read_arrays(path)
+    try:
+        preparation, rule = restored(content, arrays)
+    except DataError as error:
+        raise DataError(f"{path.parent}: {error}") from None
+    run.write(PREPARATION, preparation.result())
     edges = {"score_edges": arrays["score_edges"]}
     labelling = {"algorithm": rule.form, "n_clusters": rule.n_clusters}
     run.write(RULE, Result(rule.facts() | labelling, rule.arrays() | edges))
     return content
 
 
-def read_model(published: Path) -> dict[str, Any]:
-    """Return the content of a published ``model.json``; errors as in `restore_model`.
+def read_model(folder: Path) -> dict[str, Any]:
+    """Return the content of a ``model.json``; `folder` and errors as in `restore_model`."""
+    path = folder / FILES[0]
+    content = read_json(path, MOST_BYTES)
+    check_content(content, path)
+    return content
+
+
+def checked_model(published: Path) -> Path:
+    """Return the folder of a published run's model, after comparing its files with the manifest.
 
     Raises
     ------
     InputNotFoundError
         No run is published there.
+    JobFileError
+        The manifest was written by another version.
+    DataError
+        The manifest is damaged, or a file is not the one that it lists.
 
     """
-    path = Output(published).file("model.json")
-    content = read_json(path)
-    if content.get("format") != MODEL_VERSION:
-        raise JobFileError(f"{path} has format {content.get('format')!r}, expected {MODEL_VERSION}")
-    return content
+    manifest = read_manifest(published)
+    paths = [checked(published, manifest, listed(published, manifest, name)) for name in FILES]
+    if paths[0].parent != paths[1].parent:
+        raise DataError(f"{published / MANIFEST}: expected {' and '.join(FILES)} in one folder")
+    return paths[0].parent
 
 
-def prediction_job(published: Path, path: str, output_path: str) -> Job:
-    """Return a job that labels the table at `path` with a published model."""
-    content = read_model(published)
-    given = {"path": path, "id": content["input"]["id"]}
-    return parse_job(
-        {
-            "input": {k: v for k, v in given.items() if v} | {"columns": content["columns"]},
-            "preprocess": content["preprocess"],
-            "model": {"algorithm": content["algorithm"]},
-            "output": {"path": output_path, "reasons": content["facts"].get("reasons", 0)},
-        }
-    )
+def prediction_job(folder: Path, path: str, output_path: str) -> Job:
+    """Return a job that labels the table at `path` with a model; `folder` as above."""
+    return job_of(read_model(folder), path, output_path)
 
 
-def prediction_digest(job: Job, published: Path) -> str:
+def prediction_digest(job: Job, folder: Path) -> str:
     """Return a SHA-256 of everything that decides predicted labels but the table: job and model."""
-    model = [described(Output(published).file(name)) for name in FILES]
+    model = [described(folder / name) for name in FILES]
     return hashlib.sha256(json.dumps([job.digest(), model]).encode()).hexdigest()
 
 
@@ -122,5 +128,5 @@ def check_columns(content: dict[str, Any], path: str, staging: Path) -> None:
     if names != columns and not unstated:
         raise DataError(
             f"{shown_url(path)}: expected the model's {len(columns)} columns in their order, "
-            f"{', '.join(columns[:20])}; found {len(names)}: {', '.join(names[:20])}"
+            f"{named(columns)}; found {len(names)}: {named(names)}"
         )

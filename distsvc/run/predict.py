@@ -9,7 +9,13 @@ from distsvc.errors import JobFileError
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import label_table
 from distsvc.run.manifest import make_manifest
-from distsvc.run.model import check_columns, prediction_digest, prediction_job, restore_model
+from distsvc.run.model import (
+    check_columns,
+    checked_model,
+    prediction_digest,
+    prediction_job,
+    restore_model,
+)
 from distsvc.run.opening import check_apart, is_published
 from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
@@ -36,15 +42,16 @@ def predict_table(
     if published.resolve() == output.path.resolve():
         raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
     check_apart(path, output)
-    job = prediction_job(published, path, output_path)
-    digest = prediction_digest(job, published)
+    model = checked_model(published)
+    job = prediction_job(model, path, output_path)
+    digest = prediction_digest(job, model)
     if is_published(job, output, digest):
         return output.manifest() or {}
     with output.locked(digest, overwrite), output.run_folder(digest) as folder:
         run, staging = RunDirectory(folder), folder / "staging"
         with progress.phase("open"):
             output.check_free(digest, overwrite)
-            content = restore_model(published, run)
+            content = restore_model(model, run)
             check_columns(content, path, staging)
             table = open_table(job.input, staging)
             run.write_plan(Plan.of(job, table))

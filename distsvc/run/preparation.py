@@ -9,6 +9,7 @@ import numpy as np
 
 from distsvc.config import PreprocessConfig
 from distsvc.errors import DataError, UnusableRowsError
+from distsvc.models.fields import Array, Field, Flag, check_fields
 from distsvc.models.scaling import ColumnSums, Scaling
 from distsvc.models.validation import LONGEST, check_length
 from distsvc.run.directory import Result, RunDirectory
@@ -19,6 +20,14 @@ from distsvc.storage.tables import Block
 
 SHOWN = 20
 PREPARATION = "scaling"
+NEEDS: dict[str, Field] = {
+    "centre": Array("float64", "d"),
+    "scale": Array("float64", "d", above=0.0),
+    "fill": Array("float64", "d"),
+    "origin": Array("float64", "d"),
+    "wide": Flag(),
+}
+"""What the arrays and facts of a preparation of ``d`` columns have to be."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +49,17 @@ class Preparation:
         return Result({"wide": self.float64}, vars(self.scaling) | {"origin": self.origin})
 
     @classmethod
-    def restored(cls, result: Result) -> Preparation:
-        """Return the preparation that facts and arrays hold, among others."""
+    def restored(cls, result: Result, d: int | None = None) -> Preparation:
+        """Return the preparation of `d` columns that facts and arrays hold, among others.
+
+        Raises
+        ------
+        DataError
+            One of them is missing or not what it has to be; says which.
+
+        """
         a = result.arrays
+        check_fields(NEEDS, result.facts | a, {} if d is None else {"d": d})
         scaling = Scaling(a["centre"], a["scale"], a["fill"])
         return cls(scaling, a["origin"], bool(result.facts["wide"]))
 

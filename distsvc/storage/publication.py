@@ -35,12 +35,12 @@ from distsvc.storage.arrays import (
     write_whole,
     writing,
 )
+from distsvc.storage.listing import FORMAT, MANIFEST, checked, listed, read_manifest
 from distsvc.storage.location import shown_url
 from distsvc.storage.lock import HOLDER, held
 from distsvc.storage.published import described
 
-FORMAT = 2
-MANIFEST, SUCCESS, RUNS, REPLACED = "manifest.json", "_SUCCESS", ".runs", "replaced"
+SUCCESS, RUNS, REPLACED = "_SUCCESS", ".runs", "replaced"
 PLACES = ("labels", "model", "report")
 """The folders in which each run has a folder of what it publishes."""
 COPIES = ("report.html", "report.json")
@@ -192,10 +192,10 @@ class Output:
 
     def finish(self) -> None:
         """Bring what lies beside the manifest up to date: copies for people, ``_SUCCESS``."""
-        listed = {name.rpartition("/")[2]: name for name in self._listed(self.manifest() or {})}
+        originals = {name.rpartition("/")[2]: name for name in self._listed(self.manifest() or {})}
         for name in COPIES:
-            copy, original = self.path / name, self.path / listed.get(name, "")
-            if name not in listed:
+            copy, original = self.path / name, self.path / originals.get(name, "")
+            if name not in originals:
                 with writing(copy):
                     copy.unlink(missing_ok=True)
             elif not (copy.exists() and filecmp.cmp(original, copy, shallow=False)):
@@ -212,11 +212,11 @@ class Output:
     def collect(self) -> list[str]:
         """Remove what runs left and the manifest does not name; return the names of the files."""
         removed = self._remove_replaced(keep=None)
-        listed = set(self._listed(self.manifest() or {}))
+        known = set(self._listed(self.manifest() or {}))
         for place in PLACES:
             for folder in (self.path / place).glob("*"):
                 if _RUN.fullmatch(folder.name) and not folder.is_symlink():
-                    removed += self._keep_only(listed, folder)
+                    removed += self._keep_only(known, folder)
         return removed
 
     def file(self, name: str) -> Path:
@@ -227,22 +227,13 @@ class Output:
         InputNotFoundError
             No run is published here.
         DataError
-            Nothing of that name is listed.
+            The manifest is damaged or lists no such file, or the file is not the one listed.
         JobFileError
             The run was published by another version of distsvc.
 
         """
-        found = self.manifest()
-        if found is None:
-            raise InputNotFoundError(f"no run is published in {self.path}: it has no {MANIFEST}")
-        if found.get("format") != FORMAT:
-            raise JobFileError(
-                f"{self.path / MANIFEST} has format {found.get('format')!r}, expected {FORMAT}"
-            )
-        for listed in self._listed(found):
-            if listed.rpartition("/")[2] == name:
-                return self.path / listed
-        raise DataError(f"{self.path / MANIFEST} lists no {name}")
+        found = read_manifest(self.path)
+        return checked(self.path, found, listed(self.path, found, name))
 
     def _swap(self, manifest: dict[str, Any]) -> None:
         """Put a manifest in the place of the one that is there, once what it lists is on disk."""
@@ -279,32 +270,32 @@ class Output:
     def _discard(self, run_id: str) -> None:
         """Remove the work of a run that is over, and what it wrote unless that is published."""
         with suppress(DataError):
-            listed = set(self._listed(self.manifest() or {}))
+            known = set(self._listed(self.manifest() or {}))
             for place in PLACES:
-                self._keep_only(listed, self.path / place / run_id)
+                self._keep_only(known, self.path / place / run_id)
                 with suppress(OSError):  # it may hold what other runs published
                     (self.path / place).rmdir()
             shutil.rmtree(self.path / RUNS / run_id, ignore_errors=True)
 
-    def _keep_only(self, listed: set[str], folder: Path) -> list[str]:
-        """Remove the files of a folder that are not listed, and folders that are empty then."""
+    def _keep_only(self, known: set[str], folder: Path) -> list[str]:
+        """Remove the files of a folder that are not known, and folders that are empty then."""
         removed = []
         for place, _, files in os.walk(folder, topdown=False):
             names = [(Path(place) / name).relative_to(self.path).as_posix() for name in files]
-            removed += [name for name in names if name not in listed and self._remove(name)]
+            removed += [name for name in names if name not in known and self._remove(name)]
             with suppress(OSError):
                 os.rmdir(place)
         return removed
 
     def _remove_replaced(self, keep: Path | None) -> list[str]:
         """Remove the files that replaced manifests list and the present one does not."""
-        listed, removed = set(self._listed(self.manifest() or {})), []
+        known, removed = set(self._listed(self.manifest() or {})), []
         for record in sorted((self.path / RUNS / REPLACED).glob("*.json")):
             if record == keep:
                 continue
             with suppress(OSError, DataError):  # it stays for the next time
                 for name in self._listed(read_json(record)):
-                    if name not in listed and self._remove(name):
+                    if name not in known and self._remove(name):
                         removed.append(name)
                 record.unlink()
         with suppress(OSError):

@@ -8,6 +8,7 @@ from small_runs import begin, forget, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError
 from distsvc.run.directory import KEPT, Result, RunDirectory
+from distsvc.storage.arrays import write_array, write_arrays
 
 FACTS = {"n": 3, "names": ["a", "b"], "limit": 1e-300, "big": 2**200}
 
@@ -130,3 +131,20 @@ def test_the_plan_is_read_once_in_a_process(tmp_path):
     forget()
     with pytest.raises(DataError, match=r"plan\.json can't be read"):
         _ = run.plan
+
+
+@pytest.mark.parametrize("other", [np.zeros((3, 2)), np.zeros(6), np.zeros((2, 3), np.float32)])
+def test_a_large_array_of_another_form_is_refused(run, other):
+    run.write("fit", Result(large={"rows": np.zeros((2, 3)), "keys": np.zeros(2)}))
+    write_array(run.path / "results/fit.rows.npy", other)
+    with pytest.raises(DataError, match=r"fit\.rows\.npy: expected \['<f8', \[2, 3\]\], found"):
+        run.map_large("fit", "rows")
+    assert run.map_large("fit", "keys").shape == (2,)
+
+
+@pytest.mark.parametrize("arrays", [{}, {"facts": np.array("{")}, {"facts": np.zeros(2)}])
+def test_a_result_without_its_facts(run, arrays):
+    (run.path / "results").mkdir()
+    write_arrays(run.path / "results/fit.npz", arrays)
+    with pytest.raises(DataError, match=r"fit\.npz: facts can't be read"):
+        run.load("fit")

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_runs import listed_again
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.models.scaling import Scaling
@@ -112,6 +113,9 @@ def test_predict_with_a_damaged_model(blob_run, blob_table, tmp_path):
     copy = copied(blob_run[0], tmp_path)
     content = published_file(copy, "arrays.npz").read_bytes()
     published_file(copy, "arrays.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"arrays\.npz: expected .* bytes, as manifest.json says"):
+        predict_table(copy, str(blob_table), str(tmp_path / "out"))
+    listed_again(copy)
     with pytest.raises(DataError, match=r"arrays\.npz can't be read"):
         predict_table(copy, str(blob_table), str(tmp_path / "out"))
 
@@ -120,6 +124,7 @@ def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
     copy = copied(blob_run[0], tmp_path)
     model = json.loads(published_file(copy, "model.json").read_text())
     published_file(copy, "model.json").write_text(json.dumps(model | {"format": 99}))
+    listed_again(copy)
     with pytest.raises(JobFileError, match="has format 99, expected 3"):
         predict_table(copy, str(blob_table), str(tmp_path / "out"))
 

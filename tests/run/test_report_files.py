@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from small_runs import listed_again
 
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.report.content import Report
@@ -35,6 +36,9 @@ def test_a_damaged_report_is_named(blob_run, tmp_path):
     report = json.loads((copy / "report.json").read_text())
     report["input"]["n_rows"] = "many"
     published_file(copy, "report.json").write_text(json.dumps(report))
+    with pytest.raises(DataError, match=r"report\.json: expected .* bytes, as manifest.json says"):
+        rewrite_page(copy)
+    listed_again(copy)
     expected = "report.json: input.n_rows: expected a valid integer, found 'many'"
     with pytest.raises(DataError, match=expected):
         rewrite_page(copy)

@@ -30,14 +30,14 @@ def write_run(output: Output, run_id: str, mark: str) -> dict:
         (output.path / name).write_text(f"{mark} {Path(name).name}")
     files = [{"file": name} | described(output.path / name) for name in names]
     job = digest_of(mark)
-    known = {"format": FORMAT, "run_id": run_id, "job_sha256": job, "input_sha256": "i"}
-    return known | {"files": files}
+    known = {"format": FORMAT, "run_id": run_id, "job_sha256": job, "input_sha256": digest_of("i")}
+    return known | {"rows": 2, "clusters": 1, "files": files}
 
 
 def run(path, mark: str, overwrite: bool = True) -> bool:
     """Publish as a job does; return whether anything was done."""
     output, job = Output(path), digest_of(mark)
-    if output.holds(job, "i"):
+    if output.holds(job, digest_of("i")):
         output.mend()
         return False
     with output.locked(job, overwrite), output.run_folder(job) as folder:

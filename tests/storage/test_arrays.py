@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import zipfile
 
 import numpy as np
@@ -193,3 +194,73 @@ def test_damaged_json(tmp_path, content):
 def test_missing_json(tmp_path):
     with pytest.raises(DataError, match=r"a\.json can't be read"):
         read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"a": NaN}', "NaN is no number"),
+        (b'{"a": -Infinity}', "-Infinity is no number"),
+        (b'{"a": 1, "b": 2, "a": 3}', "the key 'a' is there twice"),
+        (b"[" * 65 + b"]" * 65, "nested more than 64 deep"),
+        (b"[" * 10**5 + b"]" * 10**5, "."),
+        (b"1" * 5000, "."),
+        ('{"a": "\u00df"}'.encode("latin-1"), "."),
+        ('{"a": 1}'.encode("utf-16"), "."),
+    ],
+)
+def test_json_that_others_would_read_otherwise(tmp_path, content, why):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(DataError, match=rf"a\.json can't be read: .*{why}"):
+        read_json(tmp_path / "a.json")
+
+
+def test_json_is_not_read_beyond_a_size(tmp_path):
+    write_json(tmp_path / "a.json", list(range(100)))
+    size = (tmp_path / "a.json").stat().st_size
+    assert read_json(tmp_path / "a.json", size) == list(range(100))
+    with pytest.raises(DataError, match=rf"it has more than {size - 1} bytes"):
+        read_json(tmp_path / "a.json", size - 1)
+
+
+@pytest.mark.parametrize("read", [read_json, read_arrays, map_array])
+def test_a_pipe_does_not_block(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="pipe can't be read: it is not a file"):
+        read(tmp_path / "pipe")
+
+
+def test_a_compressed_archive_is_not_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", X=np.zeros(2**20))
+    with pytest.raises(DataError, match=r"a\.npz can't be read: its member 'X.npy' is compressed"):
+        read_arrays(tmp_path / "a.npz")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_members_that_no_archive_of_ours_has(tmp_path):
+    for name, why in (("X.npy", "has the member 'X.npy' twice"), ("y.txt", "is not an array")):
+        write_arrays(tmp_path / "a.npz", {"X": np.zeros(3)})
+        with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+            archive.writestr(name, b"")
+        with pytest.raises(DataError, match=why):
+            read_arrays(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros(3, ">f8"), np.zeros(2, [("a", "f4")]), np.zeros(1, "M8")]
+)
+def test_types_that_no_array_of_ours_has(tmp_path, array):
+    write_arrays(tmp_path / "a.npz", {"X": array})
+    with pytest.raises(DataError, match=r"array 'X' has the type .*, which is not plain"):
+        read_arrays(tmp_path / "a.npz")
+    write_array(tmp_path / "X.npy", array)
+    with pytest.raises(DataError, match=r"array 'X' has the type .*, which is not plain"):
+        map_array(tmp_path / "X.npy")
+
+
+def test_a_mapped_file_that_is_too_long(tmp_path):
+    write_array(tmp_path / "X.npy", np.arange(1000))
+    with open(tmp_path / "X.npy", "ab") as file:
+        file.write(b"more")
+    with pytest.raises(DataError, match=r"X\.npy can't be read: expected 8,128 bytes, found 8,132"):
+        map_array(tmp_path / "X.npy")

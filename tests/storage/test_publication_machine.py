@@ -67,7 +67,7 @@ class Publication(RuleBasedStateMachine):
     def begin(self, mark):
         """A writer that takes its time."""
         output, stack = Output(self.out), ExitStack()
-        if output.holds(digest_of(mark), "i"):
+        if output.holds(digest_of(mark), digest_of("i")):
             return
         stack.enter_context(output.locked(digest_of(mark), overwrite=True))
         folder = stack.enter_context(output.run_folder(digest_of(mark)))

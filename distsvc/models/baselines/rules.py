@@ -14,7 +14,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from distsvc.models.baselines.split_tree import SplitTree, centred
+from distsvc.errors import DataError
+from distsvc.models.baselines.split_tree import LEAF, SplitTree, centred
+from distsvc.models.fields import Array, Children, Clusters, Field
 from distsvc.models.rules import Rule, ScoreWords
 
 BLOCK_ROWS = 4096
@@ -46,6 +48,8 @@ class Centres(Rule):
         axis="distance to the nearest hyperplane midway to another centre",
         boundary=None,
     )
+
+    needs: ClassVar[Mapping[str, Field]] = {"centres": Array("float64", "k d")}
 
     centres: np.ndarray
 
@@ -101,6 +105,14 @@ class Splits(Rule):
         boundary=None,
     )
 
+    needs: ClassVar[Mapping[str, Field]] = {
+        "directions": Array("float32", "m d"),
+        "thresholds": Array("float64", "m"),
+        "children": Children("int64", "m 2"),
+        "clusters": Clusters("int32", "m", least=LEAF),
+        "mean": Array("float64", "d"),
+    }
+
     directions: np.ndarray
     thresholds: np.ndarray
     children: np.ndarray
@@ -111,6 +123,12 @@ class Splits(Rule):
     def n_clusters(self) -> int:
         """Clusters, some of which may have no rows."""
         return int(self.clusters.max()) + 1
+
+    def check(self) -> None:
+        """Raise DataError where not every leaf, and nothing else, has a cluster of its own."""
+        leaves = self.children[:, 0] == LEAF
+        if not np.array_equal(self.clusters >= 0, leaves) or self.n_clusters != leaves.sum():
+            raise DataError("array clusters: expected a cluster of its own for each leaf")
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""

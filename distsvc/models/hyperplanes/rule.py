@@ -9,8 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from distsvc.errors import DataError
+from distsvc.models.fields import Array, Children, Count, Field
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rules import Rule, ScoreWords
+
+MOST_CLUSTERS = 2**31
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,20 @@ class TreeRule(ClusterTree, Rule):
         boundary=None,
     )
 
+    needs: ClassVar[Mapping[str, Field]] = {
+        "ids": Array("int64", "m", least=1),
+        "V": Array("float32", "m d"),
+        "thresholds": Array("float64", "m"),
+        "spreads": Array("float64", "m", above=0.0),
+        "b": Array("float64", "m"),
+        "counts": Array("float64", "m", least=0.0),
+        "sums_of_squares": Array("float64", "m"),
+        "children": Children("int32", "m 2"),
+        "splits": Array("int32", "s", may_be_empty=True),
+        "curve": Array("float64", "L"),
+        "cut_into": Count(1, MOST_CLUSTERS),
+    }
+
     cut_into: int
 
     @property
@@ -57,9 +75,27 @@ class TreeRule(ClusterTree, Rule):
         return {"n_clusters": self.cut_into}
 
     @classmethod
-    def restored(cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the rule that `facts` and `arrays` hold, among others."""
-        return super().restored({"cut_into": facts["n_clusters"]}, arrays)
+    def restored(
+        cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
+    ) -> Self:
+        """Return the rule of `d` columns that `facts` and `arrays` hold, among others."""
+        return super().restored({"cut_into": facts.get("n_clusters")}, arrays, d)
+
+    def check(self) -> None:
+        """Raise DataError where splits are not the inner nodes, parents first, or too few."""
+        inner = np.flatnonzero(self.children[:, 0] >= 0)
+        if not np.array_equal(np.sort(self.splits), inner):
+            raise DataError("array splits: expected every node with children once, found others")
+        place = np.full(len(self.children), len(inner))
+        place[self.splits] = np.arange(len(inner))
+        if (place[self.children[inner]] < place[inner, None]).any():
+            raise DataError("array splits: expected parents before children, found a child first")
+        if len(self.curve) != len(inner) + 1:
+            raise DataError(f"array curve: expected {len(inner) + 1}, found {len(self.curve)}")
+        if self.cut_into > len(self.curve):
+            raise DataError(
+                f"fact n_clusters: expected {len(self.curve)} at most, found {self.cut_into}"
+            )
 
     @cached_property
     def _cut(self) -> Cut:

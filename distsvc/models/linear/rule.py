@@ -8,9 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from distsvc.models.fields import Array, Count, Field, Flag, Number
 from distsvc.models.rules import Rule, ScoreWords
 from distsvc.models.scaling import check_finite
 
+MOST_REASONS = 20
 AXIS = "decision value; negative is outside"
 
 
@@ -33,6 +35,13 @@ class LinearRule(Rule):
     """
 
     float64: ClassVar[bool] = True
+    needs: ClassVar[Mapping[str, Field]] = {
+        "weights": Array("float64", "d"),
+        "mean": Array("float64", "d"),
+        "offset": Number(),
+        "ball": Flag(only=False),
+        "reasons": Count(0, MOST_REASONS),
+    }
 
     weights: np.ndarray
     mean: np.ndarray
@@ -108,6 +117,8 @@ class BallRule(LinearRule):
         "distance from its centre: negative outside.",
         axis=AXIS,
     )
+
+    needs: ClassVar[Mapping[str, Field]] = {**LinearRule.needs, "ball": Flag(only=True)}
 
     ball: bool = True
 

@@ -16,10 +16,20 @@ from typing import ClassVar
 import numpy as np
 
 from distsvc.kernels.projection import project
+from distsvc.models.fields import (
+    LARGEST_FLOAT32,
+    SMALLEST_FLOAT32,
+    Array,
+    Clusters,
+    Field,
+    Flag,
+    Number,
+)
 from distsvc.models.rules import Rule
 from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.level_tree import Voter
 
+GAMMA = Number(above=0.0, most=LARGEST_FLOAT32)
 LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
 OUTLIER = "bool: f(x) < 0, the row lies outside every cluster"
 
@@ -52,6 +62,16 @@ class LevelRule(Rule):
         "score": "float32: f(x), the density relative to the least of any cluster's rows, less 1",
         "outlier": OUTLIER,
     }
+    needs: ClassVar[Mapping[str, Field]] = {
+        "components": Array("float32", "q d", row_major=False),
+        "S": Array("float32", "q B"),
+        "a": Array("float32", "B", above=0.0),
+        "part": Clusters("int64", "B"),
+        "gamma": GAMMA,
+        "level": Number(least=SMALLEST_FLOAT32, most=LARGEST_FLOAT32),
+        "nearest": Flag(),
+    }
+
     components: np.ndarray
     S: np.ndarray
     a: np.ndarray
@@ -100,6 +120,18 @@ class BoundaryRule(Rule):
         "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
         "outlier": OUTLIER,
     }
+    needs: ClassVar[Mapping[str, Field]] = {
+        "S": Array("float32", "d B"),
+        "a": Array("float32", "B"),
+        "points": Array("float32", "m d"),
+        "cluster": Clusters("int32", "m"),
+        "gamma": GAMMA,
+    }
+    beside: ClassVar[Mapping[str, Field]] = {
+        "equilibria": Array("float32", "e d", may_be_empty=True),
+        "equilibrium_labels": Array("int32", "e", least=-1, may_be_empty=True),
+    }
+
     S: np.ndarray
     a: np.ndarray
     points: np.ndarray

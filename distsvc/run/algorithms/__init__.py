@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distsvc.config import Job
+from distsvc.errors import DataError
 from distsvc.models.rules import Rule
 from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.hyperplanes import Hyperplanes
@@ -25,8 +26,12 @@ def begin(job: Job, table: Table) -> Room:
 
 
 def rule_named(form: str) -> type[Rule]:
-    """Return the rule of that form; KeyError where there is none."""
-    return {rule.form: rule for room in ROOMS for rule in room.rules}[form]
+    """Return the rule of that form; `DataError` where there is none."""
+    for room in ROOMS:
+        for rule in room.rules:
+            if rule.form == form:
+                return rule
+    raise DataError(f"fact algorithm: expected the form of a rule, found {form!r}")
 
 
 def room_of(rule: type[Rule]) -> type[Room]:

@@ -1,0 +1,84 @@
+"""What JSON from a file has to be: pydantic models that check types strictly, and their errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from distsvc.errors import DataError
+
+LONGEST_VALUE = 60
+
+
+class Form(BaseModel):
+    """A form that what is in a file is checked against; nothing is converted."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+Some = TypeVar("Some", bound=BaseModel)
+
+
+def parsed(
+    form: type[Some],
+    content: object,
+    name: str,
+    whole: str = "the content",
+    unnamed: Container[str] = (),
+) -> Some:
+    """Return the model that JSON holds; errors call the outermost value `whole`.
+
+    Raises
+    ------
+    DataError
+        The content has another form: says so of the file `name`, and names the first field that is
+        wrong, without the steps of its place that are `unnamed`.
+
+    """
+    _check_text(content, name)
+    try:
+        return form.model_validate(content)
+    except ValidationError as error:
+        raise DataError(f"{name}: {_explained(error, whole, unnamed)}") from None
+
+
+def _check_text(content: object, name: str) -> None:
+    """Refuse halves of characters, which JSON can escape and no file or page can hold."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        around = error.object[max(error.start - 20, 0) : error.end + 20]
+        raise DataError(f"{name}: expected text in Unicode, found {shortened(around)}") from None
+
+
+def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> str:
+    """Put the first fault into words, and count the others."""
+    first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
+    steps = [one_line(str(step)) for step in first["loc"] if step not in unnamed]
+    place, more = ".".join(steps) or whole, f" (and {n_more} more)" if n_more else ""
+    if first["type"] == "missing":
+        return f"{place} is missing{more}"
+    if first["type"] == "value_error":
+        said = first["msg"].removeprefix("Value error, ")
+        return f"{place}: {said}{more}"
+    expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", first["msg"])
+    return f"{place}: expected {expected}, found {shortened(first['input'])}{more}"
+
+
+def shortened(value: object) -> str:
+    """Return a value as Python writes it, cut to `LONGEST_VALUE` characters."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or deep nesting
+        text = type(value).__name__
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """Return text without what can't be printed, cut to `LONGEST_VALUE` characters."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean if len(clean) <= LONGEST_VALUE else clean[: LONGEST_VALUE - 1] + "…"

@@ -1,0 +1,137 @@
+"""What a saved model has to be, checked before anything is computed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+
+from distsvc.config import Job, parse_job
+from distsvc.errors import DataError, JobFileError
+from distsvc.forms import Form, one_line, parsed, shortened
+from distsvc.models.fields import Array, check_fields
+from distsvc.models.rules import Rule
+from distsvc.parameters import PARAMETERS
+from distsvc.run.algorithms import ROOMS, rule_named
+from distsvc.run.directory import Result
+from distsvc.run.labelling import HISTOGRAM_BINS
+from distsvc.run.preparation import Preparation
+from distsvc.storage.where import where_columns
+
+MODEL_VERSION = 3
+LONGEST_REASON = 400
+MOST_BYTES = 64 * 2**20
+"""Of a ``model.json``."""
+
+SCORE_EDGES = Array("float64", str(HISTOGRAM_BINS + 1))
+
+
+def _one_of(names: list[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"expected {' or '.join(map(repr, names))}, found {shortened(name)}")
+        return name
+
+    return AfterValidator(check)
+
+
+def _named_once(columns: list[str]) -> list[str]:
+    if len(set(columns)) < len(columns) or "" in columns:
+        raise ValueError("expected names, each once, found one twice, or without a letter")
+    return columns
+
+
+class InputForm(Form):
+    """The columns that the model's job kept apart, and its filter."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str | None
+    label: str | None
+    where: str | None
+
+
+class ModelForm(Form):
+    """The content of ``model.json``; the rule checks the facts."""
+
+    format: int
+    algorithm: Annotated[str, _one_of(list(PARAMETERS))]
+    form: Annotated[str, _one_of([rule.form for room in ROOMS for rule in room.rules])]
+    parameters: dict[str, JsonValue]
+    columns: Annotated[list[str], Field(min_length=1), AfterValidator(_named_once)]
+    chosen_columns: bool
+    input: InputForm
+    preprocess: dict[str, JsonValue]
+    facts: dict[str, JsonValue]
+
+
+def check_content(content: Any, path: Path) -> None:
+    """Check what a ``model.json`` at `path` holds.
+
+    Raises
+    ------
+    JobFileError
+        It was written by another version.
+    DataError
+        It is damaged.
+
+    """
+    version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
+    if version != MODEL_VERSION or isinstance(version, float):
+        found = shortened(version)
+        raise JobFileError(f"{path.parent} has format {found}, expected {MODEL_VERSION}")
+    parsed(ModelForm, content, str(path))
+    try:
+        where_columns(content["input"]["where"])
+        job_of(content, "-", "-")
+    except JobFileError as error:
+        raise DataError(f"{path}: {str(error)[:LONGEST_REASON]}") from None
+
+
+def job_of(content: dict[str, Any], path: str, output_path: str) -> Job:
+    """Return the job that labels the table at `path` with the model of a ``model.json``."""
+    given = {"path": path, "id": content["input"]["id"]}
+    return parse_job(
+        {
+            "input": {k: v for k, v in given.items() if v} | {"columns": content["columns"]},
+            "preprocess": content["preprocess"],
+            "model": {"algorithm": content["algorithm"]},
+            "output": {"path": output_path, "reasons": content["facts"].get("reasons", 0)},
+        }
+    )
+
+
+def restored(content: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> tuple[Preparation, Rule]:
+    """Return the preparation and the rule of a checked ``model.json`` and its arrays.
+
+    Raises
+    ------
+    DataError
+        An array or a fact is missing, or not what it has to be; says which.
+
+    """
+    facts, d = content["facts"], len(content["columns"])
+    form = rule_named(content["form"])
+    rule = form.restored(facts, arrays, d)
+    preparation = Preparation.restored(Result(facts, dict(arrays)), d)
+    check_fields({"score_edges": SCORE_EDGES}, arrays, {})
+    if (np.diff(arrays["score_edges"]) < 0.0).any():
+        raise DataError("array score_edges: expected rising edges, found falling ones")
+    expected = {"wide": form.float64, "algorithm": form.form, "n_clusters": rule.n_clusters}
+    for name, value in expected.items():
+        found = facts.get(name)
+        if type(found) is not type(value) or found != value:
+            raise DataError(f"fact {name}: expected {value!r}, found {shortened(found)}")
+    known = {*rule.arrays(), *form.beside, *preparation.result().arrays, "score_edges"}
+    unknown = sorted(arrays.keys() - known)
+    if unknown:
+        raise DataError(f"array {shortened(unknown[0])} is not one of such a model")
+    return preparation, rule
+
+
+def named(columns: Sequence[str]) -> str:
+    """Return the names of columns for an error, of the first ones where there are many."""
+    return ", ".join(map(one_line, columns[:20]))

@@ -1,0 +1,51 @@
+"""Damaged models, manifests and reports end in one line, or in labels or a page all the same."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from distsvc.run import report_files
+from tests.fuzz import models
+from tests.published_files import published_file
+
+TRIED = 200
+PAGES = 30
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A published run of every algorithm; drawing their pages would take longest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report_files, "render_page", lambda _: "a page")
+        yield models.publish(tmp_path_factory.mktemp("runs"))
+
+
+def test_damaged_models_and_manifests(runs, tmp_path):
+    files = ("manifest.json", "model.json", "arrays.npz")
+    tried = [models.try_one(runs, tmp_path, 11, number, files) for number in range(TRIED)]
+    assert [one for one in tried if one[-1]] == []
+    found = Counter(outcome for *_, outcome, _ in tried)
+    assert found["DataError"] > TRIED // 2
+    assert found["labels"] > TRIED // 20
+
+
+def test_damaged_reports(runs, tmp_path, monkeypatch):
+    svg = "<svg viewBox='0 0 9 9'></svg>"
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(svg))
+    tried = [models.try_one(runs, tmp_path, 12, n, ("report.json",)) for n in range(PAGES)]
+    assert [one for one in tried if one[-1]] == []
+    assert {outcome for *_, outcome, _ in tried} == {"DataError", "a page"}
+
+
+def test_what_is_damaged_differs(runs):
+    """So that the numbers above stand for as many kinds of damage."""
+    run = runs["splits"]
+    contents = {
+        name: published_file(run, name).read_bytes() for name in ("model.json", "arrays.npz")
+    }
+    for name, content in contents.items():
+        change = models.FILES[name]
+        given = content.decode() if name == "model.json" else content
+        found = {change(np.random.default_rng(n), given) for n in range(60)}
+        assert len(found) > 40
