@@ -8,7 +8,7 @@ import pytest
 from distsvc.run import report_files
 from tests.fuzz import models
 
-TRIED = 200
+TRIED = 150
 PAGES = 30
 
 
