@@ -9,7 +9,7 @@ from distsvc.run import report_files
 from tests.fuzz import models
 from tests.published_files import published_file
 
-TRIED = 200
+TRIED = 150
 PAGES = 30
 
 
