@@ -122,7 +122,8 @@ def check_columns(content: dict[str, Any], path: str, staging: Path) -> None:
     columns, used = content["columns"], content["input"]
     where = where_columns(used["where"]) if used["where"] else []
     apart = {used["id"], used["label"], *where}
-    found = open_table(parse_job({"input": {"path": path}, "output": {"path": "-"}}).input, staging)
+    given = {"path": path} | ({"id": used["id"]} if used["id"] else {})
+    found = open_table(parse_job({"input": given, "output": {"path": "-"}}).input, staging)
     names = [name for name in found.columns if name not in apart]
     unstated = not states_width(found) and set(names) <= set(columns)
     if names != columns and not unstated:

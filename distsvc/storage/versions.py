@@ -106,7 +106,10 @@ def joined(versions: Iterable[tuple[str, Version]]) -> Version:
 
 def check_version(place: Location, recorded: Version) -> None:
     """Raise the `DataError` of a file that has gone or is not what it was on opening the table."""
-    found = version_of(place)
+    with place.reading():
+        if place.is_local and os.path.isdir(place.path):
+            raise DataError(f"{place.shown} has become a folder while the table was in use")
+        found = version_of(place)
     if found.differs(recorded):
         raise changed(place, recorded, found)
 
@@ -121,7 +124,7 @@ def changed(place: Location, recorded: Version, found: Version) -> DataError:
 
 @contextmanager
 def unchanged(place: Location, recorded: Version | None) -> Iterator[None]:
-    """Compare an open file with what was recorded: now, after its rows are read, and if that fails.
+    """Compare a file with what was recorded: before its rows are read, after, and if that fails.
 
     After reading only where that is cheap, which is of local files. Nothing is compared where
     nothing was recorded.

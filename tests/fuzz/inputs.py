@@ -136,16 +136,15 @@ def damage(content: bytes, rng: random.Random) -> bytes:
 def damage_json(content: bytes, rng: random.Random) -> bytes:
     """Replace, remove or double something in a document."""
     document = json.loads(content)
-    places = list(_places(document))
+    places = list(_places(document)) or [(document, "zarr_format")]
     for _ in range(rng.choice((1, 1, 2))):
         holder, key = rng.choice(places)
         if rng.random() < 0.2 and isinstance(holder, dict):
             holder.pop(key, None)
         elif rng.random() < 0.1 and isinstance(holder, list):
             holder.append(rng.choice(ODD_VALUES))
-        else:
-            if isinstance(holder, dict) or key < len(holder):
-                holder[key] = rng.choice(ODD_VALUES)
+        elif isinstance(holder, dict) or key < len(holder):
+            holder[key] = rng.choice(ODD_VALUES)
     return json.dumps(document).encode()
 
 

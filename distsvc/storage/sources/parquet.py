@@ -85,9 +85,9 @@ class Parquet(Source):
             keys = _partition_keys(name)
             recorded = table.versions.get(key_of(folder, place))
             with (
+                unchanged(place, recorded),
                 place.reading(),
                 place.open() as handle,
-                unchanged(place, recorded),
                 _parquet(handle) as file,
             ):
                 if file.metadata.num_rows != n_rows:

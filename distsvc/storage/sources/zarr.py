@@ -125,13 +125,15 @@ class Zarr(Source):
         start = span.start
         while start < span.stop:
             end = min(span.stop, start - start % chunk + step)
-            with _reading(place):
-                if _is_group(node):
-                    values = [array[start:end] for array in arrays.values()]
-                else:
-                    values = _array_columns(node, columns, start, end)
-            for name, array in arrays.items():
-                check_chunks(place, table, name, array, start, end)
+            try:
+                with _reading(place):
+                    if _is_group(node):
+                        values = [array[start:end] for array in arrays.values()]
+                    else:
+                        values = _array_columns(node, columns, start, end)
+            finally:  # a change comes before what it leads to
+                for name, array in arrays.items():
+                    check_chunks(place, table, name, array, start, end)
             yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
             start = end
         check_metadata(place, table, columns)
