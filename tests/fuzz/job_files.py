@@ -12,7 +12,6 @@ import os
 import random
 import re
 import shutil
-import signal
 import tempfile
 import time
 import traceback
@@ -210,6 +209,7 @@ def write_table(folder: Path) -> None:
 def failures(folder: Path, numbers: range, seed: int, run: bool) -> list[str]:
     """Try mutations one after another, and tell of those that did not end well."""
     found: list[str] = []
+    told = 0
     counts: collections.Counter[str] = collections.Counter()
     write_table(folder)
     before = Path.cwd()
@@ -227,6 +227,8 @@ def failures(folder: Path, numbers: range, seed: int, run: bool) -> list[str]:
             if (seconds := time.process_time() - started) > SECONDS:
                 found.append(f"{number}: {seconds:.0f} s of processor time")
             counts[ended] += 1
+            print(*found[told:], sep="\n", end="\n" if found[told:] else "", flush=True)
+            told = len(found)
     finally:
         os.chdir(before)
     print(dict(counts.most_common()))
@@ -239,12 +241,11 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=3000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--load-only", action="store_true")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         numbers = range(given.first, given.first + given.n)
-        found = failures(Path(folder), numbers, given.seed, run=True)
-    print(*found, sep="\n")
+        found = failures(Path(folder), numbers, given.seed, run=not given.load_only)
     print(f"{given.n} job files, seed {given.seed}: {len(found)} did not end well")
 
 

@@ -8,4 +8,4 @@ def test_mutated_job_files_end_in_one_line(tmp_path):
 
 
 def test_mutated_jobs_end_in_one_line_or_a_result(tmp_path):
-    assert job_files.failures(tmp_path, range(26), seed=1, run=True) == []
+    assert job_files.failures(tmp_path, range(13), seed=1, run=True) == []

@@ -30,6 +30,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.sampling import seed_of
 from distsvc.models.validation import validated
+from distsvc.parameters import HELD
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192
@@ -116,7 +117,8 @@ class BICO(Baseline):
     n_clusters : int
         Clusters wanted. Fewer are returned where there are fewer distinct rows, with a warning.
     size : int or None
-        Most clustering features. None: 200 ``n_clusters``, which the authors recommend.
+        Most clustering features. None: 200 ``n_clusters``, which the authors recommend, and
+        at most a million.
     n_init : int
         Restarts of k-means on the coreset, by k-means++; the one of the lowest cost is kept.
     random_state : int, RandomState or None
@@ -229,7 +231,7 @@ class BICO(Baseline):
 
     def _begin(self, n_features: int) -> None:
         self.check_parameters()
-        size = int(self.size or POINTS_A_CLUSTER * self.n_clusters)
+        size = int(self.size or min(POINTS_A_CLUSTER * self.n_clusters, HELD))
         self.seed_ = seed_of(self.random_state)
         self.tree_, self.n_seen_ = CoresetTree.empty(size, n_features), 0
 

@@ -42,6 +42,9 @@ BOUNDARY_WANTED = 50
 FEW_VECTORS = 100
 """The budget, where none is given."""
 
+LEAST_PRODUCT = 1e-6
+"""Least level of w.phi(x), from which 1 is subtracted in float32."""
+
 LEAST_LEVEL = 1e-3
 """Of the highest value of w.phi(x), the least level of f."""
 
@@ -289,6 +292,11 @@ class BoundaryEngine(Engine):
         """Set f, with vectors S (d, B) of weights a (B,), and the width of its boundary."""
         f = DecisionFunction(S, a.astype(np.float32), self.gamma)
         level = self._level(f(self.pilot).astype(np.float64) + 1.0)
+        if level < LEAST_PRODUCT:
+            raise ParameterError(
+                f"C must be larger, found {self.C!r}: the level of w.phi(x) is {level:g}, and "
+                "float32 loses it beside 1"
+            )
         kept = a > 0.0
         weights = (a[kept] / level).astype(np.float32)
         self.decision = DecisionFunction(np.ascontiguousarray(S[:, kept]), weights, self.gamma)
