@@ -133,7 +133,7 @@ def test_the_traceback_of_a_failure_is_logged(where, tmp_path):
 
 
 def kills_its_worker(run_dir: str, number: int) -> int:
-    raise KilledWorker("label-1", None, 3)
+    raise KilledWorker("label-1", Mock(address="tcp://a:1"), 3)
 
 
 def test_a_killed_worker_hints_at_memory(tmp_path):
