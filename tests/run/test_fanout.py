@@ -126,14 +126,15 @@ def test_the_traceback_of_a_failure_is_logged(where, tmp_path):
     handler.emit = records.append
     with attached(handler), pytest.raises(PartitionFailedError):
         run(where, always_fails_at_4, tmp_path, range(6))
-    assert [record.getMessage() for record in records] == ["task failed", "task failed"]
+    records = [record for record in records if record.getMessage() == "task failed"]
+    assert len(records) == 2
     assert records[0].fields == {"phase": "label", "partition": 4, "error": "RuntimeError: broken"}
     for record in records:
         assert "in always_fails_at_4" in logging.Formatter().formatException(record.exc_info)
 
 
 def kills_its_worker(run_dir: str, number: int) -> int:
-    raise KilledWorker("label-1", None, 3)
+    raise KilledWorker("label-1", Mock(address="tcp://a:1"), 3)
 
 
 def test_a_killed_worker_hints_at_memory(tmp_path):

@@ -26,7 +26,7 @@ def interruptible():
 @pytest.mark.parametrize(
     ("name", "workers", "cold", "algorithm", "moment"),
     [
-        ("SIGINT", 0, False, "imdh", 0.4),
+        ("SIGINT", 0, False, "imdh", 1.5),
         ("SIGTERM", 0, True, "support-vector", 2.5),
         ("SIGINT", 2, True, "imdh", 3.0),
         ("SIGTERM", 2, False, "linear-svdd", 1.5),
