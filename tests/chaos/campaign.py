@@ -39,7 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, help="only these disturbances")
-    parser.add_argument("--job", help="only jobs whose name begins so")
+    parser.add_argument("--job", default="", help="only jobs whose name begins so")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--work", type=Path, help="where runs are made; bad ones stay there")
     parser.add_argument("--log", type=Path, help="the lines of JSON; default: WORK/log.jsonl")
@@ -54,7 +54,7 @@ def cases(given: argparse.Namespace) -> list[Case]:
     wanted = (
         case
         for case in drawn
-        if (not given.kinds or case.kind in given.kinds) and case.job.startswith(given.job or "")
+        if (not given.kinds or case.kind in given.kinds) and case.job.startswith(given.job)
     )
     return list(itertools.islice(wanted, given.runs))
 
@@ -74,14 +74,16 @@ def main() -> int:
     work = given.work or Path(tempfile.mkdtemp(prefix="distsvc-chaos-"))
     work.mkdir(parents=True, exist_ok=True)
     log = given.log or work / "log.jsonl"
+    only = given.job
     lab, begun, outcomes = Lab(work.resolve()), time.monotonic(), []
     try:
         with ThreadPoolExecutor(given.jobs) as pool, open(log, "a") as lines:
             todo = [pool.submit(attempted, lab, case) for case in cases(given)]
             seeds = [PER_SEED * given.seed + n for n in range(given.races)]
-            todo += [pool.submit(race, lab, seed) for seed in seeds]
+            todo += [pool.submit(race, lab, seed, only) for seed in seeds]
             if given.overwrites:
-                todo.append(pool.submit(read_while_replaced, lab, given.seed, given.overwrites))
+                asked = given.seed, given.overwrites, only
+                todo.append(pool.submit(read_while_replaced, lab, *asked))
             for future in as_completed(todo):
                 outcome = future.result()
                 outcomes.append(outcome)

@@ -137,8 +137,10 @@ class Run:
             self.problems.append(f"still running after {seconds * (1 + self.case.workers):.0f} s")
             process.send(signal.SIGKILL)
             process.wait(LIMIT)
-        self.codes.append(code)
         said = process.said()
+        if "init_import_site" in said and code not in codes:
+            code = min(codes)  # Python was not yet there when the signal came
+        self.codes.append(code)
         self.said = self.said or next((x for x in said.splitlines() if x[:1] not in "{ "), "")[:300]
         if code is not None and code not in codes:
             self.problems.append(f"exit {code}, expected one of {sorted(codes)}")
@@ -240,7 +242,10 @@ def disturbed(lab: Lab, case: Case) -> dict:
 def moment(run: Run) -> float:
     """Return after how many seconds something happens."""
     how = "workers" if run.case.workers else "over" if run.case.overwrite else "new"
-    return 1.1 * run.case.moment * run.lab.undisturbed(run.job, how).seconds
+    seconds = run.lab.undisturbed(run.job, how).seconds
+    if run.case.fresh and not run.case.workers:
+        seconds += run.lab.launcher.import_seconds
+    return 1.1 * run.case.moment * seconds
 
 
 def step(run: Run, *, publishing: bool) -> int:

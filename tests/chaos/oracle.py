@@ -193,6 +193,10 @@ def misspoken(code: int, said: str) -> list[str]:
     for word in ("Traceback (most recent", "Exception ignored", "Fatal Python error"):
         if word in said:
             found.append(f"{word!r} on standard error")
-    if code > 0 and not any(line.strip() and line[0] != "{" for line in said.splitlines()):
+    if (
+        code > 0
+        and code != 143
+        and not any(line.strip() and line[0] != "{" for line in said.splitlines())
+    ):
         found.append(f"exit {code} without a word")
     return found

@@ -51,12 +51,16 @@ class Started:
 
 
 class Launcher:
-    """Starts processes of the package in folders of runs; close it at the end."""
+    """Starts processes of the package in folders of runs; close it at the end.
+
+    `import_seconds` is what a fresh driver needs longer than a forked one.
+    """
 
     def __init__(self, work):
         self.work = Path(work)
         self._zygote, self._lock, self._n = None, threading.Lock(), 0
         self._asked, self._running = {}, {}
+        self._begun, self.import_seconds = 0.0, 0.0
 
     def environment(self, mark, fault=None):
         """Return the variables of a run's processes."""
@@ -101,6 +105,7 @@ class Launcher:
         return started
 
     def _start_zygote(self):
+        self._begun = time.monotonic()
         self._zygote = subprocess.Popen(
             [sys.executable, "-m", "chaos.zygote"], cwd=self.work, env=self.environment("zygote"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
@@ -111,11 +116,13 @@ class Launcher:
     def _listen(self, answers):
         for line in answers:
             said = json.loads(line)
-            if "id" in said:
+            if "ready" in said:
+                self.import_seconds = time.monotonic() - self._begun
+            elif "id" in said:
                 answer, stderr = self._asked.pop(said["id"])
                 started = self._running[said["pid"]] = Started(said["pid"], stderr)
                 answer.set_result(started)
-            elif "ended" in said:
+            else:
                 self._running.pop(said["ended"]).code.set_result(said["code"])
 
     def close(self):

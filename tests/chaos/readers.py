@@ -21,7 +21,7 @@ from chaos.jobs import JOBS
 from chaos.lab import LIMIT, Lab
 from chaos.oracle import TornError
 
-READ = ("level-tree", "imdh", "predict-level-tree", "predict-imdh")
+READ = ("level-tree", "imdh", "spdc", "predict-level-tree", "predict-imdh")
 PAUSE = 0.3
 """Seconds that the slower reader lets pass, at most, between the manifest and its files."""
 
@@ -68,10 +68,11 @@ def read_in_a_loop(out: Path, stop: Path, pause: float, seed: int) -> dict:
     return {"reads": reads, "wrong": wrong, "seen": seen}
 
 
-def read_while_replaced(lab: Lab, seed: int, overwrites: int) -> dict:
+def read_while_replaced(lab: Lab, seed: int, overwrites: int, only: str = "") -> dict:
     """Replace a result so many times beside two readers; return what the log says of it."""
     draw, begun = random.Random(seed), time.monotonic()
-    job = JOBS[READ[seed % len(READ)]]
+    names = [name for name in READ if name.startswith(only)]
+    job = JOBS[names[seed % len(names)]]
     folder = lab.work / "readers" / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
     lab.prepare(job, folder, overwrites=True)
