@@ -18,13 +18,16 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from chaos.disturb import KINDS, Case, disturbed
+from chaos.disturb import KINDS, Case, disturbed, every_step
 from chaos.lab import Lab
 from chaos.races import race
 from chaos.readers import read_while_replaced
 
 PER_SEED = 1_000_000
 """Runs have the seeds from ``PER_SEED * --seed`` on."""
+
+
+STEPS = "kill, and fill the disk, at every step of publishing, first and over another result"
 
 
 def arguments() -> argparse.Namespace:
@@ -36,6 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=0, help="disturbed runs")
     parser.add_argument("--overwrites", type=int, default=0, help="overwrites beside a reader")
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
+    parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, help="only these disturbances")
@@ -78,7 +82,8 @@ def main() -> int:
     lab, begun, outcomes = Lab(work.resolve()), time.monotonic(), []
     try:
         with ThreadPoolExecutor(given.jobs) as pool, open(log, "a") as lines:
-            todo = [pool.submit(attempted, lab, case) for case in cases(given)]
+            steps = [case for name in given.every_step for case in every_step(lab, name)]
+            todo = [pool.submit(attempted, lab, case) for case in cases(given) + steps]
             seeds = [PER_SEED * given.seed + n for n in range(given.races)]
             todo += [pool.submit(race, lab, seed, only) for seed in seeds]
             if given.overwrites:
@@ -101,8 +106,10 @@ def main() -> int:
 
 
 def show(outcome: dict) -> None:
-    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "codes")
-    shown = " ".join(f"{key}={outcome[key]}" for key in keys if outcome.get(key) not in (None, ""))
+    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "at", "codes")
+    shown = " ".join(
+        f"{key}={outcome[key]}" for key in keys if outcome.get(key) not in (None, "", 0)
+    )
     print(f"VIOLATION {shown}", *(f"    {problem}" for problem in outcome["problems"]), sep="\n")
     sys.stdout.flush()
 

@@ -10,7 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from chaos import faults, oracle
@@ -62,6 +62,10 @@ class Case:
         Whether an input is written over, not replaced; and whether at a time, not at a step.
     pause : float
         Seconds for which a process is stopped.
+    narrow : bool
+        Whether, of the steps of publishing, only those outside the run's work files are meant.
+    at : int
+        The number of the step, where it does not follow from `moment`.
 
     """
 
@@ -76,6 +80,8 @@ class Case:
     in_place: bool
     timed: bool
     pause: float
+    narrow: bool
+    at: int = 0
 
     @classmethod
     def of(cls, seed: int) -> "Case":
@@ -96,6 +102,7 @@ class Case:
             in_place=draw.random() < 0.5,
             timed=draw.random() < 0.5,
             pause=draw.uniform(0.3, 2.0),
+            narrow=draw.random() < 0.6,
         )
 
 
@@ -109,7 +116,8 @@ class Run:
 
     def __init__(self, lab: Lab, case: Case):
         self.lab, self.case, self.job = lab, case, JOBS[case.job]
-        self.folder = lab.work / "runs" / str(case.seed)
+        name = f"{case.job}-{case.overwrite:d}-{case.what}-{case.at}" if case.at else str(case.seed)
+        self.folder = lab.work / "runs" / name
         self.out = self.folder / "out"
         shutil.rmtree(self.folder, ignore_errors=True)
         lab.prepare(self.job, self.folder, overwrites=case.overwrite)
@@ -250,12 +258,28 @@ def moment(run: Run) -> float:
 
 def step(run: Run, *, publishing: bool) -> int:
     """Return at which change of files something happens; half of them are no mere writes."""
+    if run.case.at:
+        return run.case.at
     made = run.lab.undisturbed(run.job, "over" if run.case.overwrite else "new")
-    first = made.publishing() if publishing else 0
-    numbers = range(first, len(made.events))
+    if publishing:
+        numbers = made.publishing(narrow=run.case.narrow)
+    else:
+        numbers = list(range(1, len(made.events) + 1))
     if run.case.in_place:
-        numbers = [n for n in numbers if not made.events[n].startswith("write ")]
-    return numbers[int(run.case.moment * len(numbers))] + 1
+        numbers = [n for n in numbers if not made.events[n - 1].startswith("write ")]
+    return numbers[int(run.case.moment * len(numbers))]
+
+
+def every_step(lab: Lab, name: str) -> list[Case]:
+    """Return a kill and a full disk at every step of publishing, first and over another result."""
+    plain = Case.of(0)
+    return [
+        replace(plain, seed=-1, kind=kind, job=name, what=what, overwrite=overwrite, fresh=False,
+                workers=0, moment=0.0, at=at)
+        for overwrite in (False, True)
+        for at in lab.undisturbed(JOBS[name], "over" if overwrite else "new").publishing()
+        for kind, what in (("publish-kill", ""), ("publish-fault", "FULL"))
+    ]  # fmt: skip
 
 
 def kill_driver(run: Run) -> None:

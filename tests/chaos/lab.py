@@ -38,11 +38,19 @@ class Undisturbed:
     seconds: float
     events: list[str]
 
-    def publishing(self) -> int:
-        """Return how many changes there were before the last label was being written."""
-        parts = [n for n, event in enumerate(self.events) if event.startswith("open ") and
-                 "/part-" in event and "/in/" not in event]  # fmt: skip
-        return max(parts, default=-1) + 1
+    def publishing(self, *, narrow: bool = False) -> list[int]:
+        """Return the numbers, from 1, of the changes that were made when all labels were written.
+
+        With `narrow` those of them that were not made to the run's work files.
+        """
+        parts = [
+            number
+            for number, event in enumerate(self.events, 1)
+            if event.startswith("open ") and "/part-" in event
+        ]
+        later = range(max(parts, default=0) + 1, len(self.events) + 1)
+        work = f" {self.folder}/out/.runs/"
+        return [n for n in later if not (narrow and work in self.events[n - 1])]
 
 
 class Lab:

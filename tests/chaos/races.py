@@ -10,7 +10,7 @@ from chaos.jobs import JOBS
 from chaos.lab import LIMIT, Lab
 from chaos.oracle import TornError
 
-RACING = ("level-tree", "imdh", "spdc", "predict-level-tree", "predict-imdh")
+RACING = ("level-tree", "imdh", "spdc", "predict-spdc", "predict-level-tree", "predict-imdh")
 SPREAD = 0.02
 """Seconds within which the drivers start."""
 

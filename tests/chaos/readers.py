@@ -21,7 +21,9 @@ from chaos.jobs import JOBS
 from chaos.lab import LIMIT, Lab
 from chaos.oracle import TornError
 
-READ = ("level-tree", "imdh", "spdc", "predict-level-tree", "predict-imdh")
+READ = ("level-tree", "imdh", "spdc", "predict-spdc", "predict-level-tree", "predict-imdh")
+BETWEEN = 0.005
+"""Seconds from one look to the next."""
 PAUSE = 0.3
 """Seconds that the slower reader lets pass, at most, between the manifest and its files."""
 
@@ -64,7 +66,7 @@ def read_in_a_loop(out: Path, stop: Path, pause: float, seed: int) -> dict:
         seen[which] = seen.get(which, 0) + 1
         if what:
             wrong[what] = wrong.get(what, 0) + 1
-        time.sleep(0.002)
+        time.sleep(BETWEEN)
     return {"reads": reads, "wrong": wrong, "seen": seen}
 
 
@@ -82,7 +84,7 @@ def read_while_replaced(lab: Lab, seed: int, overwrites: int, only: str = "") ->
     try:
         for number in range(overwrites):
             which = ("new", "old")[number % 2]
-            codes += replaced(lab, job, folder, which, draw, results[which])
+            codes += replaced(lab, job, folder, which, draw)
             problems += whole(folder / "out", results[which])
     finally:
         stop.touch()
@@ -97,14 +99,13 @@ def read_while_replaced(lab: Lab, seed: int, overwrites: int, only: str = "") ->
     }  # fmt: skip
 
 
-def replaced(lab: Lab, job, folder: Path, which: str, draw: random.Random, made) -> list[int]:
+def replaced(lab: Lab, job, folder: Path, which: str, draw: random.Random) -> list[int]:
     """Replace the result; in a third of all times the first driver is killed while it publishes."""
     codes = []
     for kill in (draw.random() < 1 / 3, False):
         if codes and codes[-1] == 0:
             break
-        over = lab.undisturbed(job, "over")
-        at = draw.randint(over.publishing() + 1, len(over.events))
+        at = draw.choice(lab.undisturbed(job, "over").publishing(narrow=True))
         fault = {"under": str(folder / "out"), "at": at, "what": "SIGKILL"} if kill else None
         driver = lab.launcher.start(folder, [*job.command(which), "--overwrite"], fault=fault)
         codes.append(driver.wait(LIMIT))

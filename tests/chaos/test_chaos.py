@@ -19,20 +19,20 @@ from chaos.readers import look
 
 JOB = "spdc"
 RUN = "0123456789ab-01234567"
-SEEDS = (112, 127, 163, 275, 955, 2634)
+SEEDS = (127, 163, 275, 1102, 756, 1558)
 
 
 def test_disturbed_runs_leave_what_undisturbed_ones_leave(tmp_path):
     command = [sys.executable, "-m", "tests.chaos", "--only", *map(str, SEEDS)]
-    more = ["--races", "1", "--overwrites", "3", "--job", JOB, "--work", str(tmp_path)]
+    more = ["--races", "1", "--overwrites", "2", "--job", f"predict-{JOB}", "--work", str(tmp_path)]
     done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == len(SEEDS) + 2
 
 
-def test_the_seeds_are_those_of_one_job_and_of_different_disturbances():
+def test_the_seeds_are_those_of_few_jobs_and_of_different_disturbances():
     cases = [Case.of(seed) for seed in SEEDS]
-    assert {case.job for case in cases} == {JOB}
+    assert {case.job for case in cases} == {JOB, f"predict-{JOB}"}
     assert {(case.kind, case.overwrite) for case in cases} >= {
         ("driver-kill", True),
         ("publish-kill", False),
@@ -153,7 +153,8 @@ def test_a_fault_comes_at_its_step(tmp_path, at, what, code, said):
     assert said in done.stdout + done.stderr
     steps = [line.split()[0] for line in (tmp_path / "log").read_text().splitlines()]
     made = ["os.mkdir", "open", "write", "fsync", "os.rename", "os.remove"]
-    assert steps == made[:at]
+    assert steps[:at] == made[:at]
+    assert len(steps) == (at or len(made)) or what in ("EIO", "FULL")
 
 
 def test_a_table_is_changed_file_by_file(tmp_path):
