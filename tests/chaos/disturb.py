@@ -63,7 +63,8 @@ class Case:
     pause : float
         Seconds for which a process is stopped.
     narrow : bool
-        Whether, of the steps of publishing, only those outside the run's work files are meant.
+        Whether, of the steps of publishing, only those outside the run's work files are meant; of
+        the steps of a run whose input changes, those until all labels are written.
     at : int
         The number of the step, where it does not follow from `moment`.
 
@@ -265,7 +266,9 @@ def step(run: Run, *, publishing: bool) -> int:
         numbers = made.publishing(narrow=run.case.narrow)
     else:
         numbers = list(range(1, len(made.events) + 1))
-    if run.case.in_place:
+    if run.case.kind == "input" and run.case.narrow:
+        numbers = numbers[: made.publishing()[0]]
+    elif run.case.in_place:
         numbers = [n for n in numbers if not made.events[n - 1].startswith("write ")]
     return numbers[int(run.case.moment * len(numbers))]
 
