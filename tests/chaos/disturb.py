@@ -175,6 +175,8 @@ class Run:
         elif not any(one is not None and same(found, one) for one in choices):
             differing = found.differences(self.expected or self.new)
             self.problems.append(f"another result after exit {code}: {', '.join(differing)[:200]}")
+        elif code == 0 and same(found, self.new) != (attested(found) == attested(self.new)):
+            self.problems.append(f"the manifest attests another input after exit {code}")
         if left := oracle.left_behind(self.out, tidy=False):
             self.problems.append(f"left after exit {code}: {', '.join(left)[:200]}")
 
@@ -231,6 +233,11 @@ class Run:
 def same(one: oracle.Result, other: oracle.Result) -> bool:
     """Return whether two results are the same but for the times of the input's files."""
     return set(one.differences(other)) <= {"manifest: input_sha256 differs"}
+
+
+def attested(result: oracle.Result) -> str:
+    """Return what a manifest says of the input; it follows from the times of the files, too."""
+    return str(result.manifest["input_sha256"])
 
 
 def disturbed(lab: Lab, case: Case) -> dict:

@@ -46,7 +46,7 @@ class Undisturbed:
         parts = [
             number
             for number, event in enumerate(self.events, 1)
-            if event.startswith("open ") and "/part-" in event
+            if event.startswith("open ") and "part-" in event.rpartition("/")[2]
         ]
         later = range(max(parts, default=0) + 1, len(self.events) + 1)
         work = f" {self.folder}/out/.runs/"
