@@ -1,8 +1,10 @@
 # Two commands from nothing: `make demo` and `make test`. Each makes its own environment in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+RUNS ?= 2000
+SEED ?= 0
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check chaos bench format clean
 
 demo: .venv/ready
 	$(BIN)/distsvc demo --out demo-out
@@ -15,6 +17,9 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+chaos: .venv/ready
+	$(BIN)/python -m tests.chaos --runs $(RUNS) --races 100 --overwrites 200 --seed $(SEED)
 
 bench: .venv/ready
 	$(BIN)/pip install --quiet --editable '.[bench]'

@@ -1,0 +1,202 @@
+"""What a disturbed run may leave: a whole result, identical to an undisturbed one's, and no more.
+
+A result is read as a reader should: through ``manifest.json`` and what it lists, wherever it lies.
+Files are told apart by their place in the result, without the folder of the run.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+RUN = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}-[0-9a-f]{8}(?![0-9a-f])")
+"""The name of a run."""
+
+FOR_PEOPLE = ("report.html", "report.json")
+OWN = {"manifest.json", "_SUCCESS", *FOR_PEOPLE}
+"""Files at the top of an output that a manifest need not list."""
+
+CODES = {0, 65, 66, 70, 75, 77, 78, 130, 143}
+"""What a run may end with; 1 is a defect, and 2 a mistake of whoever calls."""
+
+
+class TornError(Exception):
+    """A published result that is not whole; the arguments say why."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A published result without what differs between two runs of one job.
+
+    Attributes
+    ----------
+    manifest, report : dict
+    files : dict of str to str
+        The SHA-256 of each file, by its place, but for the page and its numbers.
+    listed : frozenset of str
+        All listed files, as the manifest has them.
+
+    """
+
+    manifest: dict[str, Any]
+    report: dict[str, Any]
+    files: dict[str, str]
+    listed: frozenset[str]
+
+    def differences(self, other: "Result") -> list[str]:
+        """Name what is not as in another result."""
+        names = sorted(self.files.keys() | other.files.keys())
+        found = [f"{n} differs" for n in names if self.files.get(n) != other.files.get(n)]
+        for what in ("manifest", "report"):
+            mine, theirs = getattr(self, what), getattr(other, what)
+            keys = sorted(mine.keys() | theirs.keys())
+            found += [f"{what}: {k} differs" for k in keys if mine.get(k) != theirs.get(k)]
+        return found
+
+
+def place_of(name: str) -> str:
+    """Return a listed file's place in its result: ``labels/<run>/part-0`` is ``part-0``."""
+    steps = [step for step in name.split("/") if not RUN.fullmatch(step)]
+    return "/".join(steps[1:] if steps[0] in ("labels", "report") and len(steps) > 1 else steps)
+
+
+def published(out: Path) -> Result | None:
+    """Return what is published in a folder, every listed file checked; None if nothing is.
+
+    Raises
+    ------
+    TornError
+        The manifest is damaged, or lists what is not there or has other bytes.
+
+    """
+    try:
+        text = (out / "manifest.json").read_text()
+    except FileNotFoundError:
+        return None
+    try:
+        manifest = json.loads(text)
+        listed = [(entry["file"], entry["bytes"], entry["sha256"]) for entry in manifest["files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise TornError(f"manifest.json is damaged: {error!r}") from None
+    problems, contents = [], {}
+    for name, size, digest in listed:
+        try:
+            content = contents[name] = (out / name).read_bytes()
+        except OSError as error:
+            problems.append(f"{name}: {type(error).__name__}")
+            continue
+        if len(content) != size or hashlib.sha256(content).hexdigest() != digest:
+            problems.append(f"{name} is not what the manifest lists")
+    problems += _unreadable(out, manifest, contents)
+    if problems:
+        raise TornError(*problems)
+    return _comparable(out, manifest, contents)
+
+
+def _unreadable(out: Path, manifest: dict, contents: dict[str, bytes]) -> list[str]:
+    """Read the labels: their rows are those that the manifest counts."""
+    parts = [name for name in contents if name.endswith(".parquet")]
+    try:
+        rows = sum(pq.read_table(pa.BufferReader(contents[name])).num_rows for name in parts)
+    except (pa.ArrowException, OSError) as error:
+        return [f"labels can't be read: {error}"]
+    if parts and rows != manifest["rows"]:
+        return [f"labels have {rows} rows, the manifest says {manifest['rows']}"]
+    if not parts and not any(name.endswith("zarr.json") for name in contents):
+        return ["no labels are listed"]
+    return []
+
+
+def _comparable(out: Path, manifest: dict, contents: dict[str, bytes]) -> Result:
+    places = {name: place_of(name) for name in contents}
+    files = {
+        places[name]: hashlib.sha256(content).hexdigest()
+        for name, content in contents.items()
+        if places[name] not in FOR_PEOPLE
+    }
+    report = {}
+    for name, content in contents.items():
+        if places[name] == "report.json":
+            report = json.loads(content.decode().replace(str(out.parent), "."))
+    for key in ("finished", "command", "job_file", "distsvc_version"):
+        report.pop(key, None)
+    report["phases"] = [(one["name"], one["rows"]) for one in report.get("phases", [])]
+    kept = {k: v for k, v in manifest.items() if k not in ("created", "versions", "files")}
+    kept = json.loads(RUN.sub("RUN", json.dumps(kept).replace(str(out.parent), ".")))
+    kept["files"] = sorted([places[one["file"]], one.get("rows")] for one in manifest["files"])
+    return Result(kept, report, files, frozenset(contents))
+
+
+def left_behind(out: Path, *, tidy: bool) -> list[str]:
+    """Name what lies in an output and should not.
+
+    Parameters
+    ----------
+    out
+        The output folder, which no run holds.
+    tidy
+        Whether a run has just ended well there: then no work files are left, and results of runs
+        that died have gone; what it replaced may stay as long as it is listed.
+
+    """
+    if not out.exists():
+        return []
+    allowed = set(OWN) | {".runs/lock", ".runs/holder.json"}
+    replaced = sorted((out / ".runs" / "replaced").glob("*.json"))
+    for manifest in [out / "manifest.json", *replaced]:
+        try:
+            allowed |= {entry["file"] for entry in json.loads(manifest.read_text())["files"]}
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError):
+            return [f"{manifest.relative_to(out)} is damaged"]
+    found = []
+    for path in sorted(out.rglob("*")):
+        name = str(path.relative_to(out))
+        below = name.split("/")
+        if path.is_dir() and not path.is_symlink():
+            empty = tidy and below[0] not in (".runs", "labels") and not any(path.iterdir())
+            stale = tidy and below[0] == ".runs" and len(below) == 2 and RUN.fullmatch(below[1])
+            if empty or stale:
+                found.append(f"folder {name}")
+            continue
+        if name in allowed or (below[:2] == [".runs", "replaced"] and name.endswith(".json")):
+            continue
+        work = below[0] == ".runs" or RUN.search(name)
+        if tidy or not work:
+            found.append(name)
+    return found
+
+
+def unfinished(out: Path, result: Result) -> list[str]:
+    """Name what lacks beside a result: the mark of success, and the copies for people."""
+    found = [] if (out / "_SUCCESS").exists() else ["_SUCCESS is missing"]
+    for name in result.listed:
+        place = place_of(name)
+        if place in FOR_PEOPLE:
+            copy = out / place
+            if not copy.exists() or copy.read_bytes() != (out / name).read_bytes():
+                found.append(f"{place} is not the copy of {name}")
+    return found
+
+
+def misspoken(code: int, said: str) -> list[str]:
+    """Name what is wrong about how a process ended, and about what it said on standard error."""
+    found = []
+    if code not in CODES:
+        found.append(f"exit {code}")
+    for word in ("Traceback (most recent", "Exception ignored", "Fatal Python error"):
+        if word in said:
+            found.append(f"{word!r} on standard error")
+    if (
+        code > 0
+        and code != 143
+        and not any(line.strip() and line[0] != "{" for line in said.splitlines())
+    ):
+        found.append(f"exit {code} without a word")
+    return found
