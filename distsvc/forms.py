@@ -9,9 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from distsvc.errors import DataError
-
-LONGEST_VALUE = 60
+from distsvc.errors import DataError, shown
 
 
 class Form(BaseModel):
@@ -52,13 +50,13 @@ def _check_text(content: object, name: str) -> None:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         around = error.object[max(error.start - 20, 0) : error.end + 20]
-        raise DataError(f"{name}: expected text in Unicode, found {shortened(around)}") from None
+        raise DataError(f"{name}: expected text in Unicode, found {shown(around)}") from None
 
 
 def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> str:
     """Put the first fault into words, and count the others."""
     first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
-    steps = [one_line(str(step)) for step in first["loc"] if step not in unnamed]
+    steps = [str(step) for step in first["loc"] if step not in unnamed]
     place, more = ".".join(steps) or whole, f" (and {n_more} more)" if n_more else ""
     if first["type"] == "missing":
         return f"{place} is missing{more}"
@@ -66,19 +64,4 @@ def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> s
         said = first["msg"].removeprefix("Value error, ")
         return f"{place}: {said}{more}"
     expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", first["msg"])
-    return f"{place}: expected {expected}, found {shortened(first['input'])}{more}"
-
-
-def shortened(value: object) -> str:
-    """Return a value as Python writes it, cut to `LONGEST_VALUE` characters."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits, or deep nesting
-        text = type(value).__name__
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
-
-
-def one_line(text: str) -> str:
-    """Return text without what can't be printed, cut to `LONGEST_VALUE` characters."""
-    clean = "".join(c if c.isprintable() else "?" for c in text)
-    return clean if len(clean) <= LONGEST_VALUE else clean[: LONGEST_VALUE - 1] + "…"
+    return f"{place}: expected {expected}, found {shown(first['input'])}{more}"

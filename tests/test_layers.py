@@ -23,7 +23,8 @@ OURS = {
         "run",
         "storage",
     },
-    "cli": {"bench", "config", "datasets", "ending", "errors", "report", "run", "storage", "urls"},
+    "cli": {"cli_evaluation", "config", "ending", "errors", "report", "run", "storage", "urls"},
+    "cli_evaluation": {"bench", "datasets", "ending", "run"},
     "run": {
         "parameters",
         "config",

@@ -28,6 +28,7 @@ from distsvc.errors import (
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from distsvc.storage.where import parse_where
+from tests.published_files import nothing_left
 
 SECTIONS = {"input": {"path": "in.parquet"}, "output": {"path": "out"}}
 
@@ -266,7 +267,7 @@ def test_an_id_named_like_a_published_column(folder, name):
     of_linear = {"model": {"algorithm": "linear-svdd"}, "output": {"reasons": 1}}
     with pytest.raises(JobFileError, match=rf"^input\.id = '{name}' is the name of a published"):
         run_job(job(input={"id": name}, **of_linear if name == "reasons" else {}))
-    assert not (folder / "out").exists()
+    assert nothing_left(folder / "out")
 
 
 def test_an_id_named_row(folder):
@@ -336,7 +337,7 @@ def test_values_too_large_to_be_squared(folder, algorithm, value):
     message = rf"column 'y' has values from -{value:g} to .*, expected scaled rows of a length"
     with pytest.raises(UnusableRowsError, match=message.replace("+", r"\+")):
         run_job(job({"algorithm": algorithm} | parameters, preprocess={"scale": "none"}))
-    assert not (folder / "out").exists()
+    assert nothing_left(folder / "out")
     with pytest.raises(UnusableRowsError, match=r"X has values up to .* expected rows of a length"):
         kind(**parameters).fit(np.column_stack(list(content.values())))
 
@@ -369,7 +370,7 @@ def test_a_far_row_of_another_table(folder):
     message = r"new\.parquet: column 'y', row 33: expected a row of a length .*, found 1e\+150"
     with pytest.raises(DataError, match=message):
         predict_table("out", "new.parquet", "predicted")
-    assert not (folder / "predicted").exists()
+    assert nothing_left(folder / "predicted")
 
 
 def test_a_trade_off_too_small_for_float32():

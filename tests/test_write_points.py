@@ -25,6 +25,8 @@ AMBIGUOUS = {"copy", "replace", "dump", "save", "link", "move", "rename"}
 
 THEIRS = {
     "storage/publication.py": "the output's own folder, its lock and its commit",
+    "run/cluster.py": "a private folder for workers on this machine",
+    "run/opening.py": "a folder of the system's, to see whether the run is published already",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "datasets/loading.py": "data sets are staged beside their place, not in a run",
 }

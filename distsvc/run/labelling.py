@@ -17,6 +17,7 @@ from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared_block
 from distsvc.run.room import Columns, Room, Tally
+from distsvc.storage.arrays import make_folder
 from distsvc.storage.outputs import output_format
 from distsvc.storage.published import COLUMNS, Part, part_file
 from distsvc.storage.tables import Table, id_type
@@ -158,7 +159,7 @@ def parts_folder(run: RunDirectory) -> Path:
     if output_format(run.plan.output_format).publishes_parts:
         return run.place("labels")
     folder = run.path / "parts"
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     return folder
 
 

@@ -10,19 +10,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from distsvc.config import Job, parse_job
+from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labelling import RULE, read_rule
-from distsvc.run.model_form import MODEL_VERSION, MOST_BYTES, check_content, job_of, named, restored
+from distsvc.run.model_form import MODEL_VERSION, MOST_BYTES, check_content, job_of, restored
 from distsvc.run.preparation import PREPARATION
 from distsvc.run.room import Room
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.listing import MANIFEST, checked, listed, read_manifest
 from distsvc.storage.published import described
-from distsvc.storage.tables import open_table, states_width
-from distsvc.storage.where import where_columns
-from distsvc.urls import shown_url
 
 FILES = ("model.json", "arrays.npz")
 
@@ -110,24 +107,3 @@ def prediction_digest(job: Job, folder: Path) -> str:
     """Return a SHA-256 of everything that decides predicted labels but the table: job and model."""
     model = [described(folder / name) for name in FILES]
     return hashlib.sha256(json.dumps([job.digest(), model]).encode()).hexdigest()
-
-
-def check_columns(content: dict[str, Any], path: str, staging: Path) -> None:
-    """Compare the columns that a table has by default with those of a model that took its own so.
-
-    Where the model's job named its columns, the table needs those, and may have others.
-    """
-    if content["chosen_columns"]:
-        return
-    columns, used = content["columns"], content["input"]
-    where = where_columns(used["where"]) if used["where"] else []
-    apart = {used["id"], used["label"], *where}
-    given = {"path": path} | ({"id": used["id"]} if used["id"] else {})
-    found = open_table(parse_job({"input": given, "output": {"path": "-"}}).input, staging)
-    names = [name for name in found.columns if name not in apart]
-    unstated = not states_width(found) and set(names) <= set(columns)
-    if names != columns and not unstated:
-        raise DataError(
-            f"{shown_url(path)}: expected the model's {len(columns)} columns in their order, "
-            f"{named(columns)}; found {len(names)}: {named(names)}"
-        )

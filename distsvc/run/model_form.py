@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from distsvc.config import Job, parse_job
-from distsvc.errors import DataError, JobFileError
-from distsvc.forms import Form, one_line, parsed, shortened
+from distsvc.errors import DataError, JobFileError, shown
+from distsvc.forms import Form, parsed
 from distsvc.models.fields import Array, check_fields
 from distsvc.models.rules import Rule
 from distsvc.parameters import PARAMETERS
@@ -32,7 +32,7 @@ SCORE_EDGES = Array("float64", str(HISTOGRAM_BINS + 1))
 def _one_of(names: list[str]) -> AfterValidator:
     def check(name: str) -> str:
         if name not in names:
-            raise ValueError(f"expected {' or '.join(map(repr, names))}, found {shortened(name)}")
+            raise ValueError(f"expected {' or '.join(map(repr, names))}, found {shown(name)}")
         return name
 
     return AfterValidator(check)
@@ -81,8 +81,8 @@ def check_content(content: Any, path: Path) -> None:
     """
     version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
     if version != MODEL_VERSION or isinstance(version, float):
-        found = shortened(version)
-        raise JobFileError(f"{path.parent} has format {found}, expected {MODEL_VERSION}")
+        found = shown(version)
+        raise JobFileError(f"{path} has format {found}, expected {MODEL_VERSION}")
     parsed(ModelForm, content, str(path))
     try:
         where_columns(content["input"]["where"])
@@ -124,14 +124,9 @@ def restored(content: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> tuple
     for name, value in expected.items():
         found = facts.get(name)
         if type(found) is not type(value) or found != value:
-            raise DataError(f"fact {name}: expected {value!r}, found {shortened(found)}")
+            raise DataError(f"fact {name}: expected {value!r}, found {shown(found)}")
     known = {*rule.arrays(), *form.beside, *preparation.result().arrays, "score_edges"}
     unknown = sorted(arrays.keys() - known)
     if unknown:
-        raise DataError(f"array {shortened(unknown[0])} is not one of such a model")
+        raise DataError(f"array {shown(unknown[0])} is not one of such a model")
     return preparation, rule
-
-
-def named(columns: Sequence[str]) -> str:
-    """Return the names of columns for an error, of the first ones where there are many."""
-    return ", ".join(map(one_line, columns[:20]))

@@ -62,6 +62,7 @@ def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened | N
     if is_published(job, output, digest):
         yield None
         return
+    output.check_free(digest, overwrite)  # before anything is made
     with (
         _naming_the_section(),
         output.locked(digest, overwrite),
@@ -96,9 +97,9 @@ def check_apart(path: str, output: Output) -> None:
     if not place.is_local:
         return
     table, folder = Path(place.path).resolve(), output.path.resolve()
-    if table.is_relative_to(folder):
+    if folder.is_dir() and table.is_relative_to(folder):
         raise JobFileError(f"input.path {path} lies in the folder of the output, {output.path}")
-    if folder.is_relative_to(table):
+    if table.is_dir() and folder.is_relative_to(table):
         raise JobFileError(f"output.path {output.path} lies in the folder of the input, {path}")
 
 

@@ -9,13 +9,8 @@ from distsvc.errors import JobFileError
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import label_table
 from distsvc.run.manifest import make_manifest
-from distsvc.run.model import (
-    check_columns,
-    checked_model,
-    prediction_digest,
-    prediction_job,
-    restore_model,
-)
+from distsvc.run.model import checked_model, prediction_digest, prediction_job, restore_model
+from distsvc.run.model_columns import check_columns
 from distsvc.run.opening import check_apart, is_published
 from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
@@ -47,6 +42,7 @@ def predict_table(
     digest = prediction_digest(job, model)
     if is_published(job, output, digest):
         return output.manifest() or {}
+    output.check_free(digest, overwrite)  # before anything is made
     with output.locked(digest, overwrite), output.run_folder(digest) as folder:
         run, staging = RunDirectory(folder), folder / "staging"
         with progress.phase("open"):

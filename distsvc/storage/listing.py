@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.forms import Form, parsed, shortened
+from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
+from distsvc.forms import Form, parsed
 from distsvc.storage.arrays import read_json
 from distsvc.storage.published import described
 
@@ -80,7 +80,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     content = read_json(path)
     version = content.get("format") if isinstance(content, dict) else None
     if type(version) is int and version != FORMAT:
-        raise JobFileError(f"{path} has format {shortened(version)}, expected {FORMAT}")
+        raise JobFileError(f"{path} has format {shown(version)}, expected {FORMAT}")
     parsed(Manifest, content, str(path))
     return content
 

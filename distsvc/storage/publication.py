@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 from distsvc.errors import (
     DataError,
+    DistsvcError,
     InputNotFoundError,
     JobFileError,
     OutputPermissionError,
@@ -85,7 +86,10 @@ class Output:
         runs = self.path / RUNS
         self._refuse_links()
         with writing(f"output.path {self.path}"):
-            runs.mkdir(parents=True, exist_ok=True)
+            try:
+                runs.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError as error:  # as below /proc
+                raise PermissionError(error.errno, error.strerror) from None
         with held(runs, self.path, job_sha256, overwrite):
             self._clear_up()
             yield
@@ -169,7 +173,10 @@ class Output:
         if self.manifest() != self._found:
             raise TemporaryError(f"another run was published in {self.path} in the meantime")
         self._swap(manifest)
-        self.finish()
+        try:
+            self.finish()
+        except DistsvcError as error:
+            raise type(error)(f"the run is published in {self.path}, but {error}") from error
 
     def revise(self, name: str, content: str) -> None:
         """Publish another content of a file: a new file, in whose favour the manifest is swapped.

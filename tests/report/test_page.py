@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from distsvc.errors import TemporaryError
 from distsvc.metrics import INDICES
 from distsvc.report.page import answer, render_page
 from distsvc.storage.arrays import write_text
@@ -221,7 +222,7 @@ def test_page_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
 
     path.write_text("before")
     monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(TemporaryError, match="disk full"):
         write_text(path, rendered(make_report()))
     assert path.read_text() == "before"
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

@@ -1,6 +1,6 @@
 """The columns of a table to predict are compared with a model's, whatever its id looks like."""
 
-from distsvc.run.model import check_columns
+from distsvc.run.model_columns import check_columns
 
 
 def test_an_id_that_looks_like_numbers_is_no_damaged_feature(tmp_path):

@@ -12,7 +12,6 @@ from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import RULE, read_rule
 from distsvc.run.model import (
     MODEL_VERSION,
-    check_columns,
     checked_model,
     prediction_digest,
     prediction_job,
@@ -20,6 +19,7 @@ from distsvc.run.model import (
     restore_model,
     write_model,
 )
+from distsvc.run.model_columns import check_columns
 from distsvc.run.preparation import PREPARATION, prepared
 
 N = 600
@@ -141,7 +141,7 @@ def test_no_model(tmp_path):
 def test_another_version(simple, tmp_path, version):
     path = simple / "model.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
-    message = rf"model\.json.* format {version}, expected {MODEL_VERSION}$"
+    message = rf"model\.json has format {version}, expected {MODEL_VERSION}$"
     with pytest.raises(JobFileError, match=message):
         restore_model(simple, RunDirectory(tmp_path / "new"))
     assert not (tmp_path / "new").exists()

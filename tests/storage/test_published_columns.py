@@ -87,7 +87,7 @@ def test_a_part_that_can_not_be_written_leaves_nothing(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(pq, "write_table", fail)
-    with pytest.raises(TemporaryError, match=r"p.parquet: disk full"):
+    with pytest.raises(TemporaryError, match=r"p.parquet can't be written: disk full"):
         write_part(tmp_path / "p.parquet", 10)
     assert list(tmp_path.iterdir()) == []
 

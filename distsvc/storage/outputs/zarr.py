@@ -48,22 +48,9 @@ class Zarr(OutputFormat):
         if not (folder / "zarr.json").exists():
             new = source / f"zarr-{secrets.token_hex(4)}"
             with writing(folder):
-                self._create(new, pq.read_schema(source / parts[0][0]), n_rows)
+                _create(new, pq.read_schema(source / parts[0][0]), n_rows)
                 new.rename(folder)  # all at once
         return -(-n_rows // CHUNK_ROWS)
-
-    def _create(self, new: Path, schema: pa.Schema, n_rows: int) -> None:
-        import zarr  # 0.4 s that other jobs need not spend
-
-        group = zarr.create_group(new, overwrite=False, attributes={"id": schema.names[0]})
-        for column in (COLUMNS[0], *published_columns(schema.names[1:])):
-            group.create_array(
-                column.name,
-                shape=(n_rows,),
-                chunks=(min(CHUNK_ROWS, n_rows),),
-                dtype=column.type.to_pandas_dtype(),
-                fill_value=column.fill,
-            )
 
     def fill(
         self, folder: Path, source: Path, parts: Sequence[tuple[str, int]], number: int
@@ -81,6 +68,21 @@ class Zarr(OutputFormat):
         for array, column in zip(arrays, table.columns, strict=True):
             with writing(folder / array.basename):
                 array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+
+
+def _create(new: Path, schema: pa.Schema, n_rows: int) -> None:
+    import zarr  # 0.4 s that other jobs need not spend
+
+    with writing(new):
+        group = zarr.create_group(new, overwrite=False, attributes={"id": schema.names[0]})
+        for column in (COLUMNS[0], *published_columns(schema.names[1:])):
+            group.create_array(
+                column.name,
+                shape=(n_rows,),
+                chunks=(min(CHUNK_ROWS, n_rows),),
+                dtype=column.type.to_pandas_dtype(),
+                fill_value=column.fill,
+            )
 
 
 def _read_rows(source: Path, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:

@@ -7,7 +7,7 @@ import pytest
 from small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 from distsvc.config import parse_job
-from distsvc.errors import ParameterError
+from distsvc.errors import DataError, ParameterError
 from distsvc.parameters import PARAMETERS
 from distsvc.run.algorithms import ROOMS, begin, room_of, rule_named
 from distsvc.run.algorithms.boundary import BoundaryModel
@@ -85,7 +85,7 @@ def test_forms_are_unique_and_lead_back_to_their_rules():
         for rule in room.rules:
             assert rule_named(rule.form) is rule
             assert room_of(rule) is room
-    with pytest.raises(KeyError):
+    with pytest.raises(DataError, match="expected the form of a rule, found 'k-means'"):
         rule_named("k-means")
 
 
