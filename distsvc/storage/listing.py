@@ -78,11 +78,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise InputNotFoundError(f"no run is published in {folder}: it has no {MANIFEST}")
     content = read_json(path)
+    check_manifest(content, path)
+    return content
+
+
+def check_manifest(content: Any, path: Path) -> None:
+    """Check the form of what `path` held; errors as in `read_manifest`."""
     version = content.get("format") if isinstance(content, dict) else None
     if type(version) is int and version != FORMAT:
         raise JobFileError(f"{path} has format {shown(version)}, expected {FORMAT}")
     parsed(Manifest, content, str(path))
-    return content
 
 
 def listed(folder: Path, manifest: dict[str, Any], name: str) -> str:

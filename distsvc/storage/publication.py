@@ -36,7 +36,7 @@ from distsvc.storage.arrays import (
     write_whole,
     writing,
 )
-from distsvc.storage.listing import FORMAT, MANIFEST, checked, listed, read_manifest
+from distsvc.storage.listing import FORMAT, MANIFEST, check_manifest, checked, listed, read_manifest
 from distsvc.storage.location import shown_url
 from distsvc.storage.lock import HOLDER, held
 from distsvc.storage.published import described
@@ -46,7 +46,6 @@ PLACES = ("labels", "model", "report")
 """The folders in which each run has a folder of what it publishes."""
 COPIES = ("report.html", "report.json")
 """What is copied beside the manifest, for people; the manifest lists the originals."""
-_NEW = "new-manifest.json"
 _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
 
@@ -119,6 +118,8 @@ class Output:
         content = read_json(path)
         if not isinstance(content, dict) or "job_sha256" not in content:
             raise DataError(f"{path} is not a manifest of distsvc")
+        if content.get("format") == FORMAT:
+            check_manifest(content, path)
         return content
 
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
@@ -206,7 +207,8 @@ class Output:
                 with writing(copy):
                     copy.unlink(missing_ok=True)
             elif not (copy.exists() and filecmp.cmp(original, copy, shallow=False)):
-                write_whole(copy, partial(_copy, original))
+                write_whole(self.path / RUNS / name, partial(_copy, original))
+                self._put(name)
         if not (self.path / SUCCESS).exists():
             with writing(self.path / SUCCESS):
                 (self.path / SUCCESS).touch()
@@ -250,18 +252,22 @@ class Output:
             replaced = self.path / RUNS / REPLACED / f"{digest}.json"
             make_folder(replaced.parent)
             write_json(replaced, self._found)
-        new = self.path / RUNS / _NEW
+        new = self.path / RUNS / MANIFEST
         write_json(new, manifest)
         names = self._listed(manifest)
         folders = {folder for name in names for folder in (self.path / name).parents}
         for path in (*(self.path / name for name in names), new, *folders):
             if path.is_relative_to(self.path):
                 _to_disk(path)
-        with writing(self.path / MANIFEST):
-            os.replace(new, self.path / MANIFEST)
+        self._put(MANIFEST)
         _to_disk(self.path)
         self._found = manifest
         self._remove_replaced(keep=replaced)
+
+    def _put(self, name: str) -> None:
+        """Move a file from the folder of runs, where it was written, to its place."""
+        with writing(self.path / name):
+            os.replace(self.path / RUNS / name, self.path / name)
 
     def _clear_up(self) -> None:
         """Remove what killed runs left; we hold the output, so none lives."""
@@ -269,9 +275,9 @@ class Output:
         for dead in sorted(runs.iterdir()):
             if _RUN.fullmatch(dead.name):
                 self._discard(dead.name)
-        for path in (runs / HOLDER, runs / _NEW, *(self.path / name for name in COPIES)):
-            remove_unfinished(path)
-        for path in (runs / _NEW, *(runs / REPLACED).glob(".*")):
+        for name in (HOLDER, MANIFEST, *COPIES):
+            remove_unfinished(runs / name)
+        for path in (*(runs / name for name in (MANIFEST, *COPIES)), *(runs / REPLACED).glob(".*")):
             path.unlink(missing_ok=True)
 
     def _discard(self, run_id: str) -> None:
@@ -326,7 +332,9 @@ class Output:
 
     def _listed(self, manifest: dict[str, Any]) -> list[str]:
         """Return the names of a manifest's files, less those that can't be of a run."""
-        names = [str(file["file"]) for file in manifest.get("files", [])]
+        files = manifest.get("files", [])
+        files = files if isinstance(files, list) else []  # of another version, perhaps
+        names = [str(file["file"]) for file in files if isinstance(file, dict) and "file" in file]
         outside = (MANIFEST, SUCCESS, *COPIES)
         return [
             name

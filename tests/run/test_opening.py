@@ -36,6 +36,7 @@ def publish(job, digest, inputs):
     """Publish nothing under these digests."""
     output = Output(job.output.path)
     manifest = {"format": FORMAT, "job_sha256": digest, "input_sha256": inputs, "files": []}
+    manifest |= {"rows": 0, "clusters": 0}
     with output.locked(), output.run_folder(digest) as folder:
         output.publish(manifest | {"run_id": folder.name})
     return output.path
@@ -77,7 +78,7 @@ def test_what_is_already_published_is_not_opened(table):
 
 def test_what_something_else_is_published_at_is_refused_or_overwritten(table):
     job = job_for(table, ROOMS["sampled"])
-    out = publish(job, "0" * 64, "another input")
+    out = publish(job, "0" * 64, "1" * 64)
     message = rf"^output\.path {out} was already published by a different configuration"
     with pytest.raises(JobFileError, match=message), open_job(job):
         pass

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -23,6 +24,7 @@ from distsvc.run.cluster import compare_versions, connected, versions
 from distsvc.run.fanout import fan_out
 from distsvc.run.job import run_job
 from distsvc.run.progress import Meter, Progress
+from distsvc.storage.publication import PLACES, Output
 from tests.run.blob_jobs import config
 
 NOBODY = 65534
@@ -94,6 +96,41 @@ def test_another_user_gets_no_answer_and_can_write_nowhere(tmp_path):
     assert found.stdout.split() == ["done"], found.stderr
     assert len(ports() - before) == 0
     assert not own.parents[1].exists()
+
+
+MEDDLE = """
+import fcntl, os, sys
+os.setgroups([])
+os.setgid(int(sys.argv[1]))
+os.setuid(int(sys.argv[1]))
+for folder in sys.argv[3:]:
+    os.listdir(folder)  # it can be reached, so what is refused is refused by its own mode
+    try:
+        open(f"{folder}/evil.py", "w")
+        print(folder)
+    except PermissionError:
+        pass
+try:
+    fcntl.flock(os.open(sys.argv[2], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("held")
+except PermissionError:
+    pass
+print("done")
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_another_user_can_not_write_to_a_run_or_hold_its_output():
+    with tempfile.TemporaryDirectory() as open_to_all:
+        os.chmod(open_to_all, 0o755)
+        output = Output(Path(open_to_all) / "out")
+        with output.locked("0" * 64), output.run_folder("0" * 64) as run:
+            places = [output.path, run.parent, run, *(output.path / p / run.name for p in PLACES)]
+            command = [sys.executable, "-c", MEDDLE, str(NOBODY), str(run.parent / "lock")]
+            found = subprocess.run(
+                [*command, *map(str, places)], capture_output=True, text=True, check=False, cwd="/"
+            )
+    assert found.stdout.split() == ["done"], found.stderr
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from distsvc.errors import (
     OutputPermissionError,
     TemporaryError,
 )
-from distsvc.storage.publication import FORMAT, Output, collect
+from distsvc.storage.publication import Output, collect
 from tests.storage.publishing import (
     Crash,
     check_tidy,
@@ -211,7 +211,7 @@ def test_what_was_published_past_the_lock_is_not_replaced(tmp_path):
     output = Output(tmp_path)
     with output.locked(), output.run_folder(digest_of("a")) as folder:
         output.check_free(digest_of("a"), overwrite=True)
-        manifest = {"format": FORMAT, "job_sha256": "other", "input_sha256": "i", "files": []}
+        manifest = {"format": 1, "job_sha256": "other", "input_sha256": "i", "files": []}
         (tmp_path / "manifest.json").write_text(json.dumps(manifest))
         with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
             output.publish(write_run(output, folder.name, "a"))
