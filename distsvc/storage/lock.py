@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ from distsvc.faults import fault
 from distsvc.storage.arrays import read_json, write_json
 
 LOCK, HOLDER = "lock", "holder.json"
+PATIENCE, LOOK_SECONDS = 20, 0.05
+"""How often, and at what distance, one who is refused looks for the name of the holder."""
 
 
 @contextmanager
@@ -52,7 +55,8 @@ def _named(path: Path, job_sha256: str) -> Iterator[None]:
 
 
 def _refusal(runs: Path, output: Path, job_sha256: str, overwrite: bool) -> DistsvcError:
-    holder = _holder(runs)
+    tries = (_holder(runs) for _ in range(PATIENCE))  # it may be about to say who it is
+    holder = next((found for found in tries if found is not None), None)
     if holder is None:
         return TemporaryError(f"another run is writing to {output}")
     who = f"process {holder.get('process')} on {holder.get('host')}"
@@ -72,5 +76,6 @@ def _holder(runs: Path) -> dict[str, Any] | None:
     except PermissionError:  # it lives, and is another user's
         return holder
     except (DataError, OSError, KeyError, TypeError):
+        time.sleep(LOOK_SECONDS)
         return None
     return holder

@@ -178,8 +178,8 @@ def damaged(name, *place, value=None):
             "sample.kind: expected 'columns', 'single' or 'pca', found 'cube'",
         ),
         (
-            damaged("columns", "picture", "f", 3, value="z" * 99),
-            r"picture.f.3: expected a valid list, found 'z{58}…",
+            damaged("columns", "picture", "f", 3, value="z" * 999),
+            r"picture.f.3: expected a valid list, found 'z{148}…z{148}'",
         ),
         (
             damaged("columns", "indices", "purity", value=0.5),
