@@ -222,10 +222,8 @@ class Output:
         """Remove what runs left and the manifest does not name; return the names of the files."""
         removed = self._remove_replaced(keep=None)
         known = set(self._listed(self.manifest() or {}))
-        for place in PLACES:
-            for folder in (self.path / place).glob("*"):
-                if _RUN.fullmatch(folder.name) and not folder.is_symlink():
-                    removed += self._keep_only(known, folder)
+        for folder in self._folders():
+            removed += self._keep_only(known, folder)
         return removed
 
     def file(self, name: str) -> Path:
@@ -275,10 +273,18 @@ class Output:
         for dead in sorted(runs.iterdir()):
             if _RUN.fullmatch(dead.name):
                 self._discard(dead.name)
+        for folder in self._folders():
+            with suppress(OSError):  # what is not empty stays
+                folder.rmdir()
         for name in (HOLDER, MANIFEST, *COPIES):
             remove_unfinished(runs / name)
         for path in (*(runs / name for name in (MANIFEST, *COPIES)), *(runs / REPLACED).glob(".*")):
             path.unlink(missing_ok=True)
+
+    def _folders(self) -> list[Path]:
+        """Return the folders of what runs published, or began to."""
+        found = [path for place in PLACES for path in (self.path / place).glob("*")]
+        return [path for path in found if _RUN.fullmatch(path.name) and not path.is_symlink()]
 
     def _discard(self, run_id: str) -> None:
         """Remove the work of a run that is over, and what it wrote unless that is published."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 from click.testing import CliRunner
-from distributed import Client, LocalCluster
+from distributed import Client
 from small_runs import forget, three_clusters, write_table
 
 from distsvc.cli import main
@@ -202,9 +202,7 @@ def test_a_defect_shows_no_secret(tmp_path, host, monkeypatch):
 
 def test_workers_of_a_scheduler_are_sent_no_secret(tmp_path, host):
     url = WAYS["password"].format(SECRET, host)
-    with LocalCluster(
-        n_workers=1, processes=False, dashboard_address=None, protocol="tcp://"
-    ) as cluster:
+    with loopback_cluster(1) as cluster:
         found = run(tmp_path, url, 0, "--scheduler", cluster.scheduler_address)
     assert found.exit_code == 78, found.stderr
     assert "are not sent to the workers" in found.stderr
