@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 from click.testing import CliRunner
+from clusters import loopback_cluster
 from distributed import Client
 from small_runs import forget, three_clusters, write_table
 
