@@ -273,7 +273,7 @@ class Output:
         for dead in sorted(runs.iterdir()):
             if _RUN.fullmatch(dead.name):
                 self._discard(dead.name)
-        for folder in self._folders():
+        for folder in (*self._folders(), *(self.path / place for place in PLACES)):
             with suppress(OSError):  # what is not empty stays
                 folder.rmdir()
         for name in (HOLDER, MANIFEST, *COPIES):
