@@ -68,6 +68,26 @@ def test_the_output_is_held_and_the_folder_is_removed(table):
         assert again.run.path != folder
 
 
+@pytest.mark.parametrize("inside", ["labels/t.parquet", "t.parquet"])
+def test_an_input_in_the_folder_of_the_output(table, inside):
+    """Who publishes there may remove it."""
+    out = table.parent / "out"
+    (out / inside).parent.mkdir(parents=True)
+    (out / inside).write_bytes(table.read_bytes())
+    job = job_for(out / inside, ROOMS["sampled"], output={"path": str(out)})
+    with pytest.raises(JobFileError, match=r"^input\.path .* lies in the folder of the output"):
+        run_job(job, overwrite=True)
+    assert (out / inside).exists()
+
+
+def test_an_output_in_the_folder_of_the_input(table):
+    """The labels would be rows of the next run."""
+    job = job_for(table.parent, ROOMS["sampled"], output={"path": str(table.parent / "out")})
+    with pytest.raises(JobFileError, match=r"^output\.path .* lies in the folder of the input"):
+        run_job(job)
+    assert not (table.parent / "out").exists()
+
+
 def test_what_is_already_published_is_not_opened(table):
     job = job_for(table, ROOMS["sampled"])
     out = publish(job, job.digest(), fingerprint(open_table(job.input, table.parent / "staging")))

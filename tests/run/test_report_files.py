@@ -1,15 +1,16 @@
 """The page of a published run can be written again from what its report holds."""
 
 import json
+import threading
 
 import pytest
 from small_runs import listed_again
 
-from distsvc.errors import DataError, InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError, TemporaryError
 from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run.report_files import rewrite_page
-from distsvc.storage.publication import collect
+from distsvc.storage.publication import Output, collect
 from tests.published_files import published_file
 from tests.run.blob_jobs import check_manifest, copied
 
@@ -28,6 +29,26 @@ def test_the_page_can_be_written_again(blob_run, tmp_path):
     check_manifest(copy)
     with pytest.raises(InputNotFoundError, match="no run is published in"):
         rewrite_page(tmp_path)
+
+
+def test_the_page_is_not_written_while_a_run_goes_on(blob_run, tmp_path):
+    """It would be the old one's, beside the new manifest."""
+    copy = copied(blob_run[0], tmp_path)
+    before = (copy / "manifest.json").read_bytes()
+    errors = []
+
+    def rewrite():
+        try:
+            rewrite_page(copy)
+        except TemporaryError as error:
+            errors.append(str(error))
+
+    with Output(copy).locked():
+        thread = threading.Thread(target=rewrite)
+        thread.start()
+        thread.join()
+    assert "another run is writing to" in errors[0]
+    assert (copy / "manifest.json").read_bytes() == before
 
 
 def test_a_damaged_report_is_named(blob_run, tmp_path):

@@ -45,6 +45,28 @@ def test_publish(tmp_path):
     assert Output(out).file("model.json").read_text() == "a model.json"
 
 
+def test_what_the_manifest_lists_is_on_the_disk_before_the_swap(tmp_path, monkeypatch):
+    out, steps, replace = tmp_path / "out", [], os.replace
+
+    def flushed(descriptor):
+        steps.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    def replaced(source, target):
+        steps.append(f"swap {target}")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "replace", replaced)
+    run(out, "a")
+    swap = steps.index(f"swap {out / 'manifest.json'}")
+    files = [
+        out / file["file"] for file in json.loads((out / "manifest.json").read_text())["files"]
+    ]
+    needed = {*files, *(path.parent for path in files), out / "labels", out / ".runs/manifest.json"}
+    assert {str(path) for path in needed} <= set(steps[:swap])
+    assert str(out) in steps[swap:]
+
+
 def test_what_is_replaced_stays_until_the_next_run(tmp_path):
     out = tmp_path / "out"
     run(out, "a")

@@ -115,3 +115,17 @@ def test_a_file_that_changed_since_it_was_opened(tmp_path):
     path.unlink()
     with pytest.raises(DataError, match=r"t.parquet has gone"):
         everything(table)
+
+
+def test_a_wide_table_is_not_asked_for_its_names_column_by_column(tmp_path, monkeypatch):
+    """They are made anew each time, which takes time with the square of the columns."""
+    wide = {f"f{k}": [0.0, 1.0] for k in range(300)}
+    pq.write_table(pa.table(wide), tmp_path / "t.parquet")
+    table = opened(tmp_path / "t.parquet", tmp_path)
+    asked = []
+    inner = pq.ParquetFile.schema_arrow.fget
+    monkeypatch.setattr(
+        pq.ParquetFile, "schema_arrow", property(lambda file: asked.append(1) or inner(file))
+    )
+    assert everything(table)[1].shape == (2, 300)
+    assert len(asked) < 10
