@@ -1,5 +1,10 @@
 """The command ``distsvc``, which is ``python -m distsvc``, too."""
 
+import signal
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before `stoppable` listens
+
 from distsvc.ending import stoppable
 
 

@@ -138,3 +138,18 @@ def test_the_codes_are_those_of_a_shell():
     from distsvc.ending import CODES
 
     assert all(CODES[number] == 128 + number for number in (signal.SIGINT, signal.SIGTERM))
+
+
+def test_a_signal_while_this_package_is_imported_is_no_traceback():
+    code = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "distsvc.ending":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupted())
+import distsvc.__main__
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
