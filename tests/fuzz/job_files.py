@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from distsvc.config import Job, load_job
 from distsvc.errors import DistsvcError
 from distsvc.run.job import run_job
+from tests.published_files import nothing_left
 
 N = 120
 SECONDS = 20
@@ -165,7 +166,7 @@ def outcome(folder: Path, number: int, seed: int, run: bool) -> str:
         message = str(error)
         if not (message.isprintable() and len(message) < 3000 and re.search(FIELD, message)):
             raise NotWellError(f"not one line that names a field: {message!r}") from error
-        if out.exists():
+        if not nothing_left(out):
             raise NotWellError(f"left behind: {sorted(out.rglob('*'))}") from error
         return type(error).__name__
     check_published(out, job.output.format)
