@@ -58,19 +58,12 @@ def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened | N
 
     """
     output, digest = Output(job.output.path), job.digest()
-    check_apart(job.input.path, output)
-    if is_published(job, output, digest):
-        yield None
-        return
-    output.check_free(digest, overwrite)  # before anything is made
-    with (
-        _naming_the_section(),
-        output.locked(digest, overwrite),
-        output.run_folder(digest) as folder,
-    ):
+    with _naming_the_section(), begun(job, output, digest, overwrite) as folder:
+        if folder is None:
+            yield None
+            return
         run = RunDirectory(folder)
         with progress.phase("open"):
-            output.check_free(digest, overwrite)
             table = open_table(job.input, folder / "staging")
             progress.event("columns", **shown_columns(table))
             run.write_plan(Plan.of(job, table))
@@ -79,7 +72,27 @@ def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened | N
         yield Opened(run, output, digest, fingerprint(table), table, room)
 
 
-def is_published(job: Job, output: Output, digest: str) -> bool:
+@contextmanager
+def begun(job: Job, output: Output, digest: str, overwrite: bool) -> Iterator[Path | None]:
+    """Hold an output and yield a run's folder in it, or None where the run is published already.
+
+    Errors as in `Output.locked` and `Output.check_free`.
+    """
+    _check_apart(job.input.path, output)
+    if _is_published(job, output, digest):
+        yield None
+        return
+    output.check_free(digest, overwrite)  # before anything is made
+    with output.locked(digest, overwrite):
+        if _is_published(job, output, digest):  # in the meantime
+            yield None
+            return
+        output.check_free(digest, overwrite)
+        with output.run_folder(digest) as folder:
+            yield folder
+
+
+def _is_published(job: Job, output: Output, digest: str) -> bool:
     """Return whether the run is published already; the output need not be writable then."""
     if not output.holds(digest):
         return False
@@ -91,7 +104,7 @@ def is_published(job: Job, output: Output, digest: str) -> bool:
     return True
 
 
-def check_apart(path: str, output: Output) -> None:
+def _check_apart(path: str, output: Output) -> None:
     """Check that neither a table nor what is published from it lies in the other's folder."""
     place = Location.of(path)
     if not place.is_local:

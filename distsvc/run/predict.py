@@ -11,7 +11,7 @@ from distsvc.run.labelling import label_table
 from distsvc.run.manifest import make_manifest
 from distsvc.run.model import checked_model, prediction_digest, prediction_job, restore_model
 from distsvc.run.model_columns import check_columns
-from distsvc.run.opening import check_apart, is_published
+from distsvc.run.opening import begun
 from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
@@ -36,17 +36,14 @@ def predict_table(
     published, output = Path(published), Output(output_path)
     if published.resolve() == output.path.resolve():
         raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
-    check_apart(path, output)
     model = checked_model(published)
     job = prediction_job(model, path, output_path)
     digest = prediction_digest(job, model)
-    if is_published(job, output, digest):
-        return output.manifest() or {}
-    output.check_free(digest, overwrite)  # before anything is made
-    with output.locked(digest, overwrite), output.run_folder(digest) as folder:
+    with begun(job, output, digest, overwrite) as folder:
+        if folder is None:
+            return output.manifest() or {}
         run, staging = RunDirectory(folder), folder / "staging"
         with progress.phase("open"):
-            output.check_free(digest, overwrite)
             content = restore_model(model, run)
             check_columns(content, path, staging)
             table = open_table(job.input, staging)

@@ -174,3 +174,21 @@ def test_an_output_of_no_known_format(table):
     message = r"^output\.format must be 'parquet' or 'zarr', found 'feather'$"
     with pytest.raises(JobFileError, match=message), open_job(job):
         pass
+
+
+def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeypatch):
+    """It was not there at the first look, and is once the output is held."""
+    job = job_for(table, ROOMS["sampled"])
+    inputs = fingerprint(open_table(job.input, table.parent / "staging"))
+    locked, published = Output.locked, []
+
+    def late(self, *given):
+        if not published:
+            published.append(True)
+            publish(job, job.digest(), inputs)
+        return locked(self, *given)
+
+    monkeypatch.setattr(Output, "locked", late)
+    with open_job(job) as found:
+        assert found is None
+    assert published
