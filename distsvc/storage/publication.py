@@ -9,6 +9,8 @@ replaced is removed when the next run is published, or by `Output.collect`.
 from __future__ import annotations
 
 import filecmp
+import hashlib
+import json
 import os
 import re
 import secrets
@@ -246,8 +248,10 @@ class Output:
         """Put a manifest in the place of the one that is there, once what it lists is on disk."""
         replaced = None
         if self._found is not None:
-            digest = f"{self._found.get('run_id', 'run')}-{secrets.token_hex(4)}"
-            replaced = self.path / RUNS / REPLACED / f"{digest}.json"
+            # Named after its content: a run that was killed before its swap wrote the same record.
+            content = json.dumps(self._found, sort_keys=True).encode()
+            name = f"{hashlib.sha256(content).hexdigest()[:32]}.json"
+            replaced = self.path / RUNS / REPLACED / name
             make_folder(replaced.parent)
             write_json(replaced, self._found)
         new = self.path / RUNS / MANIFEST

@@ -81,6 +81,28 @@ def test_what_is_replaced_stays_until_the_next_run(tmp_path):
     check_tidy(out, "c")
 
 
+def test_what_is_replaced_stays_though_an_earlier_swap_was_killed(tmp_path, monkeypatch):
+    """A reader may have begun with the old manifest just before the swap that came at last."""
+    out = tmp_path / "out"
+    run(out, "a")
+    manifest = json.loads((out / "manifest.json").read_text())
+    replace = os.replace
+
+    def killed(source, target):
+        if str(target) == str(out / "manifest.json"):
+            raise Crash
+        replace(source, target)
+
+    with monkeypatch.context() as patched, pytest.raises(Crash):
+        patched.setattr(os, "replace", killed)
+        run(out, "b")
+    assert seen(out) == "a"
+    run(out, "b")
+    assert seen(out) == "b"
+    for file in manifest["files"]:
+        assert (out / file["file"]).read_text().startswith("a ")
+
+
 CRASHES = [
     pytest.param(Crash(), False, id="killed"),
     pytest.param(OSError(errno.ENOSPC, "No space left on device"), False, id="disk-full"),
