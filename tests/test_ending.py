@@ -13,6 +13,7 @@ from distsvc import ending
 from distsvc.ending import stoppable
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored in a test's process
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as under nohup
 
 def kill():
     os.kill(os.getpid(), signal.{name})
