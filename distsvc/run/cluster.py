@@ -86,17 +86,22 @@ def connected(
         yield client
 
 
-@contextmanager
-def loss_is_temporary(what: str) -> Iterator[None]:
-    """Turn what Dask raises when a scheduler or a worker is gone into a `TemporaryError`."""
+def losses() -> tuple[type[BaseException], ...]:
+    """Return what Dask raises when a scheduler or a worker is gone."""
     from distributed import CancelledError
     from distributed.comm import CommClosedError
     from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
-    lost = CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError
+    return CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError
+
+
+@contextmanager
+def loss_is_temporary(what: str) -> Iterator[None]:
+    """Turn the loss of a scheduler or a worker, and its silence, into a `TemporaryError`."""
+    temporary: tuple[type[BaseException], ...] = (*losses(), TimeoutError, OSError, RuntimeError)
     try:
         yield
-    except (*lost, TimeoutError, OSError, RuntimeError) as error:
+    except temporary as error:
         raise TemporaryError(f"{what}: {type(error).__name__}: {error}") from error
 
 

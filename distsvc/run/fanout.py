@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from distsvc.errors import DistsvcError, PartitionFailedError
-from distsvc.run.cluster import Versions, compare_versions, loss_is_temporary, versions
+from distsvc.run.cluster import Versions, compare_versions, loss_is_temporary, losses, versions
 from distsvc.run.progress import Meter, peak_memory_mb
 from distsvc.run.watch import Watch
 
@@ -133,13 +133,9 @@ def _outcome(future: Any) -> Any:
 
     Raises what happened to the cluster instead.
     """
-    from distributed import CancelledError
-    from distributed.comm import CommClosedError
-    from distributed.scheduler import NoValidWorkerError, NoWorkerError
-
     error = future.exception()
     if error is None:
         return future.result()
-    if isinstance(error, (CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError)):
+    if isinstance(error, losses()):
         raise error
     return error.with_traceback(future.traceback())

@@ -188,7 +188,7 @@ class Output:
         """
         old = self.file(name).relative_to(self.path).as_posix()
         self._found = manifest = self.manifest() or {}
-        folder = self.path / PLACES[-1] / manifest["run_id"] / secrets.token_hex(4)
+        folder = self.path / "report" / manifest["run_id"] / secrets.token_hex(4)
         try:
             make_folder(folder)
             write_text(folder / name, content)
