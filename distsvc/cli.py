@@ -62,6 +62,7 @@ def demo(out: str) -> None:
 @click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
 @click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
+@click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
     job_file: str,
@@ -71,6 +72,7 @@ def run(
     require_tls: bool,
     run_date: str | None,
     overwrite: bool,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Cluster the table that JOB.toml names and publish labels, model and report."""
@@ -86,6 +88,7 @@ def run(
             scheduler_file=scheduler_file,
             require_tls=require_tls,
             overwrite=overwrite,
+            fresh=fresh,
             progress=progress,
         )
     if as_json:
@@ -102,20 +105,41 @@ def run(
 
 
 @main.command()
+@click.argument("job_file", metavar="JOB.toml")
+@click.option(
+    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
+)
+@click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
+def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool) -> None:
+    """Say what running JOB.toml will take: rows, tasks, bytes, memory and time."""
+    with failing_cleanly():
+        from distsvc.config import load_job
+        from distsvc.run.forecast import forecast_job
+
+        forecast = forecast_job(load_job(job_file, settings, run_date))
+    if as_json:
+        click.echo(json.dumps(forecast.dumped()))
+    else:
+        click.echo("\n".join(map(one_line, forecast.lines())))
+
+
+@main.command()
 @click.argument("run_dir")
 @click.argument("input_path", metavar="INPUT")
 @click.argument("output_path", metavar="OUTPUT")
 @click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
+@click.option("--fresh", is_flag=True, help="Start over where an earlier one was interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def predict(
-    run_dir: str, input_path: str, output_path: str, overwrite: bool, as_json: bool
+    run_dir: str, input_path: str, output_path: str, overwrite: bool, fresh: bool, as_json: bool
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
     with failing_cleanly(), shown_progress() as progress:
         from distsvc.run.predict import predict_table
 
         manifest = predict_table(
-            run_dir, input_path, output_path, overwrite=overwrite, progress=progress
+            run_dir, input_path, output_path, overwrite=overwrite, fresh=fresh, progress=progress
         )
     if as_json:
         click.echo(json.dumps(manifest))
@@ -130,7 +154,20 @@ def report(run_dir: str) -> None:
     with failing_cleanly():
         from distsvc.run.report_files import rewrite_page
 
-        click.echo(rewrite_page(Path(run_dir)))
+        click.echo(rewrite_page(run_dir))
+
+
+@main.command()
+@click.argument("output_path", metavar="OUT")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(output_path: str, as_json: bool) -> None:
+    """Say what is published at OUT, what runs there, and what was interrupted."""
+    with failing_cleanly():
+        from distsvc.run import status as statuses
+
+        found = statuses.status(output_path)
+        lines = statuses.in_words(found)
+    click.echo(json.dumps(found) if as_json else one_line_each(lines))
 
 
 @main.command()
@@ -143,6 +180,11 @@ def gc(output_path: str, as_json: bool) -> None:
 
         removed = collect(output_path)
     click.echo(json.dumps({"removed": removed}) if as_json else f"{len(removed)} files removed")
+
+
+def one_line_each(lines: list[str]) -> str:
+    """Return lines as one text, each safe to print."""
+    return "\n".join(map(one_line, lines))
 
 
 def outside(report: Report, of: str = "") -> str:

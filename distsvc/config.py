@@ -149,6 +149,7 @@ class ClusterConfig(_Section):
     threads: Annotated[int, Field(ge=1, le=1_000)] = 1
     partition_rows: Rows = 1_000_000
     block_rows: Rows | None = None
+    workdir: PathOrUrl | None = None
 
 
 class OutputConfig(_Section):
@@ -195,6 +196,12 @@ class Job(_Section):
         content = self.model_dump(mode="json", exclude={"cluster": True, "output": {"path"}})
         content["input"]["path"] = without_user(self.input.path)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def with_key(job: Job, section: str, key: str, value: Any) -> Job:
+    """Return a job with another value, which is not checked, of a key of a section."""
+    part = getattr(job, section).model_copy(update={key: value})
+    return job.model_copy(update={section: part})
 
 
 def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | None = None) -> Job:

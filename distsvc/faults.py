@@ -7,6 +7,7 @@ imported, or installed.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,8 @@ _AWAY = {
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_SUCH_PLACE = {errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST}
+_CODE = re.compile(r"<Code>(\w+)</Code>")  # in what obstore quotes of an answer
+_STATUS = re.compile(r"status code: (\d{3})")
 _DEFECTS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
     RecursionError, TypeError,
@@ -88,6 +91,8 @@ def fault(
     chain = list(_chain(error))
     for one in chain:
         found = _of_store(one, name)
+        if isinstance(found, DataError | InputNotFoundError) and writing is not None:
+            return OutputPermissionError(str(found).replace("to read", "to write"))
         if found is not None:
             return found
     for one in chain:
@@ -139,13 +144,18 @@ def _of_store(error: BaseException, name: str) -> DistsvcError | None:
         return TemporaryError(f"can't reach {name}: the store is busy or broken{_said(codes)}")
     if "SSLCertVerificationError" in kinds or "ClientConnectorCertificateError" in kinds:
         return DataError(f"can't read {name}: {_words(error)}")
+    if _is_obstores(error) and "GenericError" in kinds:
+        return TemporaryError(f"can't reach {name}: {_words(error)}")
     if kinds & _STORE_IS_AWAY and "BrokenPipeError" not in kinds:
         return TemporaryError(f"can't reach {name}: {_words(error)}")
     return None
 
 
 def _answers(error: BaseException) -> set[str]:
-    """Return the HTTP status, and the code of an object store, that an error holds."""
+    """Return the HTTP status, or the code of an object store, that an error holds."""
+    if _is_obstores(error):
+        said = _CODE.search(str(error)) or _STATUS.search(str(error))
+        return {said[1]} if said else set()
     response: Any = getattr(error, "response", None)
     if isinstance(response, dict):  # botocore
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -184,6 +194,13 @@ def _kinds(error: BaseException) -> tuple[type, ...]:
     return type(error).__mro__
 
 
+def _is_obstores(error: BaseException) -> bool:
+    """Return whether obstore raised an error, which says of what is not there what Python does."""
+    return type(error).__module__.startswith("obstore") or (
+        isinstance(error, FileNotFoundError) and str(error).startswith("Object at location")
+    )
+
+
 def _is_arrows(error: BaseException) -> bool:
     return any(kind.__name__ == "ArrowException" for kind in _kinds(error))
 
@@ -201,4 +218,5 @@ def _reason(error: OSError) -> str:
 def _words(error: BaseException) -> str:
     """Return what an error says in one line, without secrets; its name if it says nothing."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    text = text.partition("\n\nDebug source")[0]  # of obstore
     return masked(" ".join(text.split())) or type(error).__name__

@@ -21,7 +21,6 @@ from distsvc.run.preparation import prepare
 from distsvc.run.progress import Progress
 from distsvc.run.room import Room
 from distsvc.run.survey import Survey, survey_table
-from distsvc.storage.publication import PLACES
 from distsvc.storage.published import described
 from distsvc.storage.tables import open_table
 
@@ -94,8 +93,6 @@ def begin(job: Job, folder: Path) -> Begun:
     table = open_table(job.input, folder / "staging")
     run = RunDirectory(folder)
     run.write_plan(Plan.of(job, table))
-    for kind in PLACES:
-        run.place(kind).mkdir(parents=True, exist_ok=True)
     return Begun(job, algorithms.begin(job, table), Steps(run, None, Progress(quiet=True)))
 
 

@@ -257,6 +257,7 @@ WRONG = {
     "cluster.workers": [(-1, "must be greater than or equal to 0, found -1")],
     "cluster.threads": [(0, "must be greater than or equal to 1, found 0")],
     "cluster.partition_rows": [(0, "must be greater than or equal to 1, found 0")],
+    "cluster.workdir": [("", "must have at least 1 character, found ''")],
     "cluster.block_rows": [(0, "must be greater than or equal to 1, found 0")],
     "output.path": [("", "must have at least 1 character, found ''")],
     "model.compute_gap": [("maybe", "must be a valid boolean")],

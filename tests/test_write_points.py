@@ -24,8 +24,11 @@ AMBIGUOUS = {"copy", "replace", "dump", "save", "link", "move", "rename"}
 """Names that are other things' too: they count where they are a module's or a path's."""
 
 THEIRS = {
-    "storage/publication.py": "the output's own folder, its lock and its commit",
+    "storage/bucket.py": "a private folder for copies of objects",
+    "storage/folder.py": "the place of an output, its lock and its commit",
+    "storage/outputs/zarr.py": "arrays in memory, whose files are then put in their places",
     "run/cluster.py": "a private folder for workers on this machine",
+    "run/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
     "run/opening.py": "a folder of the system's, to see whether the run is published already",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "datasets/loading.py": "data sets are staged beside their place, not in a run",

@@ -145,5 +145,8 @@ def done(
     """Do the fits that are missing and return the rows of all."""
     plan = folder.plan(fits, data)
     with progress.phase(title) as phase:
-        fan_out(client, run_fit, str(plan), folder.missing(fits), phase)
+        missing = folder.missing(fits)
+        phase.begin(len(fits), len(fits) - len(missing))
+        for _ in fan_out(client, run_fit, str(plan), missing, phase):
+            pass
     return folder.rows(fits)

@@ -82,11 +82,14 @@ def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
 
 
 def memory_blocks(
-    X: np.ndarray, keys: np.ndarray, ranges: list[tuple[int, int]], seed: int, epoch: int
+    X: np.ndarray, keys: np.ndarray, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the blocks of an epoch over a table in memory; `keys` (ascending) are those of X."""
-    for number, (low, high) in enumerate(ranges):
-        block = X[slice_by_key(keys, low, high)]
+    """Yield the blocks of an epoch over a table in memory, from number `first` on.
+
+    `keys` (ascending) are those of X.
+    """
+    for number in range(first, len(ranges)):
+        block = X[slice_by_key(keys, *ranges[number])]
         yield block if epoch == 0 else block[epoch_order(seed, epoch, number, len(block))]
 
 

@@ -163,10 +163,31 @@ class PhaseCost(Part):
     worker_peak_mb: Cost | None
 
 
+class TermPart(Part):
+    """A term of a forecast of memory: what it is for, and MB."""
+
+    name: str
+    mb: Cost
+
+
+class ForecastPart(Part):
+    """The memory that was forecast before anything was read, as sums of terms.
+
+    Attributes
+    ----------
+    driver, worker : list of TermPart
+        Of the driver, and of each worker; no terms where there were no workers.
+
+    """
+
+    driver: list[TermPart]
+    worker: list[TermPart]
+
+
 class Report(Part):
     """The whole of ``report.json``; the parts that may be None say what only some models have."""
 
-    unsaid = ("picture", "tree", "levels", "reasons", "indices")
+    unsaid = ("picture", "tree", "levels", "reasons", "indices", "forecast")
     title: str
     distsvc_version: str
     command: str
@@ -184,6 +205,7 @@ class Report(Part):
     levels: LevelsPart | None = None
     reasons: ReasonsPart | None = None
     indices: dict[str, IndexValue] | None = None
+    forecast: ForecastPart | None = None
     phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
 
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from multiprocessing import resource_tracker
@@ -35,6 +36,29 @@ WAIT_SECONDS = 0.1
 
 SAME = "numba", "numpy", "pyarrow"
 """Packages of which driver and workers need the same version, besides Python and distsvc."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where tasks are done.
+
+    Attributes
+    ----------
+    each : tuple of (int, int)
+        Threads and memory limit in bytes, 0 for none, of every worker; no worker means that tasks
+        are done in the driver.
+    here : bool
+        Whether they are on the driver's machine, started by it.
+
+    """
+
+    each: tuple[tuple[int, int], ...]
+    here: bool = True
+
+    @property
+    def threads(self) -> int:
+        """Tasks that are done at a time."""
+        return sum(threads for threads, _ in self.each) or 1
 
 
 @contextmanager
@@ -84,6 +108,17 @@ def connected(
                 at["address"] = client.scheduler.address
             progress.event("cluster", **at)
         yield client
+
+
+def workers_of(client: Any) -> Workers:
+    """Return the workers of a client, or none of None; `TemporaryError` where it gets no answer."""
+    if client is None:
+        return Workers(())
+    with loss_is_temporary(f"no answer from scheduler {client.scheduler.address}"):
+        ask = client.scheduler.identity
+        found = client.sync(ask, n_workers=-1, callback_timeout=CONNECT_SECONDS)["workers"]
+    each = tuple((of["nthreads"], of["memory_limit"] or 0) for of in found.values())
+    return Workers(each, client.cluster is not None)
 
 
 def losses() -> tuple[type[BaseException], ...]:

@@ -18,7 +18,6 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.run.plan import Plan
 from distsvc.storage.arrays import (
-    make_folder,
     map_array,
     read_arrays,
     read_json,
@@ -26,6 +25,7 @@ from distsvc.storage.arrays import (
     write_arrays,
     write_json,
 )
+from distsvc.storage.place import Place, place_of
 
 KEPT = 128
 """Results that a process keeps in memory."""
@@ -60,27 +60,67 @@ class RunDirectory:
     """Reads and writes the files of a run: ``plan.json``, and results by name in ``results/``.
 
     Each is there once its step is done. What is published is written to folders of the output.
+
+    Attributes
+    ----------
+    address : str
+        The absolute path, or URL, of the run's directory.
+    work : Place
+        The directory.
+
     """
 
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
+    def __init__(self, address: str | Path):
+        self.work: Place = place_of(address)
+        self.address = self.work.address
+
+    @property
+    def name(self) -> str:
+        """The run's own name, which no other run of the output has."""
+        return self.address.rpartition("/")[2]
 
     def write_plan(self, plan: Plan) -> None:
-        """Write ``plan.json``."""
-        write_json(self.path / "plan.json", plan.to_dict())
+        """Write ``plan.json``; again only for another number of rows in a block."""
+        with self.work.created("plan.json") as path:
+            write_json(path, plan.to_dict())
+        _plan.cache_clear()
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the plan is written."""
+        return self.work.has("plan.json")
 
     @property
     def plan(self) -> Plan:
         """The plan, read once per process."""
-        return _plan(self.path)
+        return _plan(self.address)
 
-    def place(self, kind: str) -> Path:
-        """Return the folder of what this run publishes of a kind: labels, model or report."""
-        return Path(self.plan.output, kind, self.path.name)
+    @property
+    def staging(self) -> str:
+        """Where formats without row ranges are converted, which all workers see."""
+        return self.work.below("staging").address
+
+    @property
+    def output(self) -> Place:
+        """Where the run is published."""
+        return place_of(self.plan.output)
+
+    def folder(self, kind: str) -> str:
+        """Return the folder, in the output, of what this run publishes of a kind in `PLACES`."""
+        return f"{kind}/{self.name}"
+
+    def place(self, kind: str) -> Place:
+        """Return that folder as a place."""
+        return self.output.below(self.folder(kind))
 
     def has(self, name: str) -> bool:
         """Return whether a result is there; it is whole then."""
-        return self._file(name).exists()
+        return self.work.has(_file(name))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the results in a folder, in order, by one listing; all are whole."""
+        found = (name.removeprefix("results/") for name in self.work.sizes(f"results/{folder}"))
+        return [name.removesuffix(".npz") for name in found if name.endswith(".npz")]
 
     def write(self, name: str, result: Result) -> None:
         """Write a result; one that is there already stays as it is.
@@ -89,17 +129,18 @@ class RunDirectory:
         """
         if self.has(name):
             return
-        make_folder(self._file(name).parent)
         for key, array in result.large.items():
-            write_array(self._large_file(name, key), array)
+            with self.work.created(_large_file(name, key)) as path:
+                write_array(path, array)
         large = {key: [array.dtype.str, array.shape] for key, array in result.large.items()}
         texts = {"facts": result.facts, "large": large} if large else {"facts": result.facts}
         known = {key: np.array(json.dumps(content)) for key, content in texts.items()}
-        write_arrays(self._file(name), known | result.arrays)
+        with self.work.created(_file(name)) as path:
+            write_arrays(path, known | result.arrays)
 
     def load(self, name: str) -> Result:
         """Read a result without what is `large`; `DataError` when it is missing or damaged."""
-        arrays = read_arrays(self._file(name))
+        arrays = read_arrays(self.work.local(_file(name)))
         arrays.pop("large", None)
         return Result(self._content(name, arrays, "facts"), arrays)
 
@@ -110,18 +151,22 @@ class RunDirectory:
         make them read-only instead would have every kernel compiled twice.) An array keeps its
         memory layout: the order of a kernel's sums, and so an answer's last bits, depend on it.
         """
-        kept = _result(self.path, name)
+        kept = _result(self.address, name)
         arrays = {key: array.copy(order="K") for key, array in kept.arrays.items()}
         return Result(copy.deepcopy(kept.facts), arrays)
+
+    def remove(self, name: str) -> None:
+        """Remove a result that nothing is `large` of, if it is there."""
+        self.work.remove(_file(name))
 
     def map_large(self, name: str, key: str) -> np.ndarray:
         """Return a large array of a result; its pages are read when they are used.
 
         `DataError` when its type or shape are not those that were written.
         """
-        path = self._large_file(name, key)
+        path = self.work.local(_large_file(name, key))
         array = map_array(path)
-        expected = _large(self.path, name).get(key)
+        expected = _large(self.address, name).get(key)
         if [array.dtype.str, list(array.shape)] != expected:
             raise DataError(f"{path}: expected {expected}, found {array.dtype.str}, {array.shape}")
         return array
@@ -131,27 +176,30 @@ class RunDirectory:
         try:
             return json.loads(str(arrays.pop(key)))
         except (KeyError, ValueError, RecursionError) as error:
-            raise DataError(f"{self._file(name)}: {key} can't be read: {error}") from None
+            raise DataError(f"{self.address}/{_file(name)}: {key} can't be read: {error}") from None
 
-    def _file(self, name: str) -> Path:
-        return self.path / "results" / f"{name}.npz"
 
-    def _large_file(self, name: str, key: str) -> Path:
-        return self.path / "results" / f"{name}.{key}.npy"
+def _file(name: str) -> str:
+    return f"results/{name}.npz"
+
+
+def _large_file(name: str, key: str) -> str:
+    return f"results/{name}.{key}.npy"
 
 
 @lru_cache(maxsize=4)
-def _plan(path: Path) -> Plan:
-    return Plan.from_dict(read_json(path / "plan.json"))
+def _plan(address: str) -> Plan:
+    return Plan.from_dict(read_json(place_of(address).local("plan.json")))
 
 
 @lru_cache(maxsize=KEPT_SHAPES)
-def _large(path: Path, name: str) -> dict[str, Any]:
+def _large(address: str, name: str) -> dict[str, Any]:
     """Return types and shapes of the large arrays of a result, by name."""
-    run = RunDirectory(path)
-    return run._content(name, read_arrays(run._file(name), only="large"), "large")
+    run = RunDirectory(address)
+    found = read_arrays(run.work.local(_file(name)), only="large")
+    return run._content(name, found, "large")
 
 
 @lru_cache(maxsize=KEPT)
-def _result(path: Path, name: str) -> Result:
-    return RunDirectory(path).load(name)
+def _result(address: str, name: str) -> Result:
+    return RunDirectory(address).load(name)

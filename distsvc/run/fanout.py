@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import itertools
+import pickle
 import time
+import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError
 from distsvc.run.cluster import Versions, compare_versions, loss_is_temporary, losses, versions
-from distsvc.run.progress import Meter, peak_memory_mb
+from distsvc.run.progress import HERE, Meter, peak_memory_mb
 from distsvc.run.watch import Watch
 
 IN_FLIGHT = 4
-"""Tasks under way for each thread of the cluster, so that none waits for the driver."""
+"""Dask tasks under way for each thread of the cluster, so that none waits for the driver."""
+
+GROUP_SECONDS = 0.25
+"""What a Dask task lasts at least where numbers are many: each costs the scheduler 5 ms."""
 
 Task = Callable[[str, int], int]
 
 
-def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], meter: Meter) -> None:
-    """Call ``task(run_dir, number)`` for every number; results are the files that tasks write.
+class Outcome(NamedTuple):
+    """What became of a number: the rows that were handled, or an error; and whose memory peak."""
 
-    A task returns the number of rows it handled. Numbers ascend and are begun in order, and none
-    after a task that found its data or the job at fault. One that fails for a reason that is not
-    the data's is tried once more, alone, after the others, since beside a task that kills its
-    worker an innocent one can be blamed.
+    number: int
+    rows: int = 0
+    error: BaseException | None = None
+    worker: str = HERE
+    peak_mb: float = 0.0
+
+
+def fan_out(
+    client: Any, task: Task, run_dir: str, numbers: Iterable[int], meter: Meter
+) -> Iterator[int]:
+    """Call ``task(run_dir, number)`` for every number; yield each number when it is done.
+
+    Results are the files that tasks write; a task returns the number of rows it handled. Numbers
+    ascend and are begun in order, and none after a task that found its data or the job at fault.
+    One that fails for a reason that is not the data's is tried once more, alone, after the others,
+    since beside a task that kills its worker an innocent one can be blamed.
 
     Raises
     ------
@@ -37,31 +54,38 @@ def fan_out(client: Any, task: Task, run_dir: str, numbers: Iterable[int], meter
         The scheduler is gone or silent, or no worker has run for two minutes.
 
     """
-    numbers = list(numbers)
-    meter.begin(len(numbers))
     attempts = _locally if client is None else _on_cluster
-    failed: dict[int, BaseException] = {}
-    for number, outcome in attempts(client, task, run_dir, numbers, meter):
-        if isinstance(outcome, BaseException):
-            failed[number] = outcome
+    failed: dict[int, Outcome] = {}
+    for outcome in attempts(client, task, run_dir, list(numbers), meter):
+        if outcome.error is not None:
+            failed[outcome.number] = outcome
         else:
-            meter.finished(*outcome)
+            yield _finished(outcome, 1, meter)
     for number in sorted(failed):
-        _raise_or_tell(failed[number], number, meter)
-        [(_, outcome)] = attempts(client, task, run_dir, [number], meter)
-        if isinstance(outcome, BaseException):
-            _raise_or_tell(outcome, number, meter)
-            what = f"{meter.name}: partition {number} failed twice: {_why(outcome)}"
-            raise PartitionFailedError(what) from outcome
-        meter.finished(*outcome)
+        _raise_or_tell(failed[number], 1, meter)
+        [outcome] = attempts(client, task, run_dir, [number], meter)
+        if outcome.error is not None:
+            _raise_or_tell(outcome, 2, meter)
+            what = f"{meter.name}: partition {number} failed twice: {_why(outcome.error)}"
+            raise PartitionFailedError(what) from outcome.error
+        meter.event("task repeated", partition=number, worker=outcome.worker, attempt=2)
+        yield _finished(outcome, 2, meter)
 
 
-def _raise_or_tell(error: BaseException, number: int, meter: Meter) -> None:
+def _finished(outcome: Outcome, attempt: int, meter: Meter) -> int:
+    number, rows, _, worker, peak_mb = outcome
+    meter.finished(rows, peak_mb, partition=number, worker=worker, attempt=attempt)
+    return number
+
+
+def _raise_or_tell(outcome: Outcome, attempt: int, meter: Meter) -> None:
     """Raise an error that is told in a line; the traceback of another is logged."""
+    number, error = outcome.number, outcome.error
     if isinstance(error, DistsvcError):
         raise error
-    what = f"{type(error).__name__}: {error}"
-    meter.event("task failed", error, partition=number, error=what)
+    what, worker = f"{type(error).__name__}: {error}", outcome.worker
+    where = {"partition": number, "worker": worker, "attempt": attempt}
+    meter.event("task failed", error, **where, error=what)
 
 
 def _why(error: BaseException) -> str:
@@ -74,62 +98,91 @@ def _why(error: BaseException) -> str:
     return what
 
 
-def _measured(
-    task: Task, run_dir: str, number: int, expected: Versions | None = None
-) -> tuple[int, float]:
-    if expected is not None and expected != versions():
-        from distributed import get_worker
-
-        compare_versions(get_worker().address, expected, versions())
-    return task(run_dir, number), peak_memory_mb()
+def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[Outcome]:
+    for number in numbers:
+        try:
+            outcome = Outcome(number, task(run_dir, number))
+        except Exception as error:
+            outcome = Outcome(number, error=error)
+        yield outcome
+        if isinstance(outcome.error, DistsvcError):
+            return
 
 
 def _locally(
     client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
-) -> Iterator[tuple[int, Any]]:
-    for number in numbers:
-        try:
-            rows, _ = _measured(task, run_dir, number)
-            yield number, (rows, 0.0)
-        except DistsvcError as error:
-            yield number, error
-            return
-        except Exception as error:
-            yield number, error
+) -> Iterator[Outcome]:
+    return _one_by_one(task, run_dir, numbers)
 
 
 def _on_cluster(
     client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
-) -> Iterator[tuple[int, Any]]:
-    waiting = iter(numbers)
+) -> Iterator[Outcome]:
+    waiting = deque(numbers)
     token = f"{meter.name}-{time.time_ns()}"
-    number_of: dict[Any, int] = {}
+    group_of: dict[Any, list[int]] = {}
     done: SimpleQueue[Any] = SimpleQueue()
     expected = None if client.cluster else versions()  # a cluster of ours is of our versions
 
-    def submit(number: int) -> None:
-        key = f"{token}-{number}"
-        future = client.submit(_measured, task, run_dir, number, expected, key=key, pure=False)
-        number_of[future] = number
-        future.add_done_callback(done.put)
+    def submit(size: int) -> None:
+        group = [waiting.popleft() for _ in range(min(size, len(waiting)))]
+        if group:
+            call, key = (_on_worker, task, run_dir, group, expected), f"{token}-{group[0]}"
+            future = client.submit(*call, key=key, pure=False)
+            group_of[future] = group
+            future.add_done_callback(done.put)
 
     with loss_is_temporary("the cluster was lost"):
         watch = Watch(client, meter)
-        for number in itertools.islice(waiting, IN_FLIGHT * max(watch.threads(), 1)):
-            submit(number)
-        while number_of:
+        window, size = IN_FLIGHT * max(watch.threads(), 1), 1
+        for _ in range(window):
+            submit(size)
+        while group_of:
             future = watch.next_of(done)
-            number, outcome = number_of.pop(future), _outcome(future)
-            if isinstance(outcome, DistsvcError):
-                waiting = iter(())
-            yield number, outcome
+            group = group_of.pop(future)
+            outcomes, seconds = _outcomes(future, group)
             future.release()
-            for following in itertools.islice(waiting, 1):
-                submit(following)
+            if any(isinstance(outcome.error, DistsvcError) for outcome in outcomes):
+                waiting.clear()
+            wanted = int(GROUP_SECONDS * len(group) / max(seconds, 1e-6))
+            size = max(1, min(2 * size, wanted, len(waiting) // (2 * window)))
+            submit(size)
+            yield from outcomes
 
 
-def _outcome(future: Any) -> Any:
-    """Return the result of a task or what it raised, with its traceback.
+def _on_worker(
+    task: Task, run_dir: str, numbers: list[int], expected: Versions | None
+) -> tuple[list[Outcome], float]:
+    """Return what became of a group of numbers, and the seconds that it took."""
+    from distributed import get_worker
+
+    address, began = get_worker().address, time.perf_counter()
+    if expected is not None and expected != versions():
+        compare_versions(address, expected, versions())
+    found = [(o.number, o.rows, _sendable(o.error)) for o in _one_by_one(task, run_dir, numbers)]
+    peak_mb = peak_memory_mb()
+    outcomes = [Outcome(*one, address, peak_mb) for one in found]
+    return outcomes, time.perf_counter() - began
+
+
+def _sendable(error: BaseException | None) -> BaseException | None:
+    """Return an error as it can be sent: where it is one to be logged, its traceback is a note."""
+    if error is None:
+        return None
+    if not isinstance(error, DistsvcError):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        shown = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in error.__notes__:
+            shown.add_note(note)
+        return shown
+    return error
+
+
+def _outcomes(future: Any, group: list[int]) -> tuple[list[Outcome], float]:
+    """Return what became of a group of numbers, all of which may be to blame for a lost worker.
 
     Raises what happened to the cluster instead.
     """
@@ -138,4 +191,6 @@ def _outcome(future: Any) -> Any:
         return future.result()
     if isinstance(error, losses()):
         raise error
-    return error.with_traceback(future.traceback())
+    error = error.with_traceback(future.traceback())
+    worker = getattr(getattr(error, "last_worker", None), "address", "unknown")
+    return [Outcome(number, error=error, worker=worker) for number in group], GROUP_SECONDS

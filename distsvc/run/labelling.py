@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import prepared_block
 from distsvc.run.room import Columns, Room, Tally
-from distsvc.storage.arrays import make_folder
 from distsvc.storage.outputs import output_format
+from distsvc.storage.place import Place
 from distsvc.storage.published import COLUMNS, Part, part_file
 from distsvc.storage.tables import Table, id_type
 
@@ -48,7 +47,7 @@ def read_rule(run: RunDirectory) -> Rule:
     try:
         return rule_named(found.facts.get("algorithm", "")).restored(found.facts, found.arrays)
     except DataError as error:
-        raise DataError(f"{run.path}: result {RULE}: {error}") from None
+        raise DataError(f"{run.address}: result {RULE}: {error}") from None
 
 
 def tally_of(run: RunDirectory, rule: Rule) -> Tally | None:
@@ -140,27 +139,39 @@ class Labelled:
 def label_table(steps: Steps) -> Labelled:
     """Write every row's label, score and outlier flag, and add up what the report tells."""
     run, rule = steps.run, read_rule(steps.run)
-    output, folder = output_format(run.plan.output_format), run.place("labels")
+    output = output_format(run.plan.output_format)
     counts, tally = Counts.empty(rule.n_clusters), tally_of(run, rule)
+    _forget_lost_parts(run)
     for number, result in enumerate(steps.map(LABEL)):
         counts.merge(result, part_file(number))
         if tally is not None:
             tally.merge(result)
     parts = [(part["file"], part["rows"]) for part in counts.parts]
-    n = output.begin(folder, parts_folder(run), parts)
+    n = output.begin(run.place("labels"), parts_place(run), parts)
     if n:
         run.write("parts", Result({"parts": parts}))
-        steps.map(FILL, n)
+        steps.do(FILL, n)
     return Labelled(counts, tally)
 
 
-def parts_folder(run: RunDirectory) -> Path:
-    """Return the folder of the parts, made if it is one of the run's work."""
+def _forget_lost_parts(run: RunDirectory) -> None:
+    """Remove the results of an earlier start whose parts are not as they were written.
+
+    A machine that lost its power may have written the one and not the other.
+    """
+    names = run.names(LABEL.name)
+    there = parts_place(run).sizes() if names else {}
+    for name in names:
+        part = run.load(name).facts["part"]
+        if there.get(part_file(int(name.rpartition("/")[2]))) != part["bytes"]:
+            run.remove(name)
+
+
+def parts_place(run: RunDirectory) -> Place:
+    """Return the place of the parts, which is one of the run's work if they are not published."""
     if output_format(run.plan.output_format).publishes_parts:
         return run.place("labels")
-    folder = run.path / "parts"
-    make_folder(folder)
-    return folder
+    return run.work.below("parts")
 
 
 def label_partition(run: RunDirectory, number: int) -> Result:
@@ -178,15 +189,16 @@ def label_partition(run: RunDirectory, number: int) -> Result:
             columns |= tally.add(block, Z, columns)
         part.add(block.rows if block.ids is None else block.ids, columns)
         counts.add(columns, edges, block.labels)
-    path = parts_folder(run) / part_file(number)
-    return counts.result(part.write(path), tally.result() if tally is not None else Result())
+    with parts_place(run).created(part_file(number), again=False) as path:
+        written = part.write(path)
+    return counts.result(written, tally.result() if tally is not None else Result())
 
 
 def fill_output(run: RunDirectory, number: int) -> Result:
     """Write one piece of an output that is made from the Parquet parts."""
     parts = [(name, rows) for name, rows in run.read("parts").facts["parts"]]
     output = output_format(run.plan.output_format)
-    output.fill(run.place("labels"), parts_folder(run), parts, number)
+    output.fill(run.place("labels"), parts_place(run), parts, number)
     return Result()
 
 

@@ -9,18 +9,22 @@ from typing import Any
 
 from distsvc import __version__
 from distsvc.config import Job
+from distsvc.errors import TemporaryError
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import ROW, Counts, published_names, read_rule
 from distsvc.run.opening import Opened
 from distsvc.storage.listing import FORMAT
+from distsvc.storage.outputs import output_format
 from distsvc.storage.publication import PLACES
 from distsvc.storage.published import described, meanings
+from distsvc.storage.tables import check_unchanged
 
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
 def publish(found: Opened, job: Job, counts: Counts) -> None:
-    """Make the manifest of a run, and publish what it lists."""
+    """Make the manifest of a run, and publish what it lists, if the table is as it was."""
+    check_unchanged(found.table)
     found.output.publish(make_manifest(found.run, job, found.digest, found.inputs, counts))
 
 
@@ -28,13 +32,11 @@ def make_manifest(
     run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, counts: Counts
 ) -> dict[str, Any]:
     """Return the content of ``manifest.json`` for the files that a run has written."""
-    rule, labels = read_rule(run), run.place("labels")
+    rule = read_rule(run)
     names = published_names(type(rule), run.plan.reasons)
-    rows_of = {labels / part["file"]: {"rows": part["rows"]} for part in counts.parts}
-    found = [p for kind in PLACES for p in sorted(run.place(kind).rglob("[!.]*")) if p.is_file()]
     return {
         "format": FORMAT,
-        "run_id": run.path.name,
+        "run_id": run.name,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "job_sha256": job_sha256,
         "input_sha256": input_sha256,
@@ -42,12 +44,32 @@ def make_manifest(
         "rows": counts.n_rows,
         "clusters": len(counts.sizes),
         "schema": meanings(run.plan.table.id or ROW, names, rule.meanings),
-        "files": [
-            {"file": path.relative_to(run.plan.output).as_posix()}
-            | rows_of.get(path, {})
-            | described(path)
-            for path in found
-        ],
+        "files": _files(run, counts),
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},
     }
+
+
+def _files(run: RunDirectory, counts: Counts) -> list[dict[str, Any]]:
+    """Return what the manifest says of every file that a run has written.
+
+    Raises
+    ------
+    TemporaryError
+        A part of the labels is not there any more, or is another.
+
+    """
+    known = {f"{run.folder('labels')}/{part['file']}": part for part in counts.parts}
+    files = []
+    for kind in PLACES:
+        for name, n_bytes in run.output.sizes(run.folder(kind)).items():
+            part = known.pop(name, None)
+            if part is None:
+                files.append({"file": name} | described(run.output.local(name)))
+            elif part["bytes"] == n_bytes:
+                files.append(part | {"file": name})
+            else:
+                raise TemporaryError(f"{name} has {n_bytes} bytes, and had {part['bytes']}")
+    if known and output_format(run.plan.output_format).publishes_parts:
+        raise TemporaryError(f"{min(known)} has gone from {run.output.address}")
+    return files

@@ -19,6 +19,7 @@ from distsvc.run.preparation import PREPARATION
 from distsvc.run.room import Room
 from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
 from distsvc.storage.listing import MANIFEST, checked, listed, read_manifest
+from distsvc.storage.place import Place
 from distsvc.storage.published import described
 
 FILES = ("model.json", "arrays.npz")
@@ -26,7 +27,7 @@ FILES = ("model.json", "arrays.npz")
 
 def write_model(run: RunDirectory, job: Job, room: Room) -> None:
     """Write the model that a run publishes."""
-    folder = run.place("model")
+    place = run.place("model")
     preparation, rule = run.read(PREPARATION), run.read(RULE)
     content = {
         "format": MODEL_VERSION,
@@ -39,8 +40,11 @@ def write_model(run: RunDirectory, job: Job, room: Room) -> None:
         "preprocess": job.preprocess.model_dump(),
         "facts": preparation.facts | rule.facts,
     }
-    write_json(folder / "model.json", content)
-    write_arrays(folder / "arrays.npz", preparation.arrays | rule.arrays | dict(room.more_arrays()))
+    arrays = preparation.arrays | rule.arrays | dict(room.more_arrays())
+    with place.created(FILES[0]) as path:
+        write_json(path, content)
+    with place.created(FILES[1]) as path:
+        write_arrays(path, arrays)
 
 
 def restore_model(folder: Path, run: RunDirectory) -> dict[str, Any]:
@@ -78,8 +82,8 @@ def read_model(folder: Path) -> dict[str, Any]:
     return content
 
 
-def checked_model(published: Path) -> Path:
-    """Return the folder of a published run's model, after comparing its files with the manifest.
+def checked_model(published: Place) -> Path:
+    """Return where a published run's model can be read, its files compared with the manifest.
 
     Raises
     ------
@@ -94,7 +98,8 @@ def checked_model(published: Path) -> Path:
     manifest = read_manifest(published)
     paths = [checked(published, manifest, listed(published, manifest, name)) for name in FILES]
     if paths[0].parent != paths[1].parent:
-        raise DataError(f"{published / MANIFEST}: expected {' and '.join(FILES)} in one folder")
+        where = f"{published.address}/{MANIFEST}"
+        raise DataError(f"{where}: expected {' and '.join(FILES)} in one folder")
     return paths[0].parent
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from distsvc.config import parse_job
@@ -13,7 +12,7 @@ from distsvc.storage.where import where_columns
 from distsvc.urls import shown_url
 
 
-def check_columns(content: dict[str, Any], path: str, staging: Path) -> None:
+def check_columns(content: dict[str, Any], path: str, staging: str) -> None:
     """Compare the columns that a table has by default with those of a model that took its own so.
 
     Where the model's job named its columns, the table needs those, and may have others.

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from distsvc.config import Job
 from distsvc.errors import JobFileError, ParameterError
@@ -15,8 +14,8 @@ from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import check_output
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
+from distsvc.run.resuming import Asked, Attempt, note_death, run_directory
 from distsvc.run.room import Room
-from distsvc.storage.location import Location
 from distsvc.storage.publication import Output
 from distsvc.storage.tables import Table, fingerprint, open_table, shown_columns
 
@@ -47,49 +46,57 @@ class Opened:
 
 
 @contextmanager
-def opened(job: Job, overwrite: bool, progress: Progress) -> Iterator[Opened | None]:
+def opened(
+    job: Job, overwrite: bool, progress: Progress, fresh: bool = False
+) -> Iterator[Opened | None]:
     """Hold the output of a job, and open its table; None where the run is already published.
+
+    A run that was interrupted goes on, unless a `fresh` one is asked for.
 
     Raises
     ------
     DistsvcError
-        What `Output.locked`, `open_table`, `Output.check_free` and the algorithm raise of a job
-        that can't be done.
+        What `Output.locked`, `open_table`, `Output.check_free`, `run_directory` and the algorithm
+        raise of a job that can't be done.
 
     """
-    output, digest = Output(job.output.path), job.digest()
-    with _naming_the_section(), begun(job, output, digest, overwrite) as folder:
-        if folder is None:
+    output, asked = Output(job.output.path), Asked(job, job.digest(), fresh=fresh)
+    with _naming_the_section(), begun(output, asked, overwrite, progress) as run:
+        if run is None:
             yield None
             return
-        run = RunDirectory(folder)
         with progress.phase("open"):
-            table = open_table(job.input, folder / "staging")
+            table = run.plan.table if run.is_planned else open_table(job.input, run.staging)
             progress.event("columns", **shown_columns(table))
-            run.write_plan(Plan.of(job, table))
+            if not run.is_planned:
+                run.write_plan(Plan.of(job, table))
             room = algorithms.begin(job, table)
             check_output(job, table, room)
-        yield Opened(run, output, digest, fingerprint(table), table, room)
+        yield Opened(run, output, asked.digest, fingerprint(table), table, room)
 
 
 @contextmanager
-def begun(job: Job, output: Output, digest: str, overwrite: bool) -> Iterator[Path | None]:
-    """Hold an output and yield a run's folder in it, or None where the run is published already.
+def begun(
+    output: Output, asked: Asked, overwrite: bool, progress: Progress
+) -> Iterator[RunDirectory | None]:
+    """Hold an output and yield a run's directory in it, or None where the run is published already.
 
-    Errors as in `Output.locked` and `Output.check_free`.
+    Errors as in `Output.locked`, `Output.check_free` and `run_directory`.
     """
-    _check_apart(job.input.path, output)
+    job, digest, attempt = asked.job, asked.digest, Attempt(progress)
+    output.check_apart(job.input.path)
     if _is_published(job, output, digest):
         yield None
         return
     output.check_free(digest, overwrite)  # before anything is made
-    with output.locked(digest, overwrite):
+    with output.locked(digest, overwrite, attempt.doing) as before:
         if _is_published(job, output, digest):  # in the meantime
             yield None
             return
         output.check_free(digest, overwrite)
-        with output.run_folder(digest) as folder:
-            yield folder
+        note_death(output, before)
+        with run_directory(output, asked, attempt, progress) as run:
+            yield run
 
 
 def _is_published(job: Job, output: Output, digest: str) -> bool:
@@ -97,23 +104,11 @@ def _is_published(job: Job, output: Output, digest: str) -> bool:
     if not output.holds(digest):
         return False
     with tempfile.TemporaryDirectory() as staging:
-        inputs = fingerprint(open_table(job.input, Path(staging)))
+        inputs = fingerprint(open_table(job.input, staging))
     if not output.holds(digest, inputs):
         return False
     output.mend()
     return True
-
-
-def _check_apart(path: str, output: Output) -> None:
-    """Check that neither a table nor what is published from it lies in the other's folder."""
-    place = Location.of(path)
-    if not place.is_local:
-        return
-    table, folder = Path(place.path).resolve(), output.path.resolve()
-    if folder.is_dir() and table.is_relative_to(folder):
-        raise JobFileError(f"input.path {path} lies in the folder of the output, {output.path}")
-    if table.is_dir() and folder.is_relative_to(table):
-        raise JobFileError(f"output.path {output.path} lies in the folder of the input, {path}")
 
 
 @contextmanager

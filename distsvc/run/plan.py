@@ -5,7 +5,6 @@ Cutting a table is arithmetic on row numbers (`distsvc.run.partitions`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.run.partitions import choose_block_rows, plan_partitions
+from distsvc.storage.place import place_of
 from distsvc.storage.tables import Block, Table, read_blocks
 from distsvc.urls import shown_url
 
@@ -46,7 +46,7 @@ class Plan:
     shift : ndarray of shape (d,), float64
         A point near the data, about which sums of squares are taken; read-only.
     output, output_format : str
-        Absolute path of the folder where the run is published, and how.
+        Absolute path or URL of where the run is published, and how.
     reasons : int
         Columns named for each outlier.
 
@@ -75,21 +75,15 @@ class Plan:
                 f"input.where = {job.input.where!r} leaves no row of {shown_url(job.input.path)}"
             )
         known = np.where(np.isfinite(first.X), first.X, 0.0)
-        partition_rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
-        if table.n_rows > partition_rows * MOST_PARTITIONS:
-            raise DataError(
-                f"{job.input.path} says it has {table.n_rows} rows of {d} columns, which are "
-                f"more than {MOST_PARTITIONS} partitions of {partition_rows} rows"
-            )
         return cls(
             table=table,
-            partitions=plan_partitions(table.extents, partition_rows),
+            partitions=cut(job, table),
             block_rows=job.cluster.block_rows or choose_block_rows(d),
             missing=job.preprocess.missing,
             seed=job.model.seed,
-            pilot_rows=max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * d))),
+            pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
-            output=os.path.abspath(job.output.path),
+            output=place_of(job.output.path).address,
             output_format=job.output.format,
             reasons=job.output.reasons,
         )
@@ -132,6 +126,23 @@ class Plan:
             f"{source}: column {name!r}, row {block.rows[row]}: expected a finite "
             f"number whose square is one too, found {value}{hint}"
         )
+
+
+def cut(job: Job, table: Table) -> list[tuple[int, int]]:
+    """Return the partitions of a table; `DataError` where they would be too many."""
+    d = len(table.columns)
+    rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
+    if table.n_rows > rows * MOST_PARTITIONS:
+        raise DataError(
+            f"{job.input.path} says it has {table.n_rows} rows of {d} columns, which are "
+            f"more than {MOST_PARTITIONS} partitions of {rows} rows"
+        )
+    return plan_partitions(table.extents, rows)
+
+
+def pilot_rows(n_columns: int) -> int:
+    """Return how many rows the pilot of a table of so many columns has, at most."""
+    return max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * n_columns)))
 
 
 def without_missing(block: Block) -> Block:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from distsvc.config import Job
-from distsvc.report.content import Report
+from distsvc.report.content import ForecastPart, Report
 from distsvc.report.page import render_page
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import Labelled
@@ -29,35 +27,41 @@ def write_report(
     labelled: Labelled,
     command: str,
     progress: Progress,
+    forecast: ForecastPart | None = None,
 ) -> Report:
     """Write the model, the page and ``report.json`` that a run publishes; return the report.
 
-    `pilot` are the raw rows (m, d) float64.
+    `pilot` are the raw rows (m, d) float64. What a start wrote that ended before its commit stays.
     """
-    folder = run.place("report")
+    place = run.place("report")
+    if place.has(REPORT):
+        return Report.parsed(read_json(place.local(REPORT)), f"{place.address}/{REPORT}")
     with progress.phase("report"):
         write_model(run, job, room)
         report = make_report(run, job, room, pilot, labelled, command)
-        write_text(folder / PAGE, render_page(report.with_phases(progress.phases)))
+        report = report.model_copy(update={"forecast": forecast})
+        with place.created(PAGE) as path:
+            write_text(path, render_page(report.with_phases(progress.phases)))
     report = report.with_phases(progress.phases)
-    write_json(folder / REPORT, report.dumped())
+    with place.created(REPORT) as path:
+        write_json(path, report.dumped())
     return report
 
 
-def read_report(folder: Path) -> Report:
+def read_report(published: str) -> Report:
     """Return the report of a published run; `DataError` where it is missing or damaged."""
-    path = Output(folder).file(REPORT)
+    path = Output(published).file(REPORT)
     return Report.parsed(read_json(path), str(path))
 
 
-def rewrite_page(folder: Path) -> Path:
+def rewrite_page(published: str) -> str:
     """Publish the page of a published run again, from its report; return the path of the copy.
 
     It is a new file, which takes the old one's place in the manifest. Errors as in
     `Output.locked` and `Output.file`.
     """
-    output = Output(folder)
-    read_report(folder)  # before anything is written
+    output = Output(published)
+    read_report(published)  # before anything is written
     with output.locked():
-        output.revise(PAGE, render_page(read_report(folder)))
-    return folder / PAGE
+        output.revise(PAGE, render_page(read_report(published)))
+    return f"{published.rstrip('/')}/{PAGE}"

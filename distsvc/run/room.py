@@ -17,14 +17,18 @@ from distsvc.models.engine import Engine
 from distsvc.models.rules import Rule
 from distsvc.report.content import Sample
 from distsvc.report.model_parts import DomainPart, LevelsPart, ReasonsPart, TreePart
+from distsvc.run.checkpoints import Checkpoint
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
+from distsvc.run.sizes import Held, Sizes, Terms
 from distsvc.run.survey import Survey
 from distsvc.storage.tables import Block, Table
 
 __all__ = [
     "Block",
+    "Checkpoint",
     "Columns",
+    "Held",
     "Job",
     "Parts",
     "Phase",
@@ -33,10 +37,12 @@ __all__ = [
     "Rows",
     "Rule",
     "RunDirectory",
+    "Sizes",
     "Steps",
     "Survey",
     "Table",
     "Tally",
+    "Terms",
 ]
 
 Columns = dict[str, Any]
@@ -91,10 +97,15 @@ class Room(Protocol):
     engine : Engine
         What learns. It keeps what `fit` finds out, for the page, and ``notes`` of what is
         remarkable.
+    learning, readings : tuple of str
+        The phases of `fit` that take as long as `work` says, and those that read the table; all
+        others take the same time for every table.
 
     """
 
     rules: ClassVar[tuple[type[Rule], ...]]
+    learning: ClassVar[tuple[str, ...]]
+    readings: ClassVar[tuple[str, ...]] = ()
     parameters: dict[str, Any]
     engine: Engine
 
@@ -104,6 +115,18 @@ class Room(Protocol):
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn, in phases on workers and steps of the driver; return what labels rows."""
+
+    def work(self, n_rows: int) -> float:
+        """Return how much the phases of `learning` have to do, in any unit, for so many rows."""
+        return sample_rows(self, n_rows)
+
+    def intensity(self, n_rows: int) -> float:
+        """Return how much `readings` do with a row besides reading it, in any unit, after `fit`."""
+        return 1.0
+
+    def held(self, sizes: Sizes) -> Held:
+        """Return the largest things in memory while `fit` is at work, besides rows being read."""
+        return Held()
 
     def more_arrays(self) -> dict[str, np.ndarray]:
         """Return arrays that are published beside the rule's, but don't label rows."""
@@ -129,3 +152,9 @@ class Room(Protocol):
         `columns` are the table's; `count` of them are to be named for each outlier.
         """
         return None
+
+
+def sample_rows(room: Room, n_rows: int) -> int:
+    """Return the rows, about, that an algorithm learns from in a table of so many."""
+    ranges = room.engine.key_ranges(n_rows)
+    return min(round(n_rows * (ranges[-1][1] - ranges[0][0]) / 2**64), n_rows)

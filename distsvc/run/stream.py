@@ -8,18 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from distsvc.models import sampling
-from distsvc.models.sampling import Ranges
+from distsvc.models.sampling import BLOCK_ROWS, Ranges
 from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import prepared
-from distsvc.run.survey import sampling_phase
+from distsvc.run.sizes import Sizes, Terms
+from distsvc.run.survey import sample_parts
 
 
-def sample_blocks(run: RunDirectory, ranges: Ranges, seed: int, epoch: int) -> Iterator[np.ndarray]:
+def sample_blocks(
+    run: RunDirectory, ranges: Ranges, seed: int, epoch: int, first: int = 0
+) -> Iterator[np.ndarray]:
     """Yield the blocks (n, d) float32 of an epoch, as `sampling.memory_blocks` does from memory.
 
-    Each partition's rows of the sample lie in the order of their keys, as the table has them. A
-    block is a range of keys, so it takes its rows from all partitions at once and is a uniform
-    sample of the table, however that is sorted. While a block is in use the next one is read.
+    They begin with number `first`; those before are not read.
+
+    Each part of the sample has its rows in the order of their keys, as the table has them. A block
+    is a range of keys, so it takes its rows from all parts at once and is a uniform sample of the
+    table, however that is sorted. While a block is in use the next one is read.
     """
     parts = list(_parts(run))
 
@@ -30,12 +35,13 @@ def sample_blocks(run: RunDirectory, ranges: Ranges, seed: int, epoch: int) -> I
         order = np.argsort(keys)
         return prepared(run, X[order[sampling.epoch_order(seed, epoch, number, len(order))]])
 
-    if len(ranges) == 1:  # nothing to read ahead, and a small table has thousands of passes
-        yield load(0)
+    numbers = range(first, len(ranges))
+    if len(numbers) <= 1:  # nothing to read ahead, and a small table has thousands of passes
+        yield from map(load, numbers)
         return
     with ThreadPoolExecutor(1, "read-ahead") as reader:
-        following = reader.submit(load, 0)
-        for number in range(len(ranges)):
+        following = reader.submit(load, first)
+        for number in numbers:
             block = following.result()
             if number + 1 < len(ranges):
                 following = reader.submit(load, number + 1)
@@ -58,9 +64,23 @@ def whole_sample(run: RunDirectory) -> np.ndarray:
     return X
 
 
+def held_sample(sizes: Sizes, own: float) -> Terms:
+    """Return what `whole_sample` holds, and then a learner, which takes `own` bytes beside it.
+
+    While the rows are prepared there are a part as it is in its file, the same prepared, and
+    which of its values are missing.
+    """
+    preparing = 2.125 * sizes.part + 16 * sizes.sample_rows
+    return {"the sample": sizes.sample, "learning from the sample": max(preparing, own)}
+
+
+def held_stream(sizes: Sizes) -> Terms:
+    """Return what `sample_blocks` holds: the files of all parts, which are mapped, and blocks."""
+    blocks = 4 * sizes.row * min(BLOCK_ROWS, sizes.sample_rows)
+    return {"the sample, mapped": sizes.sample, "blocks of the sample": blocks}
+
+
 def _parts(run: RunDirectory) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the keys (n,) and the raw rows (n, d) of every partition's part of the sample."""
-    phase = sampling_phase(run)
-    for number in range(len(run.plan.partitions)):
-        name = phase.result(number)
+    """Yield the keys (n,) and the raw rows (n, d) of every part of the sample."""
+    for name in sample_parts(run):
         yield run.map_large(name, "keys"), run.map_large(name, "X")

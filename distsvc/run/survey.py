@@ -1,11 +1,13 @@
 """The survey: one reading of the table for its statistics, the pilot and the sample.
 
 Which rows the sample has follows from their number. Where rows are left out, that is known only
-afterwards, and the sample takes another reading.
+afterwards, and the sample takes another reading. Where partitions are many, their parts of it are
+gathered into fewer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +19,12 @@ from distsvc.models.sampling import Ranges
 from distsvc.models.scaling import ColumnSums
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
+from distsvc.run.plan import Plan
+
+MOST_PARTS = 200
+"""Parts that the sample is left in: a learner keeps two files of each open."""
+
+LAST_KEY = 2**64 - 1
 
 KeyRanges = Callable[[int], Ranges]
 """The ranges of the sample that a table of so many rows has."""
@@ -44,38 +52,45 @@ class Survey:
 def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
     """Read the table once, and a second time where the sample needs it."""
     plan = steps.run.plan
-    keys_of_sample = _write_keys(steps, SURVEY, key_ranges(plan.table.n_rows))
+    limit = {"pilot": _limit(plan)}
+    keys_of_sample = _write_keys(steps, SURVEY, key_ranges(plan.table.n_rows), limit)
     sums = ColumnSums.empty(plan.shift.copy())
-    pilot, keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
-    n_rows = 0
+    pilot, n_rows = _Pilot(plan), 0
     for result in steps.map(SURVEY):
         facts, arrays = result.facts, result.arrays
         n_rows += facts["n_rows"]
         bounds = arrays["least"], arrays["most"], arrays["counts"]
         sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
-        keys = np.concatenate([keys, arrays["keys"]])
-        kept = sampling.lowest(keys, plan.pilot_rows)
-        pilot, keys = np.concatenate([pilot, arrays["pilot"]])[kept], keys[kept]
+        pilot.add(arrays["pilot"], arrays["keys"])
     if n_rows < 2:
         raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
     ranges = key_ranges(n_rows)
     if _range(ranges) != keys_of_sample:
         _write_keys(steps, SAMPLE, ranges)
-        steps.map(SAMPLE)
-    return Survey(n_rows, sums, pilot)
+        steps.do(SAMPLE)
+    if steps.n_partitions > MOST_PARTS:
+        steps.do(GATHER, -(-steps.n_partitions // _share(plan)))
+    return Survey(n_rows, sums, pilot.X)
 
 
 def sampling_phase(run: RunDirectory) -> Phase:
-    """Return the phase whose results have the sample."""
+    """Return the phase whose results have the partitions' parts of the sample."""
     return SAMPLE if run.has(_keys_of(SAMPLE)) else SURVEY
+
+
+def sample_parts(run: RunDirectory) -> list[str]:
+    """Return the names of the results that have the sample, `MOST_PARTS` at most."""
+    share, n = _share(run.plan), len(run.plan.partitions)
+    phase = sampling_phase(run) if share == 1 else GATHER
+    return [phase.result(number) for number in range(-(-n // share))]
 
 
 def survey_partition(run: RunDirectory, number: int) -> Result:
     """Sum up a partition's columns; keep its rows with the lowest keys and those of the sample."""
     plan = run.plan
     sums = ColumnSums.empty(plan.shift.copy())
-    pilot, pilot_keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
-    sample, n_rows = _Sample(run, SURVEY), 0
+    limit = run.read(_keys_of(SURVEY)).facts["pilot"]
+    pilot, sample, n_rows = _Pilot(plan, limit), _Sample(run, SURVEY), 0
     for block in plan.blocks(number):
         too_far = sums.add(block.X)
         if too_far:
@@ -83,16 +98,12 @@ def survey_partition(run: RunDirectory, number: int) -> Result:
         n_rows += len(block.rows)
         keys = sampling.row_keys(plan.seed, block.rows)
         sample.add(block.X, keys)
-        full = pilot_keys.size == plan.pilot_rows
-        low = np.flatnonzero(keys < pilot_keys[-1]) if full else slice(None)
-        pilot_keys = np.concatenate([pilot_keys, keys[low]])
-        kept = sampling.lowest(pilot_keys, plan.pilot_rows)
-        pilot, pilot_keys = np.concatenate([pilot, block.X[low]])[kept], pilot_keys[kept]
+        pilot.add(block.X, keys)
     return Result(
         facts={"n_rows": n_rows, "first": sums.first, "second": sums.second},
         arrays={
-            "pilot": pilot,
-            "keys": pilot_keys,
+            "pilot": pilot.X,
+            "keys": pilot.keys,
             "least": sums.least,
             "most": sums.most,
             "counts": sums.counts,
@@ -111,8 +122,51 @@ def sample_partition(run: RunDirectory, number: int) -> Result:
     return Result(large=sample.arrays(), rows=n_rows)
 
 
+def gather_sample(run: RunDirectory, number: int) -> Result:
+    """Put neighbouring partitions' parts of the sample together, in the order of keys."""
+    phase, share = sampling_phase(run), _share(run.plan)
+    sample, n_rows = _Sample(run, phase), 0
+    for partition in range(len(run.plan.partitions))[number * share : (number + 1) * share]:
+        keys = run.map_large(phase.result(partition), "keys")
+        sample.add(run.map_large(phase.result(partition), "X"), keys)
+        n_rows += len(keys)
+    return Result(large=sample.arrays(), rows=n_rows)
+
+
 SURVEY = Phase("survey", survey_partition)
 SAMPLE = Phase("sample", sample_partition)
+GATHER = Phase("gather", gather_sample)
+
+
+def _limit(plan: Plan) -> int:
+    """Return a key above which none can be among the lowest, where no row is left out.
+
+    Of n rows, more than m have a key below (m + 12 sqrt(m)) / n, but for one table in 10^18. So
+    many partitions together send the driver little more than one pilot.
+    """
+    n_rows, m = sum(stop - start for start, stop in plan.partitions), plan.pilot_rows
+    share = (m + 12.0 * math.sqrt(m)) / n_rows
+    all_rows = plan.table.where is None and plan.missing != "drop"
+    return int(share * 2.0**64) if all_rows and share < 1.0 else LAST_KEY
+
+
+class _Pilot:
+    """The rows X (m, d) with the lowest keys (m,) of those seen, in the order of their keys.
+
+    Keys above `limit` are not looked at.
+    """
+
+    def __init__(self, plan: Plan, limit: int = LAST_KEY):
+        self.most, self.limit = plan.pilot_rows, np.uint64(limit)
+        self.X, self.keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
+
+    def add(self, X: np.ndarray, keys: np.ndarray) -> None:
+        """See more rows X (n, d) float64 with their keys (n,)."""
+        full = self.keys.size == self.most
+        low = np.flatnonzero(keys < self.keys[-1] if full else keys <= self.limit)
+        keys = np.concatenate([self.keys, keys[low]])
+        kept = sampling.lowest(keys, self.most)
+        self.X, self.keys = np.concatenate([self.X, X[low]])[kept], keys[kept]
 
 
 class _Sample:
@@ -149,6 +203,11 @@ class _Sample:
         return {"X": X, "keys": keys[order]}
 
 
+def _share(plan: Plan) -> int:
+    """Return how many partitions' parts of the sample are put together."""
+    return -(-len(plan.partitions) // MOST_PARTS)
+
+
 def _keys_of(phase: Phase) -> str:
     return f"{phase.name}-keys"
 
@@ -157,7 +216,9 @@ def _range(ranges: Ranges) -> dict[str, int]:
     return {"low": ranges[0][0], "high": ranges[-1][1]}
 
 
-def _write_keys(steps: Steps, phase: Phase, ranges: Ranges) -> dict[str, int]:
-    """Tell the tasks of a phase which keys [low, high) the rows of the sample have."""
-    steps.run.write(_keys_of(phase), Result(_range(ranges)))
+def _write_keys(
+    steps: Steps, phase: Phase, ranges: Ranges, more: dict[str, int] | None = None
+) -> dict[str, int]:
+    """Tell the tasks of a phase which keys [low, high) the rows of the sample have, and `more`."""
+    steps.run.write(_keys_of(phase), Result(_range(ranges) | (more or {})))
     return _range(ranges)

@@ -82,10 +82,13 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
-def remove_unfinished(path: Path) -> None:
-    """Remove what killed processes left beside `path` when they were to write it."""
-    for unfinished in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
-        unfinished.unlink(missing_ok=True)
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed processes left in a folder when they were to write files there."""
+    if folder.is_symlink():
+        return
+    for unfinished in folder.glob(f".*.{'[0-9a-f]' * 32}"):
+        with suppress(OSError):  # another user's, perhaps
+            unfinished.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -95,8 +98,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write what JSON can hold, keys in the order given."""
-    text = json.dumps(content, indent=1, allow_nan=False, default=_plain)
-    write_text(path, text + "\n")
+    encoded = json_bytes(content)
+    write_whole(path, lambda stream: stream.write(encoded))
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
@@ -106,6 +109,12 @@ def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
     """
     with _readable(path), open(path, "rb", opener=_regular) as stream:
         content = stream.read(most_bytes + 1)
+    return parse_json(content, path, most_bytes)
+
+
+def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) -> Any:
+    """Return what JSON holds that was read from `name`; what and errors as in `read_json`."""
+    with _readable(name):
         if len(content) > most_bytes:
             raise ValueError(f"it has more than {most_bytes:,} bytes")
         found = json.loads(
@@ -113,6 +122,11 @@ def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
         )
         _check_depth(found)
         return found
+
+
+def json_bytes(content: Any) -> bytes:
+    """Return JSON, keys in the order given, as it is written."""
+    return (json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n").encode()
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -221,7 +235,7 @@ def _check_plain(name: str, array: np.ndarray) -> None:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _readable(path: Path | str) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:

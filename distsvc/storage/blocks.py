@@ -134,6 +134,14 @@ class Block:
     labels: pa.Array | None
 
 
+def value_bytes(kind: str) -> int:
+    """Return the bytes of a value of an Arrow type, by its words; 16 where they are not known."""
+    try:
+        return max(pa.type_for_alias(kind).bit_width // 8, 1)
+    except ValueError:
+        return 16
+
+
 def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:

@@ -10,7 +10,8 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.forms import Form, parsed
-from distsvc.storage.arrays import read_json
+from distsvc.storage.arrays import parse_json
+from distsvc.storage.place import Place
 from distsvc.storage.published import described
 
 MANIFEST = "manifest.json"
@@ -61,8 +62,8 @@ class Manifest(Form):
     files: Annotated[list[ListedFile], AfterValidator(_listed_once)]
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of the run that is published in a folder.
+def read_manifest(place: Place) -> dict[str, Any]:
+    """Return the manifest of the run that is published at a place.
 
     Raises
     ------
@@ -74,24 +75,24 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         It is damaged.
 
     """
-    path = folder / MANIFEST
-    if not path.exists():
-        raise InputNotFoundError(f"no run is published in {folder}: it has no {MANIFEST}")
-    content = read_json(path)
+    found, path = place.current(MANIFEST), f"{place.address}/{MANIFEST}"
+    if found is None:
+        raise InputNotFoundError(f"no run is published in {place.address}: it has no {MANIFEST}")
+    content = parse_json(found[0], path)
     check_manifest(content, path)
     return content
 
 
-def check_manifest(content: Any, path: Path) -> None:
+def check_manifest(content: Any, path: str) -> None:
     """Check the form of what `path` held; errors as in `read_manifest`."""
     version = content.get("format") if isinstance(content, dict) else None
     if type(version) is int and version != FORMAT:
         raise JobFileError(f"{path} has format {shown(version)}, expected {FORMAT}")
-    parsed(Manifest, content, str(path))
+    parsed(Manifest, content, path)
 
 
-def listed(folder: Path, manifest: dict[str, Any], name: str) -> str:
-    """Return the path, below the folder, of the only listed file of a name.
+def listed(place: Place, manifest: dict[str, Any], name: str) -> str:
+    """Return the path, below the place, of the only listed file of a name.
 
     Raises
     ------
@@ -101,12 +102,13 @@ def listed(folder: Path, manifest: dict[str, Any], name: str) -> str:
     """
     found = [file["file"] for file in manifest["files"] if PurePosixPath(file["file"]).name == name]
     if len(found) != 1:
-        raise DataError(f"{folder / MANIFEST}: expected one file {name}, found {len(found)}")
+        where = f"{place.address}/{MANIFEST}"
+        raise DataError(f"{where}: expected one file {name}, found {len(found)}")
     return found[0]
 
 
-def checked(folder: Path, manifest: dict[str, Any], file: str) -> Path:
-    """Return where a listed file is, after comparing its bytes and SHA-256.
+def checked(place: Place, manifest: dict[str, Any], file: str) -> Path:
+    """Return where a listed file can be read, after comparing its bytes and SHA-256.
 
     Raises
     ------
@@ -114,24 +116,28 @@ def checked(folder: Path, manifest: dict[str, Any], file: str) -> Path:
         It is not there, lies outside of the folder, or is another one.
 
     """
-    path = folder / file
-    expected = next(one for one in manifest["files"] if one["file"] == file)
+    name, expected = (
+        f"{place.address}/{file}",
+        next(one for one in manifest["files"] if one["file"] == file),
+    )
     try:
-        if not path.resolve(strict=True).is_relative_to(folder.resolve()):
-            raise DataError(f"{path} is a link out of {folder}, which is not followed")
+        path = place.local(file)
+        root = path.parents[len(PurePosixPath(file).parts) - 1].resolve()
+        if not path.resolve(strict=True).is_relative_to(root):
+            raise DataError(f"{name} is a link out of {place.address}, which is not followed")
         if not path.is_file():
-            raise DataError(f"{path} is not a file")
+            raise DataError(f"{name} is not a file")
         n_bytes = os.stat(path).st_size
         if n_bytes != expected["bytes"]:
             raise DataError(
-                f"{path}: expected {expected['bytes']:,} bytes, as {MANIFEST} says, found "
+                f"{name}: expected {expected['bytes']:,} bytes, as {MANIFEST} says, found "
                 f"{n_bytes:,}"
             )
         found = described(path)["sha256"]
     except (OSError, RuntimeError, ValueError) as error:
-        raise DataError(f"{path}, which {MANIFEST} lists, can't be read: {error}") from None
+        raise DataError(f"{name}, which {MANIFEST} lists, can't be read: {error}") from None
     if found != expected["sha256"]:
         raise DataError(
-            f"{path}: expected the SHA-256 {expected['sha256']}, as {MANIFEST} says, found {found}"
+            f"{name}: expected the SHA-256 {expected['sha256']}, as {MANIFEST} says, found {found}"
         )
     return path

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 import pyarrow as pa
+
+from distsvc.storage.place import Place
 
 
 class OutputFormat(Protocol):
     """Makes what is published of the Parquet parts that the workers write.
 
-    Parts are given as the folder they are in and, in order, their files with their numbers of rows.
+    Parts are given as the place they are in and, in order, their files with their numbers of rows.
     The methods below are those of a format that publishes the parts as they are.
 
     Attributes
@@ -40,15 +41,15 @@ class OutputFormat(Protocol):
         """
         return
 
-    def begin(self, folder: Path, source: Path, parts: Sequence[tuple[str, int]]) -> int:
-        """Prepare the folder of what is published; return the number of tasks that `fill` does.
+    def begin(self, place: Place, source: Place, parts: Sequence[tuple[str, int]]) -> int:
+        """Prepare the place of what is published; return the number of tasks that `fill` does.
 
-        The folder is there, and empty or begun; the parts are in the folder `source`.
+        The place is empty or begun; the parts are in `source`.
         """
         return 0
 
     def fill(
-        self, folder: Path, source: Path, parts: Sequence[tuple[str, int]], number: int
+        self, place: Place, source: Place, parts: Sequence[tuple[str, int]], number: int
     ) -> None:
         """Do one of the tasks; in any order, on any worker, more than once if need be."""
         return

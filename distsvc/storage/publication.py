@@ -8,18 +8,13 @@ replaced is removed when the next run is published, or by `Output.collect`.
 
 from __future__ import annotations
 
-import filecmp
 import hashlib
-import json
-import os
 import re
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 from distsvc.errors import (
     DataError,
@@ -29,50 +24,53 @@ from distsvc.errors import (
     OutputPermissionError,
     TemporaryError,
 )
-from distsvc.storage.arrays import (
-    make_folder,
-    read_json,
-    remove_unfinished,
-    write_json,
-    write_text,
-    write_whole,
-    writing,
-)
+from distsvc.storage.arrays import json_bytes, parse_json, read_json, write_text, write_whole
+from distsvc.storage.folder import SPARE, ChangedError
+from distsvc.storage.lease import Lease, State, held
 from distsvc.storage.listing import FORMAT, MANIFEST, check_manifest, checked, listed, read_manifest
-from distsvc.storage.location import shown_url
-from distsvc.storage.lock import HOLDER, held
+from distsvc.storage.location import Location
+from distsvc.storage.place import Place, place_of
 from distsvc.storage.published import described
+from distsvc.urls import without_user
 
-SUCCESS, RUNS, REPLACED = "_SUCCESS", ".runs", "replaced"
+SUCCESS, RUNS, REPLACED = "_SUCCESS", SPARE, "replaced"
 PLACES = ("labels", "model", "report")
 """The folders in which each run has a folder of what it publishes."""
+WORKDIR = "workdir.json"
+"""What tells where a run's work is, if it is not beside this."""
 COPIES = ("report.html", "report.json")
 """What is copied beside the manifest, for people; the manifest lists the originals."""
 _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
 
 class Output:
-    """The folder where a run is published.
+    """The place where a run is published.
 
     Raises
     ------
     JobFileError
-        The path is a URL, which a folder would otherwise be named after.
+        It is neither a folder nor in a bucket.
 
     """
 
     def __init__(self, path: str | Path):
-        if "://" in str(path):
-            raise JobFileError(
-                "output.path must be a folder of a local or shared disk, "
-                f"found {shown_url(str(path))!r}"
-            )
-        self.path = Path(path)
-        self._found: dict[str, Any] | None = None
+        try:
+            self.place = place_of(path)
+        except JobFileError as error:
+            raise JobFileError(f"output.path: {error}") from None
+        self.runs = self.place.below(RUNS)
+        self.shown = str(path)
+        self._found: tuple[dict[str, Any] | None, str | None] = None, None
+        self._lease: Lease | None = None
 
     @contextmanager
-    def locked(self, job_sha256: str = "", overwrite: bool = False) -> Iterator[None]:
-        """Make the folder, hold it against other runs, and clear up after runs that were killed.
+    def locked(
+        self, job_sha256: str = "", overwrite: bool = False, doing: State = dict
+    ) -> Iterator[dict[str, Any]]:
+        """Make the folder, and hold it against other runs.
+
+        `doing` is told to whoever asks, every few seconds. Yields what a process had said last
+        that held the output before and was killed; empty where there was none.
 
         Raises
         ------
@@ -84,45 +82,63 @@ class Output:
             Another run of another job does, and what it publishes is not to be overwritten.
 
         """
-        runs = self.path / RUNS
-        self._refuse_links()
-        with writing(f"output.path {self.path}"):
-            try:
-                runs.mkdir(parents=True, exist_ok=True)
-            except FileNotFoundError as error:  # as below /proc
-                raise PermissionError(error.errno, error.strerror) from None
-        with held(runs, self.path, job_sha256, overwrite):
-            self._clear_up()
-            yield
+        self.place.refuse_links((RUNS, *PLACES))
+        with held(self.runs, self.shown, job_sha256, overwrite, doing) as self._lease:
+            for name in PLACES:
+                self.place.prune(name)
+            for name in (MANIFEST, *COPIES):
+                self.runs.remove(name)
+            self._discard_published()
+            yield self._lease.before
 
-    @contextmanager
-    def run_folder(self, digest: str) -> Iterator[Path]:
-        """Make the folder of a run's work and those of what it publishes.
+    def new_work(self, digest: str, workdir: str | None = None) -> Place:
+        """Return the place of a new run's work, whose name begins with the digest of its job.
 
-        The work is removed at the end, however the run ends, and with it what was not published.
-        The folder's name begins with the digest of the job; no other run has or had it.
+        That is `workdir`, if one is given: the folder of runs remembers where.
         """
-        folder = self.path / RUNS / f"{digest[:12]}-{secrets.token_hex(4)}"
-        try:
-            with writing(folder):
-                folder.mkdir()
-                for place in PLACES:
-                    (self.path / place / folder.name).mkdir(parents=True)
-            yield folder
-        finally:
-            self._discard(folder.name)
+        name = f"{digest[:12]}-{secrets.token_hex(4)}"
+        if workdir is not None:
+            self.runs.put(f"{name}/{WORKDIR}", json_bytes({"at": place_of(workdir).address}))
+        return self.work(name)
+
+    def work(self, run_id: str) -> Place:
+        """Return the place of a run's work."""
+        here = self.runs.below(run_id)
+        found = here.current(WORKDIR)
+        at = parse_json(found[0], f"{here.address}/{WORKDIR}") if found else None
+        return place_of(at["at"]).below(run_id) if at else here
+
+    def kept_works(self) -> list[str]:
+        """Return the names of the runs whose work is there."""
+        return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
+
+    def discard(self, run_id: str, first: str = "") -> None:
+        """Remove the work of a run that is over, and what it wrote unless that is published.
+
+        `first` is what makes it a run, and goes before all else.
+        Nothing is removed by a process that was thought dead: its successor goes on with the files.
+        """
+        with suppress(DataError, TemporaryError):
+            if self._lease is not None:
+                self._lease.check()
+            known = self._known()
+            if first:
+                self.work(run_id).remove(first)
+            for name in PLACES:
+                self.place.clear(f"{name}/{run_id}", known)
+            self.work(run_id).clear("")
+            self.runs.clear(run_id)
+
+    def _discard_published(self) -> None:
+        """Remove the work of the run that is published, which was killed after its commit."""
+        with suppress(DataError):
+            name = (self.manifest() or {}).get("run_id")
+            if name in self.kept_works():
+                self.discard(name)
 
     def manifest(self) -> dict[str, Any] | None:
         """Return what is published here, or None."""
-        path = self.path / MANIFEST
-        if not path.exists():
-            return None
-        content = read_json(path)
-        if not isinstance(content, dict) or "job_sha256" not in content:
-            raise DataError(f"{path} is not a manifest of distsvc")
-        if content.get("format") == FORMAT:
-            check_manifest(content, path)
-        return content
+        return self._look()[0]
 
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
         """Return whether a run of this job is published here, from this input if one is given."""
@@ -134,6 +150,31 @@ class Output:
             and input_sha256 in (None, found["input_sha256"])
         )
 
+    def check_apart(self, path: str) -> None:
+        """Check that neither a table nor what is published from it lies in the other's folder.
+
+        Raises
+        ------
+        JobFileError
+            One does.
+
+        """
+        table, published = Location.of(path), self.place.address
+        if table.is_local != ("://" not in published):
+            return
+        if table.is_local:
+            source, folder = Path(table.path).resolve(), Path(published).resolve()
+            inside = folder.is_dir() and source.is_relative_to(folder)
+            around = source.is_dir() and folder.is_relative_to(source)
+        else:
+            bare = without_user(path).rstrip("/")
+            inside = f"{bare}/".startswith(f"{published}/")
+            around = f"{published}/".startswith(f"{bare}/")
+        if inside:
+            raise JobFileError(f"input.path {path} lies in the folder of the output, {self.shown}")
+        if around:
+            raise JobFileError(f"output.path {self.shown} lies in the folder of the input, {path}")
+
     def check_free(self, job_sha256: str, overwrite: bool) -> None:
         """Check that a run may be published here, which is not the one that is.
 
@@ -143,14 +184,14 @@ class Output:
             Something else is, and `overwrite` is false.
 
         """
-        self._found = found = self.manifest()
+        self._found = found, _ = self._look()
         if overwrite:
             return
         if found is None:
-            present = [name for name in (SUCCESS, *COPIES) if (self.path / name).exists()]
+            present = [name for name in (SUCCESS, *COPIES) if self.place.has(name)]
             if present:
                 raise JobFileError(
-                    f"output.path {self.path} holds {', '.join(present)} without a manifest; "
+                    f"output.path {self.shown} holds {', '.join(present)} without a manifest; "
                     "give --overwrite to replace it"
                 )
             return
@@ -160,12 +201,14 @@ class Output:
         elif found["job_sha256"] == job_sha256:
             what = "from an input that has changed since"
         raise JobFileError(
-            f"output.path {self.path} was already published {what}; "
+            f"output.path {self.shown} was already published {what}; "
             "give --overwrite to replace it, or another path"
         )
 
-    def publish(self, manifest: dict[str, Any]) -> None:
+    def publish(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Commit what a manifest lists; until then, what was published before is untouched.
+
+        Returns the manifest as it is published.
 
         Raises
         ------
@@ -173,47 +216,42 @@ class Output:
             Something else was published here in the meantime, past the lock.
 
         """
-        if self.manifest() != self._found:
-            raise TemporaryError(f"another run was published in {self.path} in the meantime")
         self._swap(manifest)
         try:
             self.finish()
         except DistsvcError as error:
-            raise type(error)(f"the run is published in {self.path}, but {error}") from error
+            raise type(error)(f"the run is published in {self.shown}, but {error}") from error
+        return self._found[0] or {}
 
     def revise(self, name: str, content: str) -> None:
         """Publish another content of a file: a new file, in whose favour the manifest is swapped.
 
         Errors as in `file`.
         """
-        old = self.file(name).relative_to(self.path).as_posix()
-        self._found = manifest = self.manifest() or {}
-        folder = self.path / "report" / manifest["run_id"] / secrets.token_hex(4)
+        self._found = self._look()
+        manifest = read_manifest(self.place)
+        old = listed(self.place, manifest, name)
+        folder = f"report/{manifest['run_id']}/{secrets.token_hex(4)}"
         try:
-            make_folder(folder)
-            write_text(folder / name, content)
-            new = {"file": (folder / name).relative_to(self.path).as_posix()}
-            new |= described(folder / name)
+            with self.place.created(f"{folder}/{name}") as path:
+                write_text(path, content)
+                new = {"file": f"{folder}/{name}"} | described(path)
             files = [new if file["file"] == old else file for file in manifest["files"]]
             self._swap(manifest | {"files": files})
         finally:
-            self._keep_only(set(self._listed(self.manifest() or {})), folder)
+            self.place.clear(folder, self._known())
         self.finish()
 
     def finish(self) -> None:
         """Bring what lies beside the manifest up to date: copies for people, ``_SUCCESS``."""
-        originals = {name.rpartition("/")[2]: name for name in self._listed(self.manifest() or {})}
+        originals = {name.rpartition("/")[2]: name for name in self._known()}
         for name in COPIES:
-            copy, original = self.path / name, self.path / originals.get(name, "")
-            if name not in originals:
-                with writing(copy):
-                    copy.unlink(missing_ok=True)
-            elif not (copy.exists() and filecmp.cmp(original, copy, shallow=False)):
-                write_whole(self.path / RUNS / name, partial(_copy, original))
-                self._put(name)
-        if not (self.path / SUCCESS).exists():
-            with writing(self.path / SUCCESS):
-                (self.path / SUCCESS).touch()
+            if name in originals:
+                self.place.copy(originals[name], name)
+            else:
+                self.place.remove(name)
+        if not self.place.has(SUCCESS):
+            self.place.put(SUCCESS, b"")
 
     def mend(self) -> None:
         """Finish what a killed run left undone after its commit, if that can be done now."""
@@ -221,15 +259,21 @@ class Output:
             self.finish()
 
     def collect(self) -> list[str]:
-        """Remove what runs left and the manifest does not name; return the names of the files."""
-        removed = self._remove_replaced(keep=None)
-        known = set(self._listed(self.manifest() or {}))
+        """Remove what runs left and the manifest does not name; return the names of the files.
+
+        No run lives, since we hold the output; what was interrupted can't go on then.
+        """
+        known = self._known()
+        removed = self._remove_replaced(known, keep=None)
+        for name in self.kept_works():
+            removed += [f"{RUNS}/{name}/{file}" for file in self.work(name).clear("")]
+            self.runs.clear(name)
         for folder in self._folders():
-            removed += self._keep_only(known, folder)
+            removed += self.place.clear(folder, known)
         return removed
 
     def file(self, name: str) -> Path:
-        """Return the path of a published file by its own name.
+        """Return where a published file can be read, by its own name.
 
         Raises
         ------
@@ -241,126 +285,78 @@ class Output:
             The run was published by another version of distsvc.
 
         """
-        found = read_manifest(self.path)
-        return checked(self.path, found, listed(self.path, found, name))
+        found = read_manifest(self.place)
+        return checked(self.place, found, listed(self.place, found, name))
+
+    def _look(self) -> tuple[dict[str, Any] | None, str | None]:
+        """Return the manifest that is here and the mark of its version, or None twice."""
+        found = self.place.current(MANIFEST)
+        if found is None:
+            return None, None
+        path = f"{self.shown}/{MANIFEST}"
+        content = parse_json(found[0], path)
+        if not isinstance(content, dict) or "job_sha256" not in content:
+            raise DataError(f"{path} is not a manifest of distsvc")
+        if content.get("format") == FORMAT:
+            check_manifest(content, path)
+        return content, found[1]
 
     def _swap(self, manifest: dict[str, Any]) -> None:
         """Put a manifest in the place of the one that is there, once what it lists is on disk."""
-        replaced = None
-        if self._found is not None:
+        (old, mark), replaced = self._found, None
+        if old is not None:
             # Named after its content: a run that was killed before its swap wrote the same record.
-            content = json.dumps(self._found, sort_keys=True).encode()
-            name = f"{hashlib.sha256(content).hexdigest()[:32]}.json"
-            replaced = self.path / RUNS / REPLACED / name
-            make_folder(replaced.parent)
-            write_json(replaced, self._found)
-        new = self.path / RUNS / MANIFEST
-        write_json(new, manifest)
-        names = self._listed(manifest)
-        folders = {folder for name in names for folder in (self.path / name).parents}
-        for path in (*(self.path / name for name in names), new, *folders):
-            if path.is_relative_to(self.path):
-                _to_disk(path)
-        self._put(MANIFEST)
-        _to_disk(self.path)
-        self._found = manifest
-        self._remove_replaced(keep=replaced)
+            content = json_bytes(old)
+            replaced = f"{REPLACED}/{hashlib.sha256(content).hexdigest()[:32]}.json"
+            with self.runs.created(replaced) as path:
+                write_whole(path, lambda stream: stream.write(content))
+        manifest = manifest | {"write_id": secrets.token_hex(8)}
+        self.place.settle(_names(manifest))
+        if self._lease is not None:
+            self._lease.check()
+        try:
+            mark = self.place.swap(MANIFEST, json_bytes(manifest), mark)
+        except ChangedError:
+            what = f"another run was published in {self.shown} in the meantime"
+            raise TemporaryError(what) from None
+        self._found = manifest, mark
+        self._remove_replaced(set(_names(manifest)), keep=replaced)
 
-    def _put(self, name: str) -> None:
-        """Move a file from the folder of runs, where it was written, to its place."""
-        with writing(self.path / name):
-            os.replace(self.path / RUNS / name, self.path / name)
-
-    def _clear_up(self) -> None:
-        """Remove what killed runs left; we hold the output, so none lives."""
-        runs = self.path / RUNS
-        for dead in sorted(runs.iterdir()):
-            if _RUN.fullmatch(dead.name):
-                self._discard(dead.name)
-        for folder in (*self._folders(), *(self.path / place for place in PLACES)):
-            with suppress(OSError):  # what is not empty stays
-                folder.rmdir()
-        for name in (HOLDER, MANIFEST, *COPIES):
-            remove_unfinished(runs / name)
-        for path in (*(runs / name for name in (MANIFEST, *COPIES)), *(runs / REPLACED).glob(".*")):
-            path.unlink(missing_ok=True)
-
-    def _folders(self) -> list[Path]:
+    def _folders(self) -> list[str]:
         """Return the folders of what runs published, or began to."""
-        found = [path for place in PLACES for path in (self.path / place).glob("*")]
-        return [path for path in found if _RUN.fullmatch(path.name) and not path.is_symlink()]
+        found = [f"{name}/{run_id}" for name in PLACES for run_id in self.place.folders(name)]
+        return [name for name in found if _RUN.fullmatch(PurePosixPath(name).name)]
 
-    def _discard(self, run_id: str) -> None:
-        """Remove the work of a run that is over, and what it wrote unless that is published."""
-        with suppress(DataError):
-            known = set(self._listed(self.manifest() or {}))
-            for place in PLACES:
-                self._keep_only(known, self.path / place / run_id)
-                with suppress(OSError):  # it may hold what other runs published
-                    (self.path / place).rmdir()
-            shutil.rmtree(self.path / RUNS / run_id, ignore_errors=True)
-
-    def _keep_only(self, known: set[str], folder: Path) -> list[str]:
-        """Remove the files of a folder that are not known, and folders that are empty then."""
-        removed = []
-        for place, _, files in os.walk(folder, topdown=False):
-            names = [(Path(place) / name).relative_to(self.path).as_posix() for name in files]
-            removed += [name for name in names if name not in known and self._remove(name)]
-            with suppress(OSError):
-                os.rmdir(place)
-        return removed
-
-    def _remove_replaced(self, keep: Path | None) -> list[str]:
+    def _remove_replaced(self, known: set[str], keep: str | None) -> list[str]:
         """Remove the files that replaced manifests list and the present one does not."""
-        known, removed = set(self._listed(self.manifest() or {})), []
-        for record in sorted((self.path / RUNS / REPLACED).glob("*.json")):
+        removed = []
+        for record in self.runs.sizes(REPLACED):
             if record == keep:
                 continue
             with suppress(OSError, DataError):  # it stays for the next time
-                for name in self._listed(read_json(record)):
-                    if name not in known and self._remove(name):
-                        removed.append(name)
-                record.unlink()
-        with suppress(OSError):
-            (self.path / RUNS / REPLACED).rmdir()
+                names = _names(read_json(self.runs.local(record)))
+                removed += [n for n in names if n not in known and self.place.remove(n)]
+                self.runs.remove(record)
         return removed
 
-    def _remove(self, name: str) -> bool:
-        """Remove a file by its name in a manifest, and the folders that are empty then."""
-        path = self.path / name
-        folders = [folder for folder in path.parents if folder.is_relative_to(self.path)][:-1]
-        if any(folder.is_symlink() for folder in folders) or not path.is_file():
-            return False
-        with suppress(OSError):  # another user's, perhaps
-            path.unlink()
-        if path.exists():
-            return False
-        with suppress(OSError):  # the first one that is not empty
-            for folder in folders:
-                folder.rmdir()
-        return True
+    def _known(self) -> set[str]:
+        """Return the names of the files that are published."""
+        return set(_names(self.manifest() or {}))
 
-    def _listed(self, manifest: dict[str, Any]) -> list[str]:
-        """Return the names of a manifest's files, less those that can't be of a run."""
-        files = manifest.get("files", [])
-        files = files if isinstance(files, list) else []  # of another version, perhaps
-        names = [str(file["file"]) for file in files if isinstance(file, dict) and "file" in file]
-        outside = (MANIFEST, SUCCESS, *COPIES)
-        return [
-            name
-            for name in names
-            if not PurePosixPath(name).is_absolute()
-            and not {"..", RUNS}.intersection(PurePosixPath(name).parts)
-            and name not in outside
-        ]
 
-    def _refuse_links(self) -> None:
-        for name in (RUNS, *PLACES):
-            if (self.path / name).is_symlink():
-                raise OutputPermissionError(
-                    f"output.path {self.path} can't be written: {self.path / name} is a link, "
-                    "and links are not followed"
-                )
+def _names(manifest: dict[str, Any]) -> list[str]:
+    """Return the names of a manifest's files, less those that can't be of a run."""
+    files = manifest.get("files", [])
+    files = files if isinstance(files, list) else []  # of another version, perhaps
+    names = [str(file["file"]) for file in files if isinstance(file, dict) and "file" in file]
+    outside = (MANIFEST, SUCCESS, *COPIES)
+    return [
+        name
+        for name in names
+        if not PurePosixPath(name).is_absolute()
+        and not {"..", RUNS}.intersection(PurePosixPath(name).parts)
+        and name not in outside
+    ]
 
 
 def collect(path: str) -> list[str]:
@@ -369,21 +365,7 @@ def collect(path: str) -> list[str]:
     Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote there.
     """
     output = Output(path)
-    if not (output.path / RUNS).is_dir():
+    if RUNS not in output.place.folders():
         raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
     with output.locked():
         return output.collect()
-
-
-def _copy(original: Path, stream: BinaryIO) -> None:
-    with open(original, "rb") as source:
-        shutil.copyfileobj(source, stream)
-
-
-def _to_disk(path: Path) -> None:
-    with writing(path):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

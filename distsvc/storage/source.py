@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from distsvc.config import InputConfig
@@ -11,6 +10,7 @@ from distsvc.storage.blocks import Block, Span, Table
 from distsvc.storage.columns import Scan
 from distsvc.storage.files import Files
 from distsvc.storage.location import Location
+from distsvc.storage.place import Place
 from distsvc.storage.versions import Versions
 
 
@@ -47,7 +47,7 @@ class Source(Protocol):
         """Return which versions of its files a table consists of, or of groups of them."""
         return found.versions
 
-    def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
         """Look at a table's metadata; a format without row ranges is converted first.
 
         Parameters
@@ -65,6 +65,10 @@ class Source(Protocol):
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield some rows of a table that it scanned, as `tables.read_blocks` says."""
         ...
+
+    def decoding_bytes(self, table: Table, block_rows: int) -> int:
+        """Return the bytes, at most, that `blocks` holds besides the blocks."""
+        return 0
 
     def sparse_rows(self, table: Table) -> Any:
         """Return all rows as CSR of float64, or None where they are not kept so."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.columns import Scan, choose_features, left_out, other_columns, some
 from distsvc.storage.location import Location
+from distsvc.storage.place import place_of
 from distsvc.storage.sources import find_source, source_named
 from distsvc.storage.versions import compare
 from distsvc.storage.where import Condition, parse_where, where_columns
@@ -28,6 +29,7 @@ __all__ = [
     "Block",
     "Table",
     "check_unchanged",
+    "decoding_bytes",
     "fingerprint",
     "id_type",
     "open_table",
@@ -38,7 +40,7 @@ __all__ = [
 ]
 
 
-def open_table(config: InputConfig, staging: Path) -> Table:
+def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
     """Find a table, read its metadata and choose its features.
 
     `sources.find_source` says whose format a path is, `files.find_files` which files belong to it,
@@ -49,7 +51,7 @@ def open_table(config: InputConfig, staging: Path) -> Table:
     config
         The ``[input]`` section.
     staging
-        Where formats that have no row ranges are converted; a folder that the workers see too.
+        Where formats that have no row ranges are converted; a place that the workers see too.
 
     Raises
     ------
@@ -68,7 +70,7 @@ def open_table(config: InputConfig, staging: Path) -> Table:
     location = Location.of(config.path)
     source, found = find_source(location)
     versions = source.versions(found)  # before anything is read
-    scan = source.scan(found, config, staging)
+    scan = source.scan(found, config, place_of(staging))
     _check_size(location, scan.extents)
     columns = choose_features(config, scan)
     return Table(
@@ -177,6 +179,11 @@ def shown_columns(table: Table) -> dict[str, str]:
 def sparse_rows(table: Table) -> Any:
     """Return all rows as CSR of float64 (n, d), or None for a table that is not kept so."""
     return source_named(table.format).sparse_rows(table)
+
+
+def decoding_bytes(table: Table, block_rows: int) -> int:
+    """Return the bytes, at most, that `read_blocks` holds besides the blocks that it yields."""
+    return source_named(table.format).decoding_bytes(table, block_rows)
 
 
 def states_width(table: Table) -> bool:

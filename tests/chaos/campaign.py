@@ -1,6 +1,7 @@
 """Many disturbed runs: a line of JSON for each, a table of all, and exit 1 if one went wrong.
 
 python -m tests.chaos --runs 500 --seed 0       five hundred runs
+python -m tests.chaos --runs 500 --store        the same in an object store that fails
 python -m tests.chaos --only 17                 the run of a seed again, and what it left
 python -m tests.chaos --overwrites 200          a reader in a loop while results are replaced
 python -m tests.chaos --races 100               drivers that start at the same moment
@@ -18,7 +19,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from chaos.disturb import KINDS, Case, disturbed, every_step
+from chaos.case import KINDS, STORED, Case, every_step
+from chaos.disturb import disturbed
 from chaos.lab import Lab
 from chaos.races import race
 from chaos.readers import read_while_replaced
@@ -42,8 +44,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, help="only these disturbances")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=[*KINDS, *STORED], help="only these disturbances"
+    )
     parser.add_argument("--job", default="", help="only jobs whose name begins so")
+    parser.add_argument("--store", action="store_true", help="outputs in an object store")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--work", type=Path, help="where runs are made; bad ones stay there")
     parser.add_argument("--log", type=Path, help="the lines of JSON; default: WORK/log.jsonl")
@@ -53,8 +58,8 @@ def arguments() -> argparse.Namespace:
 def cases(given: argparse.Namespace) -> list[Case]:
     """Return the runs that are asked for."""
     if given.only:
-        return [Case.of(seed) for seed in given.only]
-    drawn = (Case.of(seed) for seed in itertools.count(PER_SEED * given.seed))
+        return [Case.of(seed, stored=given.store) for seed in given.only]
+    drawn = (Case.of(seed, stored=given.store) for seed in itertools.count(PER_SEED * given.seed))
     wanted = (
         case
         for case in drawn
@@ -79,7 +84,7 @@ def main() -> int:
     work.mkdir(parents=True, exist_ok=True)
     log = given.log or work / "log.jsonl"
     only = given.job
-    lab, begun, outcomes = Lab(work.resolve()), time.monotonic(), []
+    lab, begun, outcomes = Lab(work.resolve(), stored=given.store), time.monotonic(), []
     try:
         with ThreadPoolExecutor(given.jobs) as pool, open(log, "a") as lines:
             steps = [case for name in given.every_step for case in every_step(lab, name)]
@@ -106,7 +111,7 @@ def main() -> int:
 
 
 def show(outcome: dict) -> None:
-    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "at", "codes")
+    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "at", "codes", "tasks")
     shown = " ".join(
         f"{key}={outcome[key]}" for key in keys if outcome.get(key) not in (None, "", 0)
     )
@@ -123,6 +128,9 @@ def summary(outcomes: list[dict], seconds: float) -> int:
         seeds = [str(o["seed"]) for o in outcomes if o["kind"] == kind and o["problems"]]
         shown = " ".join(seeds[:20]) + (" ..." if len(seeds) > 20 else "")
         print(f"{kind:<16}{runs[kind]:>6}{wrong[kind]:>7}  {shown}")
+    tasks = [o["tasks"] for o in outcomes if o.get("tasks", {}).get("kept")]
+    made, whole = (sum(one[what] for one in tasks) for what in ("made", "whole"))
+    print(f"{len(tasks)} last starts went on, and made {made} of {whole} results")
     total = sum(runs.values())
     print(f"{'all':<16}{total:>6}{sum(wrong.values()):>7}  {60 * total / seconds:.0f} a minute")
     return sum(wrong.values())

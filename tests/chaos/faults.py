@@ -14,15 +14,19 @@ import os
 import shutil
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 SETTINGS = "DISTSVC_CHAOS_FAULT"
 """The environment variable with the settings, in JSON.
 
 ``under``: the folder that is watched. ``at``: the number of the change, from 1, before which it
-happens; none where changes are only written to the file ``log``. ``what``: an errno's name, which
-that change fails with; ``FULL``, as ENOSPC, but from there on for whatever needs room; a signal's
-name, which the process sends itself; or ``SWAP``, which calls `swap` with ``swap``'s arguments.
+happens; none where changes are only written to the file ``log``, each with the time on the clock
+that `time.monotonic` reads. ``what``: an errno's name, which that change fails with; ``FULL``, as
+ENOSPC, but from there on for whatever needs room; a signal's name, which the process sends itself,
+``after`` so many seconds if that is given; or ``SWAP``, which calls `swap` with ``swap``'s
+arguments.
 """
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -40,7 +44,7 @@ class Watch:
     def __init__(self, settings):
         self.under = os.path.realpath(settings["under"])
         self.at, self.what = settings.get("at"), settings.get("what")
-        self.swap = settings.get("swap")
+        self.swap, self.after = settings.get("swap"), settings.get("after", 0.0)
         self.n, self.pid, self.busy = 0, os.getpid(), False
         log = settings.get("log")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -75,7 +79,7 @@ class Watch:
         """Count a change that is about to be made."""
         self.n += 1
         if self.log is not None:
-            os.write(self.log, f"{event} {path}\n".encode())
+            os.write(self.log, f"{time.monotonic():.4f} {event} {path}\n".encode())
         if self.at is None or self.n < self.at:
             return
         if self.what == "FULL":
@@ -88,10 +92,19 @@ class Watch:
             swap(**self.swap)
             self.busy = False
         elif self.what.startswith("SIG"):
-            os.kill(os.getpid(), getattr(signal, self.what))
+            self.end(getattr(signal, self.what))
         else:
             number = getattr(errno, self.what)
             raise OSError(number, os.strerror(number), path)
+
+    def end(self, number):
+        """Send this process a signal, at once or after a while."""
+        if not self.after:
+            os.kill(self.pid, number)
+            return
+        timer = threading.Timer(self.after, os.kill, (self.pid, number))
+        timer.daemon = True
+        timer.start()
 
 
 def install(settings):
@@ -129,10 +142,12 @@ def install(settings):
 
 
 def install_from_environment():
-    """Watch this process if its environment says so; its children are left alone."""
-    settings = os.environ.pop(SETTINGS, None)
+    """Watch this process if its environment says so; of its children, changes are only logged."""
+    settings = json.loads(os.environ.pop(SETTINGS, "{}"))
     if settings:
-        install(json.loads(settings))
+        install(settings)
+    if settings.get("log"):
+        os.environ[SETTINGS] = json.dumps({"under": settings["under"], "log": settings["log"]})
 
 
 def swap(old, new, in_place):

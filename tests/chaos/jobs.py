@@ -16,8 +16,9 @@ import zarr
 from sklearn.datasets import dump_svmlight_file
 
 ROWS = 2000
-SEEDS = {"new": 1, "old": 2}
-"""``model.seed`` of the two results that a job can have: one is there before an overwrite."""
+SEEDS = {"new": 1, "old": 2, "other": 3}
+"""``model.seed`` of the results that a job can have: one is there before an overwrite, one is asked
+for where another was begun."""
 
 
 def rows_of(content: int, n: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
@@ -107,11 +108,12 @@ class Job:
         folder.mkdir(parents=True)
         self.write(folder, *rows_of(content + (100 if self.predicts else 0), n))
 
-    def command(self, which: str) -> list[str]:
-        """Return the command line for one of the job's two results, "new" or "old"."""
+    def command(self, which: str, output: str = "out") -> list[str]:
+        """Return the command line for one of the job's results, by its name in `SEEDS`."""
         if self.predicts:
-            return ["predict", f"model-{which}", "in", "out"]
-        return ["run", "job.toml", "--set", f"model.seed={SEEDS[which]}"]
+            return ["predict", f"model-{which}", "in", output]
+        sets = ["--set", f"model.seed={SEEDS[which]}", "--set", f"output.path={output}"]
+        return ["run", "job.toml", *sets]
 
 
 VECTORS = {"algorithm": "support-vector"}

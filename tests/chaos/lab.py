@@ -3,15 +3,20 @@
 import shutil
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chaos import jobs, oracle
+from chaos import jobs, oracle, results
 from chaos.jobs import Job
+from chaos.places import InStore, OnDisk
 from chaos.processes import Launcher, workers_of
+from chaos.store import Store
 
 LIMIT = 120
 """Seconds after which an undisturbed end is not waited for any longer, without workers."""
+Place = OnDisk | InStore
+SPAN = 1.03
+"""How much of the time of an undisturbed run, until its last change, moments are drawn from."""
 WITH_WORKERS = ("--set", "cluster.workers=2")
 
 
@@ -25,18 +30,41 @@ class Undisturbed:
         Holds the table ``in`` and the output ``out``.
     code : int
     result : Result or None
-    seconds : float
-        From start to end; with workers, from the first worker to the end.
-    events : list of str
-        The changes of files that the driver made, in order.
+    changes : list of results.Change
+        The changes of files that it and its workers made, in order, in seconds from its start;
+        with workers, from the first of them.
 
     """
 
     folder: Path
     code: int
     result: oracle.Result | None
-    seconds: float
-    events: list[str]
+    changes: list[results.Change]
+
+    @property
+    def events(self) -> list[str]:
+        """The changes of files, as texts."""
+        return [str(change) for change in self.changes]
+
+    def at(
+        self, moment: float, kept: set[str] = frozenset(), *, working: bool = False
+    ) -> tuple[int, float]:
+        """Return after how many changes of files, and how many seconds later, a moment is.
+
+        Where results are kept, the moment is one of what is left to be done. `working` says that it
+        is one before the last result: small jobs take longest for their page.
+        """
+        opened = max((c.time for c in self.changes if c.is_plan), default=0.0)
+        skipped = max((c.time for c in self.changes if c.result in kept), default=opened)
+        if working:
+            last = max((c.time for c in self.changes if c.result), default=skipped)
+            time = skipped + moment * (last - skipped)
+        else:
+            time = moment * (SPAN * self.changes[-1].time - skipped + opened)
+            time += skipped - opened if time > opened else 0.0
+        before = [c.time for c in self.changes if c.time <= time]
+        n_skipped = sum(opened < one <= skipped for one in before)
+        return len(before) - n_skipped, time - max([0.0, *before])
 
     def publishing(self, *, narrow: bool = False) -> list[int]:
         """Return the numbers, from 1, of the changes that were made when all labels were written.
@@ -46,29 +74,38 @@ class Undisturbed:
         parts = [
             number
             for number, event in enumerate(self.events, 1)
-            if event.startswith("open ") and "part-" in event.rpartition("/")[2]
+            if event.startswith(("open ", "PUT ")) and "part-" in event.rpartition("/")[2]
         ]
         later = range(max(parts, default=0) + 1, len(self.events) + 1)
-        work = f" {self.folder}/out/.runs/"
+        work = "/out/.runs/"
         return [n for n in later if not (narrow and work in self.events[n - 1])]
 
 
 class Lab:
     """Makes undisturbed results once, when they are needed; close it at the end."""
 
-    def __init__(self, work: Path):
+    def __init__(self, work: Path, *, stored: bool = False):
         self.work = Path(work)
+        self.store = Store() if stored else None
         self.launcher = Launcher(self.work)
         self._made: dict[tuple, Undisturbed] = {}
         self._locks: dict[tuple, threading.Lock] = {}
         self._lock = threading.Lock()
-        self._collects: bool | None = None
 
     def close(self) -> None:
         self.launcher.close()
+        if self.store is not None:
+            self.store.close()
+
+    def place(self, folder: Path, name: str, *, seed: int = 0, rate: float = 0.0) -> Place:
+        """Return where a run in a folder has its output: in the store, if there is one."""
+        if self.store is None:
+            return OnDisk(folder)
+        return InStore(folder, self.store, name, seed, rate)
 
     def undisturbed(self, job: Job, how: str) -> Undisturbed:
-        """Return a job's result: ``new``, ``old``, ``over`` (new over old), or ``workers``.
+        """Return a job's result: ``new``, ``old``, ``other``, ``over`` (new over old), ``workers``,
+        or ``stored``.
 
         A change of `jobs.CHANGES` stands for what is published of the table changed so.
         """
@@ -82,27 +119,33 @@ class Lab:
 
     def _make(self, job: Job, how: str) -> Undisturbed:
         folder = self.work / "undisturbed" / job.name / how
-        which = "old" if how == "old" else "new"
+        shutil.rmtree(folder, ignore_errors=True)
+        which = how if how in jobs.SEEDS else "new"
         if how in jobs.CHANGES:
             before = self.undisturbed(job, "new").folder / "in"
             jobs.changed_table(job, how, before, folder / "in", content=50)
         self.prepare(job, folder, overwrites=how == "over")
-        args = job.command(which) + (["--overwrite"] if how == "over" else [])
+        self.give_model(job, folder, which)
+        stored = how == "stored"
+        place = self.place(folder, f"undisturbed-{job.name}") if stored else OnDisk(folder)
+        args = job.command(which, place.output) + (["--overwrite"] if how == "over" else [])
         args += WITH_WORKERS if how == "workers" else ()
+        fault = place.watch(folder / "events", {})
+        process = self.launcher.start(folder, args, fault=fault, more=place.environment)
         begun = time.monotonic()
-        fault = {"under": str(folder / "out"), "log": str(folder / "events")}
-        process = self.launcher.start(folder, args, fault=fault)
         while how == "workers" and not workers_of(folder) and time.monotonic() < begun + LIMIT:
             time.sleep(0.05)
         begun = time.monotonic() if how == "workers" else begun
         code = process.wait(2 * LIMIT)
-        seconds = time.monotonic() - begun
         if code is None or (code and how not in jobs.CHANGES):
             raise RuntimeError(f"{job.name}, {how}, undisturbed: exit {code}: {process.said()}")
-        result = oracle.published(folder / "out")
-        events = (folder / "events").read_text().splitlines()
-        made = Undisturbed(folder, code, result, seconds, events)
-        if how in ("over", "workers"):
+        place.look()
+        place.close()
+        result = oracle.published(folder / "out", place.base)
+        changes = results.logged(folder / "events")
+        changes = [replace(one, time=one.time - begun) for one in changes]
+        made = Undisturbed(folder, code, result, changes)
+        if how in ("over", "workers", "stored"):
             differing = result.differences(self.undisturbed(job, "new").result)
             if differing:
                 raise RuntimeError(f"{job.name}, {how}, undisturbed: {differing}")
@@ -118,17 +161,13 @@ class Lab:
         if not (folder / "in").exists():
             shutil.copytree(table, folder / "in")
         job.prepare(folder)
-        if job.predicts:
-            for which in ("new", "old"):
-                model = self.undisturbed(job.fitting, which).folder / "out"
-                shutil.copytree(model, folder / f"model-{which}")
+        for which in ("new", "old"):
+            self.give_model(job, folder, which)
         if overwrites:
             shutil.copytree(self.undisturbed(job, "old").folder / "out", folder / "out")
 
-    def collects(self) -> bool:
-        """Return whether the command line has ``gc``."""
-        with self._lock:
-            if self._collects is None:
-                process = self.launcher.start(self.work, ["gc", "--help"])
-                self._collects = process.wait(LIMIT) == 0
-            return self._collects
+    def give_model(self, job: Job, folder: Path, which: str) -> None:
+        """Copy one of the models that a job predicts with, if it does, into its folder."""
+        if job.predicts and not (folder / f"model-{which}").exists():
+            model = self.undisturbed(job.fitting, which).folder / "out"
+            shutil.copytree(model, folder / f"model-{which}")

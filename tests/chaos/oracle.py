@@ -21,6 +21,9 @@ FOR_PEOPLE = ("report.html", "report.json")
 OWN = {"manifest.json", "_SUCCESS", *FOR_PEOPLE}
 """Files at the top of an output that a manifest need not list."""
 
+NOT_COMPARED = ("created", "versions", "files", "write_id")
+"""Of a manifest, what two runs of one job may differ in; its files are compared by their places."""
+
 CODES = {0, 65, 66, 70, 75, 77, 78, 130, 143}
 """What a run may end with; 1 is a defect, and 2 a mistake of whoever calls."""
 
@@ -65,8 +68,11 @@ def place_of(name: str) -> str:
     return "/".join(steps[1:] if steps[0] in ("labels", "report") and len(steps) > 1 else steps)
 
 
-def published(out: Path) -> Result | None:
+def published(out: Path, base: str | None = None) -> Result | None:
     """Return what is published in a folder, every listed file checked; None if nothing is.
+
+    `base` is where the run has its input and its output, which is not compared; the folder that
+    holds `out`, where it is not said.
 
     Raises
     ------
@@ -95,7 +101,7 @@ def published(out: Path) -> Result | None:
     problems += _unreadable(out, manifest, contents)
     if problems:
         raise TornError(*problems)
-    return _comparable(out, manifest, contents)
+    return _comparable(base or str(out.parent), manifest, contents)
 
 
 def _unreadable(out: Path, manifest: dict, contents: dict[str, bytes]) -> list[str]:
@@ -112,7 +118,10 @@ def _unreadable(out: Path, manifest: dict, contents: dict[str, bytes]) -> list[s
     return []
 
 
-def _comparable(out: Path, manifest: dict, contents: dict[str, bytes]) -> Result:
+def _comparable(base: str, manifest: dict, contents: dict[str, bytes]) -> Result:
+    def plain(text: str) -> str:
+        return text.replace(f"{base}/", "").replace(base, ".")
+
     places = {name: place_of(name) for name in contents}
     files = {
         places[name]: hashlib.sha256(content).hexdigest()
@@ -122,12 +131,11 @@ def _comparable(out: Path, manifest: dict, contents: dict[str, bytes]) -> Result
     report = {}
     for name, content in contents.items():
         if places[name] == "report.json":
-            report = json.loads(content.decode().replace(str(out.parent), "."))
-    for key in ("finished", "command", "job_file", "distsvc_version"):
+            report = json.loads(plain(content.decode()))
+    for key in ("finished", "command", "job_file", "distsvc_version", "phases", "forecast"):
         report.pop(key, None)
-    report["phases"] = [(one["name"], one["rows"]) for one in report.get("phases", [])]
-    kept = {k: v for k, v in manifest.items() if k not in ("created", "versions", "files")}
-    kept = json.loads(RUN.sub("RUN", json.dumps(kept).replace(str(out.parent), ".")))
+    kept = {k: v for k, v in manifest.items() if k not in NOT_COMPARED}
+    kept = json.loads(RUN.sub("RUN", plain(json.dumps(kept))))
     kept["files"] = sorted([places[one["file"]], one.get("rows")] for one in manifest["files"])
     return Result(kept, report, files, frozenset(contents))
 

@@ -14,6 +14,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 TESTS, ROOT = HERE.parent, HERE.parents[1]
 MARK = "DISTSVC_CHAOS_RUN"
+CHECKPOINT_SECONDS = 0.02
+"""The time between two checkpoints of drivers that are forked: their jobs are small."""
 
 
 class Started:
@@ -62,14 +64,17 @@ class Launcher:
         self._asked, self._running = {}, {}
         self._begun, self.import_seconds = 0.0, 0.0
 
-    def environment(self, mark, fault=None):
-        """Return the variables of a run's processes."""
+    def environment(self, mark, fault=None, more=()):
+        """Return the variables of a run's processes, of which `more` are its own."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("DASK_", "DISTSVC_"))}
         paths = [str(ROOT), str(TESTS)] + ([str(HERE / "injected")] if fault else [])
+        kept = {k: v for k, v in kept.items() if not k.startswith("AWS_")} | dict(more)
         kept |= {MARK: mark, "PYTHONPATH": os.pathsep.join(paths)}
         return kept | ({"DISTSVC_CHAOS_FAULT": json.dumps(fault)} if fault else {})
 
-    def start(self, folder, args, *, module="distsvc", fresh=False, fault=None, start_at=0.0):
+    def start(
+        self, folder, args, *, module="distsvc", fresh=False, fault=None, start_at=0.0, more=()
+    ):
         """Start ``python -m module args`` in a folder, which is the mark of its processes."""
         with self._lock:
             self._n += 1
@@ -77,12 +82,13 @@ class Launcher:
         logs = Path(folder) / "logs"
         logs.mkdir(exist_ok=True)
         stdout, stderr = logs / f"{number}.out", logs / f"{number}.err"
-        env = self.environment(str(folder), fault)
+        env = self.environment(str(folder), fault, more)
         if fresh:
             return self._start_fresh(folder, [module, *args], env, stdout, stderr)
         request = {
             "id": number, "module": module, "args": list(args), "cwd": str(folder), "env": env,
             "stdout": str(stdout), "stderr": str(stderr), "start_at": start_at,
+            "checkpoint_seconds": CHECKPOINT_SECONDS,
         }  # fmt: skip
         answer = Future()
         with self._lock:

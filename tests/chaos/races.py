@@ -3,16 +3,19 @@
 import random
 import shutil
 import time
+from functools import partial
 
 from chaos import oracle
-from chaos.disturb import same
 from chaos.jobs import JOBS
 from chaos.lab import LIMIT, Lab
 from chaos.oracle import TornError
+from chaos.run import same
 
 RACING = ("level-tree", "imdh", "spdc", "predict-spdc", "predict-level-tree", "predict-imdh")
 SPREAD = 0.02
 """Seconds within which the drivers start."""
+TROUBLE = 0.2
+"""The largest share of requests that go wrong where the output is in a store."""
 
 
 def race(lab: Lab, seed: int, only: str = "") -> dict:
@@ -33,16 +36,24 @@ def race(lab: Lab, seed: int, only: str = "") -> dict:
     if overwrites and not mixed:
         shutil.copytree(lab.undisturbed(job, "old").folder / "out", folder / "out")
     extra = ["--overwrite"] if overwrites else []
+    place = lab.place(folder, f"race-{seed}", seed=seed, rate=TROUBLE * draw.random())
+    watched = {"fault": place.watch(folder / "changes", {}), "more": place.environment}
     start_at = time.monotonic() + 0.5
     drivers = [
         lab.launcher.start(
-            folder, job.command(one) + extra, start_at=start_at + SPREAD * draw.random()
+            folder,
+            job.command(one, place.output) + extra,
+            start_at=start_at + SPREAD * draw.random(),
+            **watched,
         )
         for one in which
     ]
     codes = [driver.wait(LIMIT) for driver in drivers]
     said = [driver.said() for driver in drivers]
-    problems = judged(folder / "out", which, codes, said, known, overwrites)
+    problems = place.look()
+    place.close()
+    published = partial(oracle.published, folder / "out", place.base)
+    problems += judged(folder / "out", published, which, codes, said, known, overwrites)
     problems += held_by([d.pid for d in drivers], codes, said)
     if not problems:
         shutil.rmtree(folder, ignore_errors=True)
@@ -52,7 +63,7 @@ def race(lab: Lab, seed: int, only: str = "") -> dict:
     }  # fmt: skip
 
 
-def judged(out, which, codes, said, known, overwrites) -> list[str]:
+def judged(out, published, which, codes, said, known, overwrites) -> list[str]:
     """Check how many published, that the result is one of theirs, and that nothing else is left."""
     problems = [
         problem
@@ -69,7 +80,7 @@ def judged(out, which, codes, said, known, overwrites) -> list[str]:
     if len(publishing) != 1 and not (len(known) > 1 and overwrites and publishing):
         problems.append(f"{len(publishing)} of {len(which)} published")
     try:
-        found = oracle.published(out)
+        found = published()
     except TornError as error:
         return [*problems, f"torn: {'; '.join(error.args)[:200]}"]
     if found is None:

@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from chaos import oracle
-from chaos.disturb import same
 from chaos.jobs import JOBS
 from chaos.lab import LIMIT, Lab
 from chaos.oracle import TornError
+from chaos.run import same
 
 READ = ("level-tree", "imdh", "spdc", "predict-spdc", "predict-level-tree", "predict-imdh")
 BETWEEN = 0.005

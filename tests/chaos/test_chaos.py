@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaos import oracle
-from chaos.disturb import Case
+from chaos import oracle, results
+from chaos.case import Case
 from chaos.faults import SETTINGS, swap
+from chaos.lab import Undisturbed
 from chaos.processes import HERE, ROOT, TESTS, left_running, marked
 from chaos.readers import look
+from chaos.run import Run, Start
 
 JOB = "spdc"
 RUN = "0123456789ab-01234567"
-SEEDS = (1390, 163, 275, 1102, 756, 1558)
+SEEDS = (567, 112, 2043, 1362, 170, 392)
 
 
 def test_disturbed_runs_leave_what_undisturbed_ones_leave(tmp_path):
@@ -27,19 +29,102 @@ def test_disturbed_runs_leave_what_undisturbed_ones_leave(tmp_path):
     more = ["--races", "1", "--overwrites", "2", "--job", f"predict-{JOB}", "--work", str(tmp_path)]
     done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == len(SEEDS) + 2
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert len(lines) == len(SEEDS) + 2
+    went_on = [line["tasks"] for line in lines if line.get("tasks", {}).get("kept")]
+    assert went_on
+    assert all(one["kept"] + one["made"] == one["whole"] for one in went_on)
 
 
 def test_the_seeds_are_those_of_few_jobs_and_of_different_disturbances():
     cases = [Case.of(seed) for seed in SEEDS]
-    assert {case.job for case in cases} == {JOB, f"predict-{JOB}"}
-    assert {(case.kind, case.overwrite) for case in cases} >= {
-        ("driver-kill", True),
+    assert {case.job for case in cases} == {JOB}
+    assert {(case.kind, case.overwrite) for case in cases} == {
+        ("driver-kills", True),
         ("publish-kill", False),
         ("publish-kill", True),
         ("publish-fault", True),
-        ("input", False),
+        ("killed-job", True),
+        ("killed-input", True),
     }
+
+
+CHANGES = """
+0.0 os.rename /out/.runs/{run}/plan.json
+1.0 open /out/.runs/{run}/results/survey/.00000.npz.0123
+1.0 os.rename /out/.runs/{run}/results/survey/00000.X.npy
+1.0 os.rename /out/.runs/{run}/results/survey/00000.npz
+5.0 os.rename /out/.runs/{run}/results/rule.npz
+8.9 os.remove /out/.runs/{run}/plan.json
+9.0 os.rename /out/.runs/{run}/results/label/00000.npz
+""".lstrip()
+
+
+@pytest.fixture
+def disturbed(tmp_path):
+    """A run that has been begun, without any process."""
+    log = tmp_path / "changes-0"
+    log.write_text(CHANGES.format(run=RUN))
+    run = object.__new__(Run)
+    run.out, run.problems = tmp_path / "out", []
+    run.out.mkdir()
+    run.wholes = [Undisturbed(tmp_path, 0, None, results.logged(log))]
+    return run
+
+
+def keep(out, *names, run=RUN):
+    for name in ("plan.json", *(f"results/{name}.npz" for name in names)):
+        (out / ".runs" / run / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / ".runs" / run / name).touch()
+
+
+@pytest.mark.parametrize(
+    ("before", "code", "resumed", "problem"),
+    [
+        ((), 0, False, None),
+        ((), 0, True, "resumed is True"),
+        (("survey/00000",), 0, True, "done again: 1: survey/00000"),
+        (("survey/00001",), 0, True, "missing, or too many: 1: survey/00001"),
+        ((), -9, False, "lost with exit -9: 2: rule, survey/00000"),
+        (("other/00000",), 78, False, "kept 1 results, 0 after exit 78"),
+    ],
+)
+def test_what_is_done_twice_or_lost_is_seen(disturbed, tmp_path, before, code, resumed, problem):
+    if code == 0:
+        written(disturbed.out, {}, run_id=RUN)
+    start = Start(tmp_path / "changes-0", set(before), None)
+    disturbed.account(start, code, resumed)
+    if problem is None:
+        assert disturbed.problems == []
+    else:
+        assert problem in "; ".join(disturbed.problems)
+
+
+def test_what_tasks_left_is_kept(out):
+    assert results.kept(out) == set()
+    keep(out, "rule")
+    assert results.kept(out) == set(), "no task has ended"
+    keep(out, "label/00000", "label/.00001")
+    assert results.kept(out) == {"rule", "label/00000"}
+    written(out, {}, run_id=RUN)
+    assert results.kept(out) == set(), "it is published"
+
+
+@pytest.mark.parametrize(
+    ("moment", "kept", "working", "n", "seconds"),
+    [
+        (0.0, (), False, 1, 0.0),
+        (0.5, (), False, 4, 3.635),
+        (0.5, ("survey/00000",), False, 2, 0.135),
+        (1.0, (), False, 7, 0.27),
+        (0.5, (), True, 4, 3.5),
+        (0.5, ("survey/00000",), True, 2, 0.0),
+        (1.0, ("survey/00000",), True, 4, 0.0),
+    ],
+)
+def test_moments_are_of_what_is_left_to_be_done(disturbed, moment, kept, working, n, seconds):
+    [undisturbed] = disturbed.wholes
+    assert undisturbed.at(moment, set(kept), working=working) == (n, pytest.approx(seconds))
 
 
 def written(out, files, **more):
@@ -151,7 +236,7 @@ def test_a_fault_comes_at_its_step(tmp_path, at, what, code, said):
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == code
     assert said in done.stdout + done.stderr
-    steps = [line.split()[0] for line in (tmp_path / "log").read_text().splitlines()]
+    steps = [line.split()[1] for line in (tmp_path / "log").read_text().splitlines()]
     made = ["os.mkdir", "open", "write", "fsync", "os.rename", "os.remove"]
     assert steps[:at] == made[:at]
     assert len(steps) == (at or len(made)) or what in ("EIO", "FULL")
@@ -169,10 +254,11 @@ def test_a_table_is_changed_file_by_file(tmp_path):
 
 def test_a_process_that_is_left_running_is_found(tmp_path):
     env = os.environ | {"DISTSVC_CHAOS_RUN": str(tmp_path)}
-    process = subprocess.Popen(["sleep", "60"], env=env)
+    command, pipe = ["sh", "-c", "echo; read line"], subprocess.PIPE
+    process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe)
     try:
+        process.stdout.readline()
         assert left_running(str(tmp_path), 0.2) == [process.pid]
     finally:
-        process.kill()
-        process.wait()
+        process.communicate()
     assert marked(str(tmp_path)) == []

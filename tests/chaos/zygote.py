@@ -11,9 +11,13 @@ import runpy
 import select
 import signal
 import sys
+import tempfile
 import time
 
-PRELOADED = ("distsvc.cli", "distsvc.run.job", "distsvc.run.predict", "distributed", "zarr")
+PRELOADED = (
+    "distsvc.cli", "distsvc.run.job", "distsvc.run.predict", "distributed", "zarr", "boto3",
+    "obstore.store",
+)  # fmt: skip
 
 
 def preload():
@@ -85,6 +89,7 @@ def become(request):
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    tempfile.tempdir = None
     from chaos.faults import install_from_environment
 
     say({"id": request["id"], "pid": os.getpid()}, answers)
@@ -92,6 +97,8 @@ def become(request):
     while time.monotonic() < request["start_at"]:
         time.sleep(0.0005)
     install_from_environment()
+    checkpoints = importlib.import_module("distsvc.run.checkpoints")
+    checkpoints.SECONDS = request.get("checkpoint_seconds", checkpoints.SECONDS)
     sys.argv = [request["module"], *request["args"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 

@@ -31,6 +31,7 @@ from distsvc.errors import DistsvcError
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from distsvc.run.report_files import rewrite_page
+from distsvc.storage.folder import Folder
 from distsvc.storage.listing import listed, read_manifest
 from tests.published_files import nothing_left
 from tests.small_runs import FORMS, forget, listed_again, small_job, three_clusters, write_table
@@ -225,7 +226,9 @@ FILES = {
 
 def damage(random: np.random.Generator, copy: Path, name: str) -> bool:
     """Change a file of a published run; return whether its checksum was brought up to date."""
-    path = copy / (name if name == "manifest.json" else listed(copy, read_manifest(copy), name))
+    path, place = copy / name, Folder(copy)
+    if name != "manifest.json":
+        path = copy / listed(place, read_manifest(place), name)
     content = path.read_bytes()
     change = FILES[name]
     path.write_bytes(change(random, content.decode() if change is damaged_json else content))
@@ -240,7 +243,7 @@ def outcome(copy: Path, table: Path, out: Path, name: str) -> str:
     try:
         with within(LONGEST):
             if name == "report.json":
-                rewrite_page(copy)
+                rewrite_page(str(copy))
                 return "a page"
             first = predict_table(copy, str(table), str(out / "a"))
             again = predict_table(copy, str(table), str(out / "b"))

@@ -266,3 +266,14 @@ def test_projection_without_outside():
     text = page_text(report)
     assert "The two hold 60.0 % of the variance (40.0 % and 20.0 %)" in text
     assert "3 more lie beyond the frame." in text
+
+
+def test_the_forecast_stands_beside_what_was_measured():
+    report = make_report()
+    assert "Forecast" not in page_text(report)
+    driver = [{"name": "the <sample>", "mb": 150.0}, {"name": "libraries", "mb": 100.0}]
+    report["forecast"] = {"driver": driver, "worker": []}
+    assert "Driver the <sample> 150 MB + libraries 100 MB 250 MB 210 MB" in page_text(report)
+    assert "Each worker" not in page_text(report)
+    report["forecast"]["worker"] = [{"name": "blocks", "mb": 1400.0}]
+    assert "Each worker blocks 1.40 GB 1.40 GB 1.31 GB" in page_text(report)

@@ -18,7 +18,7 @@ class DoneTwice(Phase):
 
     @classmethod
     def of(cls, phase: Phase) -> "DoneTwice":
-        return cls(phase.name, phase.task)
+        return cls(phase.name, phase.task, phase.sequential)
 
     def do(self, run_dir: str, number: int) -> int:
         rows, before = super().do(run_dir, number), files(run_dir)

@@ -1,6 +1,7 @@
 """What a run's directory keeps: results that are written once, and that nobody changes."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,11 +48,11 @@ def test_a_result_may_have_nothing(run):
 
 def test_a_result_that_is_there_stays_as_it_is(run):
     run.write("fit", Result({"n": 1}, {"x": np.zeros(2)}, {"rows": np.zeros(4)}))
-    before = {path: path.read_bytes() for path in (run.path / "results").iterdir()}
+    before = {path: path.read_bytes() for path in (Path(run.address) / "results").iterdir()}
     assert len(before) == 2
     assert run.read("fit").facts == {"n": 1}
     run.write("fit", Result({"n": 2}, {"x": np.ones(2)}, {"rows": np.ones(4)}))
-    assert {path: path.read_bytes() for path in (run.path / "results").iterdir()} == before
+    assert {path: path.read_bytes() for path in (Path(run.address) / "results").iterdir()} == before
     assert run.read("fit").facts == run.load("fit").facts == {"n": 1}
     assert not run.map_large("fit", "rows").any()
 
@@ -74,7 +75,7 @@ def test_a_task_can_not_change_what_others_read(run):
         mine.arrays["x"] += 1.0
         mine.facts["names"].append("b")
         mine.arrays["y"] = np.ones(1)
-    for again in (run.load("fit"), run.read("fit"), RunDirectory(run.path).read("fit")):
+    for again in (run.load("fit"), run.read("fit"), RunDirectory(run.address).read("fit")):
         assert again.facts == {"names": ["a"]}
         assert list(again.arrays) == ["x"]
         assert not again.arrays["x"].any()
@@ -93,8 +94,8 @@ def test_arrays_keep_their_memory_layout(run):
 def test_a_result_is_read_once_in_a_process(run):
     run.write("fit", result(1))
     first = run.read("fit")
-    (run.path / "results/fit.npz").unlink()
-    for again in (run.read("fit"), RunDirectory(run.path).read("fit")):
+    (Path(run.address) / "results/fit.npz").unlink()
+    for again in (run.read("fit"), RunDirectory(run.address).read("fit")):
         assert again.facts == first.facts
         assert again.arrays["x"].tolist() == first.arrays["x"].tolist()
     with pytest.raises(DataError, match="can't be read"):
@@ -106,7 +107,7 @@ def test_a_process_keeps_few_results(run):
     for number in range(KEPT + 1):
         run.write(f"pass/{number:05d}", result(number))
         assert run.read(f"pass/{number:05d}").facts["number"] == number
-    (run.path / "results/pass/00000.npz").unlink()
+    (Path(run.address) / "results/pass/00000.npz").unlink()
     with pytest.raises(DataError, match="can't be read"):
         run.read("pass/00000")
 
@@ -115,7 +116,7 @@ def test_results_of_one_tick_of_the_clock_are_told_apart(run, tmp_path):
     other = RunDirectory(tmp_path / "other")
     for number, (folder, name) in enumerate([(run, "a"), (run, "b"), (other, "a")]):
         folder.write(name, result(number))
-        os.utime(folder.path / f"results/{name}.npz", ns=(0, 0))
+        os.utime(Path(folder.address) / f"results/{name}.npz", ns=(0, 0))
         folder.read(name)
     found = [run.read("a"), run.read("b"), other.read("a")]
     assert [one.facts["number"] for one in found] == [0, 1, 2]
@@ -125,8 +126,8 @@ def test_results_of_one_tick_of_the_clock_are_told_apart(run, tmp_path):
 def test_the_plan_is_read_once_in_a_process(tmp_path):
     job = small_job(write_table(tmp_path / "t.parquet", three_clusters(100)), {})
     run = begin(job, tmp_path / "run").run
-    assert run.plan is RunDirectory(run.path).plan
-    (run.path / "plan.json").unlink()
+    assert run.plan is RunDirectory(run.address).plan
+    (Path(run.address) / "plan.json").unlink()
     assert run.plan.table.n_rows == 100
     forget()
     with pytest.raises(DataError, match=r"plan\.json can't be read"):
@@ -136,7 +137,7 @@ def test_the_plan_is_read_once_in_a_process(tmp_path):
 @pytest.mark.parametrize("other", [np.zeros((3, 2)), np.zeros(6), np.zeros((2, 3), np.float32)])
 def test_a_large_array_of_another_form_is_refused(run, other):
     run.write("fit", Result(large={"rows": np.zeros((2, 3)), "keys": np.zeros(2)}))
-    write_array(run.path / "results/fit.rows.npy", other)
+    write_array(Path(run.address) / "results/fit.rows.npy", other)
     with pytest.raises(DataError, match=r"fit\.rows\.npy: expected \['<f8', \[2, 3\]\], found"):
         run.map_large("fit", "rows")
     assert run.map_large("fit", "keys").shape == (2,)
@@ -144,7 +145,18 @@ def test_a_large_array_of_another_form_is_refused(run, other):
 
 @pytest.mark.parametrize("arrays", [{}, {"facts": np.array("{")}, {"facts": np.zeros(2)}])
 def test_a_result_without_its_facts(run, arrays):
-    (run.path / "results").mkdir()
-    write_arrays(run.path / "results/fit.npz", arrays)
+    (Path(run.address) / "results").mkdir()
+    write_arrays(Path(run.address) / "results/fit.npz", arrays)
     with pytest.raises(DataError, match=r"fit\.npz: facts can't be read"):
         run.load("fit")
+
+
+def test_the_results_of_a_folder_are_named_by_one_listing(tmp_path):
+    run = RunDirectory(tmp_path)
+    assert run.names("survey") == []
+    run.write("survey/00003", Result(large={"X": np.zeros(2)}))
+    run.write("survey/00011", Result())
+    run.write("other/00001", Result())
+    (tmp_path / "results/survey/.00004.npz.0123").write_bytes(b"")
+    assert run.names("survey") == ["survey/00003", "survey/00011"]
+    assert all(run.has(name) for name in run.names("survey"))

@@ -1,6 +1,8 @@
 """The same outcome from a plain loop and from a cluster, whatever fails."""
 
 import logging
+import pickle
+import traceback
 from unittest.mock import Mock
 
 import dask
@@ -12,8 +14,8 @@ from distributed.comm import CommClosedError
 from filelock import FileLock
 
 from distsvc.errors import DataError, PartitionFailedError, TemporaryError
-from distsvc.run.fanout import IN_FLIGHT, fan_out
-from distsvc.run.progress import Meter, Progress, attached
+from distsvc.run.fanout import IN_FLIGHT, Outcome, _on_worker, fan_out
+from distsvc.run.progress import HERE, Meter, Progress, attached
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,8 @@ def where(request):
 
 def run(client, task, folder, numbers) -> Meter:
     phase = Meter(Progress(quiet=True), "label")
-    fan_out(client, task, str(folder), numbers, phase)
+    phase.begin(len(numbers))
+    phase.numbers = list(fan_out(client, task, str(folder), numbers, phase))
     return phase
 
 
@@ -127,9 +130,11 @@ def test_the_traceback_of_a_failure_is_logged(where, tmp_path):
     with attached(handler), pytest.raises(PartitionFailedError):
         run(where, always_fails_at_4, tmp_path, range(6))
     records = [record for record in records if record.getMessage() == "task failed"]
-    assert len(records) == 2
-    assert records[0].fields == {"phase": "label", "partition": 4, "error": "RuntimeError: broken"}
+    assert [record.fields.pop("attempt") for record in records] == [1, 2]
     for record in records:
+        worker = record.fields.pop("worker")
+        assert worker == HERE if where is None else "://" in worker
+        assert record.fields == {"phase": "label", "partition": 4, "error": "RuntimeError: broken"}
         assert "in always_fails_at_4" in logging.Formatter().formatException(record.exc_info)
 
 
@@ -156,30 +161,123 @@ def test_a_data_error_of_the_second_attempt_is_raised(where, tmp_path):
         run(where, bad_data_at_second_sight, tmp_path, range(3))
 
 
+class Counting:
+    """A client that counts Dask tasks: in all, and the most that were not released."""
+
+    def __init__(self, client):
+        self.client, self.cluster, self.scheduler = client, client.cluster, client.scheduler
+        self.sync = client.sync
+        self.submitted = self.released = self.most = 0
+
+    def submit(self, *args, **kwargs):
+        future = self.client.submit(*args, **kwargs)
+        self.submitted += 1
+        self.most = max(self.most, self.submitted - self.released)
+        release = future.release
+
+        def counted():
+            self.released += 1
+            release()
+
+        future.release = counted
+        return future
+
+
 def test_the_window_is_bounded(client, tmp_path):
-    class Counting:
-        """A client that counts the futures that were submitted and not yet released."""
+    counting = Counting(client)
+    assert run(counting, rows_of, tmp_path, range(40)).done == 40
+    assert counting.most == IN_FLIGHT * 2
 
-        cluster, scheduler = client.cluster, client.scheduler
-        sync = staticmethod(client.sync)
-        submitted = 0
 
-        def submit(self, *args, **kwargs):
-            self.submitted += 1
-            return client.submit(*args, **kwargs)
+def test_many_small_tasks_go_together(client, tmp_path):
+    counting = Counting(client)
+    phase = run(counting, rows_of, tmp_path, range(400))
+    assert sorted(phase.numbers) == list(range(400))
+    assert attempts(tmp_path) == dict.fromkeys(range(400), 1)
+    assert phase.rows == 10 * sum(range(400))
+    assert counting.submitted < 300
+    assert counting.most == IN_FLIGHT * 2
 
-    counting, most = Counting(), 0
 
-    class Watching(Meter):
-        def finished(self, *outcome):
-            nonlocal most
-            most = max(most, counting.submitted - self.done)
-            super().finished(*outcome)
+class OnAWorker:
+    """A worker whose task is called here."""
 
-    phase = Watching(Progress(quiet=True), "label")
-    fan_out(counting, rows_of, str(tmp_path), range(40), phase)
-    assert phase.done == counting.submitted == 40
-    assert most == IN_FLIGHT * 2
+    address = "tcp://a:1"
+
+
+@pytest.fixture
+def on_worker(monkeypatch, tmp_path):
+    """Call a group's task here; return its outcomes, as they arrive where they are sent to."""
+    monkeypatch.setattr("distributed.get_worker", OnAWorker)
+
+    def call(task, numbers):
+        return pickle.loads(pickle.dumps(_on_worker(task, str(tmp_path), numbers, None)))[0]
+
+    return call
+
+
+def test_a_group_goes_on_after_a_failure_and_ends_at_bad_data(on_worker):
+    def task(run_dir, number):
+        if number == 2:
+            raise RuntimeError("unclear")
+        if number == 4:
+            raise DataError("row 5")
+        return 10 * number
+
+    outcomes = on_worker(task, [1, 2, 3, 4, 5])
+    assert [(o.number, o.rows, o.worker) for o in outcomes] == [
+        (1, 10, "tcp://a:1"),
+        (2, 0, "tcp://a:1"),
+        (3, 30, "tcp://a:1"),
+        (4, 0, "tcp://a:1"),
+    ]
+    assert [repr(o.error) for o in outcomes if o.error] == [
+        "RuntimeError('unclear')",
+        "DataError('row 5')",
+    ]
+    assert all(outcome.peak_mb > 1 for outcome in outcomes)
+
+
+class UnsendableError(Exception):
+    """What can be pickled, but not made again from it."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} {other}")
+
+
+def test_an_error_that_can_not_be_sent_is_told(on_worker):
+    def task(run_dir, number):
+        raise UnsendableError("it", "broke")
+
+    [outcome] = on_worker(task, [7])
+    assert repr(outcome.error) == "RuntimeError('UnsendableError: it broke')"
+    assert "in task" in "".join(traceback.format_exception(outcome.error))
+
+
+class Killing(Mock):
+    """A client whose workers die of one number, and do others in no time."""
+
+    def sync(self, *args, **kwargs):
+        return {"workers": {"a": {"nthreads": 1, "status": "running"}}}
+
+    def submit(self, call, task, run_dir, numbers, expected, **kwargs):
+        self.groups.append(numbers)
+        future = Mock(add_done_callback=lambda then: then(future))
+        killed = KilledWorker("label-1", Mock(address="tcp://a:1"), 3)
+        future.exception.return_value = killed if self.number in numbers else None
+        future.traceback.return_value = None
+        future.result.return_value = [Outcome(n, task(run_dir, n)) for n in numbers], 1e-6
+        return future
+
+
+def test_all_that_a_lost_worker_had_is_done_again_alone(tmp_path):
+    client = Killing(number=41, groups=[])
+    with pytest.raises(PartitionFailedError, match="partition 41 failed twice: KilledWorker"):
+        run(client, rows_of, tmp_path, range(60))
+    [together] = [group for group in client.groups if 41 in group and len(group) > 1]
+    begun = [number for group in client.groups for number in group]
+    assert begun[:60] == list(range(60))
+    assert begun[60:] == list(range(together[0], 42))
 
 
 def test_results_are_not_kept_on_the_cluster(client, tmp_path):

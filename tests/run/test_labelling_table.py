@@ -1,6 +1,7 @@
 """Labels of a table: a file for each partition, and counts that are those of the whole."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -114,15 +115,15 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
     columns = {"columns": ["x0", "x1"], "id": "event", "label": "kind"}
     run = fit(small_job(table, FORMS[form], input=columns), tmp_path / "run").run
     first = label_partition(run, 1)
-    files = digests(run.place("labels"))
+    files = digests(Path(run.place("labels").address))
     assert list(files) == ["part-00001.parquet"]
     again = label_partition(run, 1)
-    assert digests(run.place("labels")) == files
+    assert digests(Path(run.place("labels").address)) == files
     assert again.facts == first.facts
     assert first.facts["part"]["sha256"] == files["part-00001.parquet"]
     assert first.rows == first.facts["part"]["rows"] == 300
     start, stop = run.plan.partitions[1]
-    found = pq.read_table(run.place("labels") / part_file(1))
+    found = pq.read_table(Path(run.place("labels").address) / part_file(1))
     expected = read_rule(run).label(prepared(run, X[start:stop]))
     assert found.column_names == ["event", *expected]
     for name, values in expected.items():
@@ -135,7 +136,7 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
 def test_rows_are_numbered_where_there_is_no_id(table, tmp_path):
     run = fit(small_job(table, ROOMS["sampled"], input={"columns": ["x0", "x1"]}), tmp_path).run
     label_partition(run, 2)
-    found = pq.read_table(run.place("labels") / part_file(2))
+    found = pq.read_table(Path(run.place("labels").address) / part_file(2))
     assert found["row"].to_pylist() == list(range(600, 700))
 
 
@@ -143,7 +144,7 @@ def test_the_whole_table_is_counted(table, tmp_path):
     given = {"columns": ["x0", "x1"], "label": "kind"}
     run = fit(small_job(table, ROOMS["boundary"], input=given), tmp_path)
     counts = run.label().counts
-    found = pq.read_table(sorted(run.run.place("labels").iterdir()))
+    found = pq.read_table(sorted(Path(run.run.place("labels").address).iterdir()))
     label, outlier = found["label"].to_numpy(), found["outlier"].to_numpy()
     assert counts.n_rows == N
     np.testing.assert_array_equal(
@@ -178,7 +179,7 @@ def test_a_tally_counts_besides(table, tmp_path):
     given = {"input": {"columns": ["x0", "x1"]}, "output": {"reasons": 1}}
     run = fit(small_job(table, FORMS["linear-svdd"], **given), tmp_path)
     labelled = run.label()
-    found = pq.read_table(sorted(run.run.place("labels").iterdir()))
+    found = pq.read_table(sorted(Path(run.run.place("labels").address).iterdir()))
     outlier = found["outlier"].to_numpy()
     assert labelled.tally.leading.sum() == outlier.sum() > 0
     reasons = found["reasons"].to_pylist()

@@ -158,7 +158,7 @@ def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatc
     )
     lines = found.stdout.splitlines()
     assert lines[1:] == [f"warning: {doubt}", f"{tmp_path}/out/report.html"]
-    report = read_report(tmp_path / "out")
+    report = read_report(str(tmp_path / "out"))
     assert report.levels.doubts == [doubt]
     assert report.warnings == []
     assert render_page(report).count(doubt) == 1

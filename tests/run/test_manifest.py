@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,8 @@ def labelled(tmp_path, form, **sections):
     counts = run.label().counts
     write_model(run.run, run.job, run.room)
     for name in ("report.html", "report.json", ".unfinished"):
-        (run.run.place("report") / name).write_text(name)
+        with run.run.place("report").created(name) as path:
+            path.write_text(name)
     return run, counts, make_manifest(run.run, run.job, "j" * 64, "i" * 64, counts)
 
 
@@ -68,7 +70,7 @@ def test_what_was_made_from_what(tmp_path):
 def test_the_schema_is_that_of_the_parts_in_the_words_of_the_rule(form, tmp_path):
     reasons = {"reasons": 1} if form.startswith("linear") else {}
     run, _, manifest = labelled(tmp_path, form, input={"id": "name"}, output=reasons)
-    parts = sorted(run.run.place("labels").iterdir())
+    parts = sorted(Path(run.run.place("labels").address).iterdir())
     assert list(manifest["schema"]) == pq.read_schema(parts[0]).names
     assert manifest["schema"]["name"] == "the input's id, or the row's number"
     for column, meaning in run.rule.meanings.items():

@@ -1,6 +1,7 @@
 """A phase does what is missing, and says what stays missing."""
 
 import functools
+import logging
 import pickle
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from small_runs import begin, forget, small_job, three_clusters, write_table
 from distsvc.config import ClusterConfig
 from distsvc.errors import DataError, TemporaryError
 from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Phase, Steps, steps_on
-from distsvc.run.progress import Progress
+from distsvc.run.phases import Phase, Steps, in_order, steps_on
+from distsvc.run.progress import Progress, attached
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def steps(tmp_path):
 
 def mark(run: RunDirectory, number: int) -> list[str]:
     """Add a line to a file and return all its lines: the numbers done so far."""
-    with open(run.path / "done", "a+") as file:
+    with open(Path(run.address) / "done", "a+") as file:
         file.write(f"{number}\n")
         file.seek(0)
         return file.read().split()
@@ -31,7 +32,7 @@ def mark(run: RunDirectory, number: int) -> list[str]:
 
 def done(steps) -> list[int]:
     """Return the numbers done since the last call, in order."""
-    path = steps.run.path / "done"
+    path = Path(steps.run.address) / "done"
     lines = path.read_text().split() if path.exists() else []
     path.unlink(missing_ok=True)
     return [int(line) for line in lines]
@@ -57,9 +58,9 @@ SQUARE = Phase("square", square)
 
 
 def test_a_result_is_named_like_its_phase(steps):
-    assert SQUARE.do(str(steps.run.path), 7) == 70
+    assert SQUARE.do(steps.run.address, 7) == 70
     assert SQUARE.result(7) == "square/00007"
-    assert (steps.run.path / "results/square/00007.npz").exists()
+    assert (Path(steps.run.address) / "results/square/00007.npz").exists()
     assert steps.run.load("square/00007").facts == {"number": 7}
 
 
@@ -71,13 +72,76 @@ def test_results_come_in_the_order_of_their_numbers(steps):
     assert list(steps.map(Phase("none", square), 0)) == []
 
 
+def test_a_result_is_there_while_later_ones_are_not(steps):
+    results = steps.map(SQUARE, 4)
+    assert done(steps) == []
+    for number in range(4):
+        assert next(results).facts == {"number": number}
+        assert done(steps) == [number]
+    assert steps.progress.phases == []
+    assert list(results) == []
+    assert [(cost.name, cost.rows) for cost in steps.progress.phases] == [("square", 60)]
+
+
+@pytest.mark.parametrize(
+    ("missing", "finished", "ready"),
+    [
+        ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [[0], [1], [2], [3], [4]]),
+        ([0, 1, 2, 3, 4], [4, 1, 0, 3, 2], [[], [], [0, 1], [], [2, 3, 4]]),
+        ([0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [[], [], [], [], [0, 1, 2, 3, 4]]),
+        ([1, 3], [3, 1], [[0], [1, 2, 3, 4]]),
+        ([3], [3], [[0, 1, 2, 3, 4]]),
+        ([], [], [[0, 1, 2, 3, 4]]),
+    ],
+)
+def test_numbers_are_read_in_order_as_soon_as_none_before_is_missing(missing, finished, ready):
+    asked = iter(finished)
+    told = [[] for _ in ready]
+
+    def going_on():
+        for place, number in enumerate(asked):
+            going_on.place = place
+            yield number
+
+    going_on.place = 0
+    for number in in_order(5, missing, going_on()):
+        told[going_on.place].append(number)
+    assert told == ready
+
+
+def fails_once_at_1(run, number):
+    if mark(run, number).count("1") == 1 and number == 1:
+        raise RuntimeError("only the first time")
+    return Result({"number": number})
+
+
+def test_a_number_that_is_done_at_last_is_read_in_its_place(steps):
+    results = steps.map(Phase("square", fails_once_at_1), 4)
+    assert next(results).facts == {"number": 0}
+    assert next(results).facts == {"number": 1}
+    assert done(steps) == [0, 1, 2, 3, 1]
+    assert [result.facts["number"] for result in results] == [2, 3]
+
+
+def test_what_was_there_is_told_and_not_done_again(steps):
+    steps.do(SQUARE, 3)
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    with attached(handler):
+        steps.do(SQUARE, 5)
+    assert [record.getMessage() for record in records] == ["resumed", "phase finished"]
+    assert records[0].fields == {"phase": "square", "done_before": 3, "total": 5}
+    assert done(steps) == [0, 1, 2, 3, 4]
+
+
 def test_only_what_is_missing_is_done(steps):
-    steps.map(SQUARE, 6)
+    steps.do(SQUARE, 6)
     before = [result.facts for result in steps.map(SQUARE, 6)]
     assert done(steps) == [0, 1, 2, 3, 4, 5]
     for number in (4, 1):
-        (steps.run.path / f"results/{SQUARE.result(number)}.npz").unlink()
-    again = Steps(RunDirectory(steps.run.path), None, Progress(quiet=True))
+        (Path(steps.run.address) / f"results/{SQUARE.result(number)}.npz").unlink()
+    again = Steps(RunDirectory(steps.run.address), None, Progress(quiet=True))
     assert [result.facts for result in again.map(SQUARE, 6)] == before
     assert done(steps) == [1, 4]
     [cost] = again.progress.phases
@@ -88,15 +152,15 @@ def test_only_what_is_missing_is_done(steps):
 
 def test_a_phase_that_was_interrupted_goes_on(steps):
     with pytest.raises(DataError, match="row 5"):
-        steps.map(Phase("square", fails_at_2), 4)
+        steps.do(Phase("square", fails_at_2), 4)
     assert done(steps) == [0, 1, 2]
-    steps.map(SQUARE, 4)
+    steps.do(SQUARE, 4)
     assert done(steps) == [2, 3]
 
 
 def test_phases_of_other_names_have_other_results(steps):
-    steps.map(SQUARE, 2)
-    steps.map(Phase("squares", square), 2)
+    steps.do(SQUARE, 2)
+    steps.do(Phase("squares", square), 2)
     assert done(steps) == [0, 1, 0, 1]
 
 
@@ -109,13 +173,15 @@ def test_phases_of_other_names_have_other_results(steps):
     ],
 )
 def test_results_that_the_store_lost_are_named(steps, monkeypatch, n, message):
-    steps.map(SQUARE, 20)
-    folder = steps.run.path / "results/square"
+    steps.do(SQUARE, 20)
+    folder = Path(steps.run.address) / "results/square"
     for number in range(n):
         (folder / f"{number:05d}.npz").unlink()
     monkeypatch.setattr(RunDirectory, "write", lambda self, name, result: None)
     with pytest.raises(TemporaryError, match=f"^square: {message} {folder.parents[1]}"):
-        steps.map(SQUARE, 20)
+        steps.do(SQUARE, 20)
+    with pytest.raises(TemporaryError, match=f"^square: results 0 are not in {folder.parents[1]}"):
+        next(steps.map(SQUARE, 20))
 
 
 def test_a_task_may_have_an_argument_that_is_bound(steps):
@@ -127,7 +193,7 @@ def test_a_task_may_have_an_argument_that_is_bound(steps):
     "phase", [SQUARE, Phase("cube", functools.partial(power, exponent=3))], ids=["plain", "bound"]
 )
 def test_a_phase_can_be_sent_to_a_worker(steps, phase):
-    here, there = steps.run.path / "here", steps.run.path / "there"
+    here, there = Path(steps.run.address) / "here", Path(steps.run.address) / "there"
     for folder, do in ((here, phase.do), (there, pickle.loads(pickle.dumps(phase.do)))):
         folder.mkdir()
         do(str(folder), 3)
@@ -139,14 +205,14 @@ def test_a_phase_can_be_sent_to_a_worker(steps, phase):
 def test_what_the_driver_works_out_is_worked_out_once(steps):
     calls = []
 
-    def train(answer):
+    def train(answer, checkpoint):
         calls.append(answer)
         return Result({"answer": answer}, {"w": np.array([answer])}, rows=12)
 
     first = steps.work_out("train", functools.partial(train, 42))
     again = steps.work_out("train", functools.partial(train, 43))
     forget()
-    other = Steps(RunDirectory(steps.run.path), None, Progress(quiet=True))
+    other = Steps(RunDirectory(steps.run.address), None, Progress(quiet=True))
     later = other.work_out("train", functools.partial(train, 44))
     assert calls == [42]
     for result in (first, again, later):
@@ -157,12 +223,12 @@ def test_what_the_driver_works_out_is_worked_out_once(steps):
 
 
 def test_what_fails_is_not_worked_out(steps):
-    def train():
+    def train(checkpoint):
         raise DataError("no rows")
 
     with pytest.raises(DataError, match="no rows"):
         steps.work_out("train", train)
-    assert steps.work_out("train", lambda: Result({"n": 1})).facts == {"n": 1}
+    assert steps.work_out("train", lambda _: Result({"n": 1})).facts == {"n": 1}
 
 
 def test_a_phase_is_done_for_every_partition_of_the_plan(tmp_path):

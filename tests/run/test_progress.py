@@ -1,5 +1,6 @@
 """Events are records of one logger: lines of JSON, bars on a terminal, or what a user attaches."""
 
+import datetime
 import io
 import json
 import logging
@@ -95,6 +96,102 @@ def test_lines_of_progress_are_a_second_apart(capsys, clock):
     assert told == [("label", 0, 5), ("label", 3, 5), ("label", 4, 5)]
 
 
+def test_every_event_names_the_run_once_it_is_known(capsys):
+    with closing(Progress()) as progress:
+        progress.event("columns", used=2)
+        progress.run = "ab12-34cd"
+        with progress.phase("label") as meter:
+            meter.event("worker", status="lost")
+    runs = [(event["event"], event.get("run")) for event in events(capsys)]
+    known = [(name, "ab12-34cd") for name in ("worker", "phase finished")]
+    assert runs == [("columns", None), *known]
+
+
+def test_a_line_of_progress_says_who_did_what_and_what_is_left(capsys, clock):
+    with closing(Progress()) as progress:
+        progress.expect({"survey": 7.0, "label": 100.0, "report": 5.0})
+        with progress.phase("label") as meter:
+            meter.begin(12, 2)
+            clock[0] += 4.0
+            meter.finished(50, 1.5, partition=2, worker="tcp://a:1", attempt=1)
+    *_, event, _ = events(capsys)
+    assert event.pop("time")
+    assert event == {
+        "event": "progress",
+        "phase": "label",
+        "partition": 2,
+        "worker": "tcp://a:1",
+        "attempt": 1,
+        "done": 3,
+        "total": 12,
+        "rows": 50,
+        "rows_per_s": 12,
+        "seconds_left": 36.0,
+        "seconds_left_in_all": 41.0,
+    }
+
+
+def test_the_time_left_follows_the_pace_and_goes_down_between_tasks(clock):
+    progress = Progress(quiet=True)
+    with progress.phase("label") as meter:
+        meter.begin(100, 60)
+        assert meter.seconds_left() is None
+        for _ in range(10):
+            clock[0] += 2.0
+            meter.finished()
+        assert meter.seconds_left() == pytest.approx(60.0)
+        clock[0] += 1.5
+        assert meter.seconds_left() == pytest.approx(58.5)
+        clock[0] += 1000.0
+        assert meter.seconds_left() == 0.0
+
+
+def test_a_forecast_stands_for_what_is_not_begun(clock):
+    progress = Progress(quiet=True)
+    progress.expect({"survey": 40.0, "sample": 20.0, "train": 30.0, "label": 50.0})
+
+    def left():
+        state = progress.state()
+        return state["seconds_left"], state["seconds_left_in_all"]
+
+    assert left() == (None, 140.0)
+    with progress.phase("survey") as meter:
+        meter.begin(4, 1)
+        clock[0] += 5.0
+        assert left() == (25.0, 125.0)
+        clock[0] += 5.0
+        meter.finished()
+        assert left() == (20.0, 120.0)
+    with progress.phase("prepare"):
+        assert left() == (None, 100.0)
+    with progress.phase("train"):  # no second reading for the sample
+        clock[0] += 10.0
+        assert left() == (20.0, 70.0)
+    assert left() == (None, 50.0)
+    with progress.phase("label"):
+        clock[0] += 60.0
+        assert left() == (0.0, 0.0)
+
+
+def test_the_state_says_where_a_run_is():
+    progress = Progress(quiet=True)
+    names = ["phase", "done", "total", "since", "seconds_left", "seconds_left_in_all"]
+    assert progress.state() == dict.fromkeys(names)
+    with progress.phase("label") as meter:
+        meter.begin(5, 2)
+        meter.finished()
+        state = progress.state()
+        assert json.loads(json.dumps(state)) == state
+        assert [state[name] for name in names[:3]] == ["label", 3, 5]
+        began = datetime.datetime.fromisoformat(state["since"])
+        assert began.utcoffset() == datetime.timedelta(0)
+        assert state["seconds_left"] >= 0.0
+    assert progress.state() == dict.fromkeys(names)
+    with pytest.raises(KeyError), progress.phase("report"):
+        raise KeyError
+    assert progress.state() == dict.fromkeys(names)
+
+
 def test_a_quiet_run_prints_nothing_but_its_events_can_be_had(capsys):
     handler = Collecting()
     with module.attached(handler):
@@ -125,18 +222,25 @@ def test_the_logger_is_left_as_it_was(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_has_bars_and_events_above_them():
+def test_a_terminal_has_bars_and_events_above_them(clock):
     with redirect_stderr(Terminal()) as terminal, closing(Progress()) as progress:
+        progress.run = "ab12-34cd"
+        progress.expect({"learn": 90.0, "label": 120.0})
         progress.event("cluster", kind="this process", text="[red]")
         with progress.phase("survey") as meter:
             meter.begin(4)
             for _ in range(4):
                 meter.finished()
+        clock[0] += 60.0
+        with progress.phase("learn"):
+            progress.event("outer step")
     shown = terminal.getvalue()
     assert "cluster: kind this process text [red]" in shown
     assert "survey" in shown
     assert "4/4" in shown
     assert "phase finished" not in shown
+    assert "ab12-34cd" not in shown
+    assert "0:01:30 left, 0:03:30 in all" in shown
     assert '"event"' not in shown
 
 

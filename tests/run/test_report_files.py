@@ -19,7 +19,7 @@ def test_the_page_can_be_written_again(blob_run, tmp_path):
     copy = copied(blob_run[0], tmp_path)
     old = published_file(copy, "report.html")
     (copy / "report.html").write_text("lost")
-    assert rewrite_page(copy) == copy / "report.html"
+    assert rewrite_page(str(copy)) == str(copy / "report.html")
     report = json.loads((copy / "report.json").read_text())
     page = render_page(Report.parsed(report, "report.json"))
     assert (copy / "report.html").read_text() == published_file(copy, "report.html").read_text()
@@ -28,7 +28,7 @@ def test_the_page_can_be_written_again(blob_run, tmp_path):
     assert collect(copy) == [old.relative_to(copy).as_posix()]
     check_manifest(copy)
     with pytest.raises(InputNotFoundError, match="no run is published in"):
-        rewrite_page(tmp_path)
+        rewrite_page(str(tmp_path))
 
 
 def test_the_page_is_not_written_while_a_run_goes_on(blob_run, tmp_path):
@@ -39,7 +39,7 @@ def test_the_page_is_not_written_while_a_run_goes_on(blob_run, tmp_path):
 
     def rewrite():
         try:
-            rewrite_page(copy)
+            rewrite_page(str(copy))
         except TemporaryError as error:
             errors.append(str(error))
 
@@ -58,9 +58,9 @@ def test_a_damaged_report_is_named(blob_run, tmp_path):
     report["input"]["n_rows"] = "many"
     published_file(copy, "report.json").write_text(json.dumps(report))
     with pytest.raises(DataError, match=r"report\.json: expected .* bytes, as manifest.json says"):
-        rewrite_page(copy)
+        rewrite_page(str(copy))
     listed_again(copy)
     expected = "report.json: input.n_rows: expected a valid integer, found 'many'"
     with pytest.raises(DataError, match=expected):
-        rewrite_page(copy)
+        rewrite_page(str(copy))
     assert (copy / "report.html").read_bytes() == page

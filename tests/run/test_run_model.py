@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from distsvc.run.model import (
 )
 from distsvc.run.model_columns import check_columns
 from distsvc.run.preparation import PREPARATION, prepared
+from distsvc.storage.folder import Folder
 
 N = 600
 X = three_clusters(N)
@@ -37,7 +39,7 @@ def published(request, tmp_path_factory):
     job = small_job(table, FORMS[request.param], input=given, output=reasons)
     found = fit(job, folder / "run")
     write_model(found.run, job, found.room)
-    return request.param, found.run.place("model"), found
+    return request.param, Path(found.run.place("model").address), found
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def simple(tmp_path):
     job = small_job(table, FORMS["splits"])
     found = fit(job, tmp_path / "run")
     write_model(found.run, job, found.room)
-    return found.run.place("model")
+    return Path(found.run.place("model").address)
 
 
 def test_a_model_comes_back(published, tmp_path):
@@ -103,12 +105,14 @@ def test_names_of_arrays_and_facts_are_their_own(published):
 def test_a_model_is_written_alike_twice(published, tmp_path):
     _, folder, fitted = published
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    shutil.copytree(fitted.run.path, tmp_path / "copy")
+    shutil.copytree(fitted.run.address, tmp_path / "copy")
     copy = RunDirectory(tmp_path / "copy")
-    copy.place("model").mkdir()
+
     write_model(copy, fitted.job, fitted.room)
-    assert {path.name: path.read_bytes() for path in copy.place("model").iterdir()} == before
-    shutil.rmtree(copy.place("model"))
+    assert {
+        path.name: path.read_bytes() for path in Path(copy.place("model").address).iterdir()
+    } == before
+    shutil.rmtree(Path(copy.place("model").address))
 
 
 def test_the_job_of_a_prediction(published, tmp_path):
@@ -134,7 +138,7 @@ def test_the_digest_of_a_prediction_is_that_of_the_model_too(simple):
 
 def test_no_model(tmp_path):
     with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
-        checked_model(tmp_path)
+        checked_model(Folder(tmp_path))
 
 
 @pytest.mark.parametrize("version", [MODEL_VERSION + 1, None])

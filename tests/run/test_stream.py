@@ -6,6 +6,7 @@ from small_runs import begin, small_job, three_clusters, write_table
 
 from distsvc.models import sampling
 from distsvc.models.scaling import Scaling
+from distsvc.run import survey
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.stream import sample_blocks, whole_sample
 from distsvc.run.survey import survey_table
@@ -21,10 +22,11 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(sampling, "BLOCK_ROWS", 64)
 
 
-def surveyed(tmp_path, X, n_wanted, partition_rows=300, float64=False):
+def surveyed(tmp_path, X, n_wanted, partition_rows=300, float64=False, **preprocess):
     """Return a run with a sample of about so many rows, and its ranges."""
     table = write_table(tmp_path / "t.parquet", X)
-    job = small_job(table, {"seed": SEED}, cluster={"partition_rows": partition_rows})
+    cluster = {"partition_rows": partition_rows}
+    job = small_job(table, {"seed": SEED}, cluster=cluster, preprocess=preprocess)
     steps = begin(job, tmp_path / "run").steps
     survey_table(steps, lambda n: sampling.key_blocks(n, n_wanted))
     steps.run.write(PREPARATION, Preparation(SCALING, ORIGIN, float64).result())
@@ -68,6 +70,24 @@ def test_a_stream_may_take_the_ranges_in_any_order(tmp_path):
     assert [block.tobytes() for block in back] == [block.tobytes() for block in forth[::-1]]
 
 
+@pytest.mark.parametrize("first", [0, 1, 6, 7])
+def test_a_stream_may_begin_at_any_block(tmp_path, first, monkeypatch):
+    run, ranges = surveyed(tmp_path, X, 400)
+    whole, read, order = list(sample_blocks(run, ranges, SEED, 2)), [], sampling.epoch_order
+
+    def noted(seed, epoch, number, n):
+        read.append(number)
+        return order(seed, epoch, number, n)
+
+    monkeypatch.setattr(sampling, "epoch_order", noted)
+    rest = list(sample_blocks(run, ranges, SEED, 2, first))
+    assert [block.tobytes() for block in rest] == [block.tobytes() for block in whole[first:]]
+    assert read == list(range(first, 7))
+    keys, Z = in_memory(X)
+    memory = sampling.memory_blocks(Z, keys, ranges, SEED, 2, first)
+    assert [block.tobytes() for block in memory] == [block.tobytes() for block in rest]
+
+
 def test_a_stream_can_be_left(tmp_path):
     run, ranges = surveyed(tmp_path, X, N)
     stream = sample_blocks(run, ranges, SEED, 0)
@@ -85,3 +105,16 @@ def test_the_whole_sample_lies_in_the_order_of_keys(tmp_path, n_wanted, partitio
     chosen = np.argsort(keys)[: (keys <= np.uint64(sampling.key_threshold(N, n_wanted) - 1)).sum()]
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, (X[chosen] - SCALING.centre) / SCALING.scale - ORIGIN)
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_many_parts_are_gathered_into_fewer(tmp_path, monkeypatch, most, missing):
+    monkeypatch.setattr(survey, "MOST_PARTS", most)
+    run, ranges = surveyed(tmp_path, X, 400, 100, missing=missing)
+    assert len(run.plan.partitions) == 9
+    assert survey.sample_parts(run) == [f"gather/{k:05d}" for k in range({1: 1, 2: 2, 4: 3}[most])]
+    keys, Z = in_memory(X)
+    expected = list(sampling.memory_blocks(Z, keys, ranges, SEED, 1))
+    found = list(sample_blocks(run, ranges, SEED, 1))
+    assert [block.tobytes() for block in found] == [block.tobytes() for block in expected]

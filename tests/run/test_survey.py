@@ -1,5 +1,7 @@
 """One reading tells what NumPy tells of the whole table, however that is cut."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_runs import begin, small_job, three_clusters, write_table
@@ -7,6 +9,7 @@ from small_runs import begin, small_job, three_clusters, write_table
 from distsvc.errors import DataError
 from distsvc.models import sampling
 from distsvc.run import plan
+from distsvc.run.directory import RunDirectory
 from distsvc.run.survey import SAMPLE, SURVEY, sampling_phase, survey_table
 
 N, PILOT = 900, 150
@@ -53,6 +56,31 @@ def test_the_pilot_has_the_lowest_keys(tmp_path, rows):
     survey, _ = surveyed(tmp_path, X, cluster={"partition_rows": rows, "block_rows": rows // 3})
     order = np.argsort(sampling.row_keys(3, np.arange(N)))
     np.testing.assert_array_equal(survey.pilot, X[order[:PILOT]])
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_many_partitions_send_little_more_than_one_pilot(tmp_path, left_out):
+    """Unless rows are left out, so that nobody knows how many there are."""
+    rows = three_clusters(9000, d=2)
+    given = {"preprocess": {"missing": "drop"}} if left_out else {}
+    found, steps = surveyed(tmp_path, rows, **given)
+    m = len(found.pilot)
+    keys = np.sort(sampling.row_keys(3, np.arange(9000)))[:m]
+    sent = [steps.run.load(SURVEY.result(k)).arrays["keys"] for k in range(steps.n_partitions)]
+    assert (np.sort(np.concatenate(sent))[:m] == keys).all()
+    n_sent = sum(map(len, sent))
+    assert (n_sent > 20 * m) if left_out else (n_sent < 3 * m)
+
+
+def test_the_pilot_of_a_part_of_a_table_is_full(tmp_path):
+    """As of a trial, which does the phases of a job on some of its partitions."""
+    table = write_table(tmp_path / "t.parquet", three_clusters(9000, d=2))
+    steps = begin(small_job(table, {"seed": 3}), tmp_path / "whole").steps
+    part = replace(steps.run.plan, partitions=steps.run.plan.partitions[:2])
+    (tmp_path / "part").mkdir()
+    run = RunDirectory(tmp_path / "part")
+    run.write_plan(part)
+    assert len(survey_table(replace(steps, run=run), some).pilot) == PILOT
 
 
 def test_a_small_table_is_its_own_pilot(tmp_path):

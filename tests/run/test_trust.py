@@ -26,6 +26,7 @@ from distsvc.run.job import run_job
 from distsvc.run.progress import Meter, Progress
 from distsvc.storage.publication import PLACES, Output
 from tests.run.blob_jobs import config
+from tests.storage.publishing import name_of, work_of, write_run
 
 NOBODY = 65534
 
@@ -124,8 +125,11 @@ def test_another_user_can_not_write_to_a_run_or_hold_its_output():
     with tempfile.TemporaryDirectory() as open_to_all:
         os.chmod(open_to_all, 0o755)
         output = Output(Path(open_to_all) / "out")
-        with output.locked("0" * 64), output.run_folder("0" * 64) as run:
-            places = [output.path, run.parent, run, *(output.path / p / run.name for p in PLACES)]
+        with output.locked("0" * 64), work_of(output, "0" * 64) as work:
+            write_run(output, name_of(work), "a")
+            work.put("plan.json", b"{}")
+            out, run = Path(output.place.address), Path(work.address)
+            places = [out, run.parent, run, *(out / p / run.name for p in PLACES)]
             command = [sys.executable, "-c", MEDDLE, str(NOBODY), str(run.parent / "lock")]
             found = subprocess.run(
                 [*command, *map(str, places)], capture_output=True, text=True, check=False, cwd="/"
@@ -250,4 +254,4 @@ def test_versions_of_a_worker_that_comes_later_are_compared(other_there, tmp_pat
         Client(cluster.scheduler_address, set_as_default=False) as client,
         pytest.raises(JobFileError, match=r"worker tcp://127.* has numpy 0\.1, this process has "),
     ):
-        fan_out(client, never, str(tmp_path), [0], Meter(Progress(quiet=True), "label"))
+        list(fan_out(client, never, str(tmp_path), [0], Meter(Progress(quiet=True), "label")))

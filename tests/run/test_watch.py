@@ -105,7 +105,7 @@ def nothing(run_dir: str, number: int) -> int:
 
 
 def label(client, folder):
-    fan_out(client, nothing, str(folder), range(3), Meter(Progress(quiet=True), "label"))
+    list(fan_out(client, nothing, str(folder), range(3), Meter(Progress(quiet=True), "label")))
 
 
 def test_no_workers_and_dasks_own_settings(tmp_path):

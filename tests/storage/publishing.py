@@ -27,11 +27,28 @@ def write_run(output: Output, run_id: str, mark: str) -> dict:
     names += [f"model/{run_id}/model.json"]
     names += [f"report/{run_id}/{name}" for name in ("report.html", "report.json")]
     for name in names:
-        (output.path / name).write_text(f"{mark} {Path(name).name}")
-    files = [{"file": name} | described(output.path / name) for name in names]
+        with output.place.created(name) as path:
+            path.write_text(f"{mark} {Path(name).name}")
+    files = [{"file": name} | described(output.place.local(name)) for name in names]
     job = digest_of(mark)
     known = {"format": FORMAT, "run_id": run_id, "job_sha256": job, "input_sha256": digest_of("i")}
     return known | {"rows": 2, "clusters": 1, "files": files}
+
+
+def name_of(work) -> str:
+    return Path(work.address).name
+
+
+@contextmanager
+def work_of(output: Output, job: str):
+    """Yield the place of a run's work, once what runs left that were killed is removed."""
+    for name in output.kept_works():
+        output.discard(name)
+    work = output.new_work(job)
+    try:
+        yield work
+    finally:
+        output.discard(name_of(work))
 
 
 def run(path, mark: str, overwrite: bool = True) -> bool:
@@ -40,10 +57,11 @@ def run(path, mark: str, overwrite: bool = True) -> bool:
     if output.holds(job, digest_of("i")):
         output.mend()
         return False
-    with output.locked(job, overwrite), output.run_folder(job) as folder:
+    with output.locked(job, overwrite), work_of(output, job) as work:
         output.check_free(job, overwrite)
-        (folder / "plan.json").write_text("{}")
-        output.publish(write_run(output, folder.name, mark))
+        with work.created("plan.json") as path:
+            path.write_text("{}")
+        output.publish(write_run(output, name_of(work), mark))
     return True
 
 

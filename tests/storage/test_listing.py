@@ -6,6 +6,7 @@ import json
 import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.storage.folder import Folder
 from distsvc.storage.listing import checked, listed, read_manifest
 
 CONTENT = b"what is published"
@@ -31,10 +32,10 @@ def write(folder, manifest=MANIFEST, **changes):
 
 
 def test_a_listed_file_is_found_and_checked(tmp_path):
-    manifest = read_manifest(write(tmp_path))
+    manifest = read_manifest(Folder(write(tmp_path)))
     assert manifest == MANIFEST
-    name = listed(tmp_path, manifest, "model.json")
-    assert checked(tmp_path, manifest, name) == tmp_path / "model/model.json"
+    name = listed(Folder(tmp_path), manifest, "model.json")
+    assert checked(Folder(tmp_path), manifest, name) == tmp_path / "model/model.json"
 
 
 def test_a_file_in_the_folder_of_its_run(tmp_path):
@@ -42,9 +43,9 @@ def test_a_file_in_the_folder_of_its_run(tmp_path):
     (tmp_path / "model/ab12/model.json").write_bytes(CONTENT)
     (tmp_path / "elsewhere").symlink_to(tmp_path)
     files = [FILE | {"file": "model/ab12/model.json"}]
-    manifest = read_manifest(write(tmp_path, files=files))
-    assert listed(tmp_path, manifest, "model.json") == "model/ab12/model.json"
-    checked(tmp_path / "elsewhere", manifest, "model/ab12/model.json")
+    manifest = read_manifest(Folder(write(tmp_path, files=files)))
+    assert listed(Folder(tmp_path), manifest, "model.json") == "model/ab12/model.json"
+    checked(Folder(tmp_path / "elsewhere"), manifest, "model/ab12/model.json")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_file_in_the_folder_of_its_run(tmp_path):
 def test_a_manifest_of_another_form(tmp_path, change, why):
     write(tmp_path, **change)
     with pytest.raises(DataError, match=rf"manifest\.json: {why}") as found:
-        read_manifest(tmp_path)
+        read_manifest(Folder(tmp_path))
     assert str(found.value).isprintable()
     assert len(str(found.value)) < 500
 
@@ -81,12 +82,12 @@ def test_a_manifest_of_another_form(tmp_path, change, why):
 def test_a_later_manifest(tmp_path):
     write(tmp_path, format=9, files="of another form")
     with pytest.raises(JobFileError, match=r"manifest\.json has format 9, expected 2$"):
-        read_manifest(tmp_path)
+        read_manifest(Folder(tmp_path))
 
 
 def test_no_manifest(tmp_path):
     with pytest.raises(InputNotFoundError, match=r"it has no manifest\.json"):
-        read_manifest(tmp_path)
+        read_manifest(Folder(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -98,11 +99,11 @@ def test_no_manifest(tmp_path):
     ],
 )
 def test_a_file_that_is_not_the_one_listed(tmp_path, content, why):
-    manifest = read_manifest(write(tmp_path))
+    manifest = read_manifest(Folder(write(tmp_path)))
     path = tmp_path / "model/model.json"
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(DataError, match=rf"model/model\.json[:,] {why}"):
-        checked(tmp_path, manifest, "model/model.json")
+        checked(Folder(tmp_path), manifest, "model/model.json")
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path):
@@ -111,14 +112,14 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
     write(tmp_path / "other")
     (tmp_path / "run/model").symlink_to(tmp_path / "other/model")
     (tmp_path / "run/manifest.json").write_text(json.dumps(MANIFEST))
-    manifest = read_manifest(tmp_path / "run")
+    manifest = read_manifest(Folder(tmp_path / "run"))
     with pytest.raises(DataError, match=r"model\.json is a link out of .*, which is not followed"):
-        checked(tmp_path / "run", manifest, "model/model.json")
+        checked(Folder(tmp_path / "run"), manifest, "model/model.json")
 
 
 def test_a_name_that_is_not_listed_once(tmp_path):
-    manifest = read_manifest(write(tmp_path, files=[FILE, FILE | {"file": "model.json"}]))
+    manifest = read_manifest(Folder(write(tmp_path, files=[FILE, FILE | {"file": "model.json"}])))
     with pytest.raises(DataError, match=r"manifest\.json: expected one file model\.json, found 2"):
-        listed(tmp_path, manifest, "model.json")
+        listed(Folder(tmp_path), manifest, "model.json")
     with pytest.raises(DataError, match=r"manifest\.json: expected one file x, found 0"):
-        listed(tmp_path, manifest, "x")
+        listed(Folder(tmp_path), manifest, "x")

@@ -24,9 +24,11 @@ from tests.storage.publishing import (
     check_tidy,
     crashing,
     digest_of,
+    name_of,
     names,
     run,
     seen,
+    work_of,
     write_run,
 )
 
@@ -141,8 +143,8 @@ def test_a_run_folder_is_removed_however_the_run_ends(tmp_path):
 
     def fail():
         output = Output(out)
-        with output.locked(), output.run_folder(digest_of("a")) as folder:
-            write_run(output, folder.name, "a")
+        with output.locked(), work_of(output, digest_of("a")) as work:
+            write_run(output, name_of(work), "a")
             raise Crash
 
     with pytest.raises(Crash):
@@ -151,23 +153,37 @@ def test_a_run_folder_is_removed_however_the_run_ends(tmp_path):
     assert [path.name for path in out.iterdir()] == [".runs"]
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
+def test_what_a_killed_run_left_stays_until_it_is_given_up(tmp_path):
     out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
     for folder in (out / ".runs" / dead / "results", out / "labels" / dead):
         folder.mkdir(parents=True)
         (folder / "file").write_text("half")
-    with Output(out).locked():
+    output = Output(out)
+    with output.locked():
+        assert output.kept_works() == [dead]
+        assert len(names(out)) == 4
+        output.discard(dead)
         assert names(out) == [".runs/holder.json", ".runs/lock"]
     assert [path.name for path in out.iterdir()] == [".runs"]
+
+
+def test_what_a_killed_run_left_is_collected(tmp_path):
+    out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
+    left = [f".runs/{dead}/results/file", f"labels/{dead}/file"]
+    for name in left:
+        (out / name).parent.mkdir(parents=True)
+        (out / name).write_text("half")
+    assert collect(str(out)) == left
+    assert names(out) == [".runs/lock"]
 
 
 def test_strays_of_a_published_run_are_removed(tmp_path):
     """As of a worker that was killed while it wrote a part, which another then wrote."""
     out = tmp_path / "out"
     output = Output(out)
-    with output.locked(), output.run_folder(digest_of("a")) as folder:
-        output.publish(write_run(output, folder.name, "a"))
-        (out / "labels" / folder.name / ".part-00000.parquet.1234").write_text("half")
+    with output.locked(), work_of(output, digest_of("a")) as work:
+        output.publish(write_run(output, name_of(work), "a"))
+        (out / "labels" / name_of(work) / ".part-00000.parquet.1234").write_text("half")
     check_tidy(out, "a")
 
 
@@ -254,12 +270,12 @@ def test_a_strange_manifest(tmp_path, content):
 def test_what_was_published_past_the_lock_is_not_replaced(tmp_path):
     """Where a file system does not honour locks, the later of two runs gives way."""
     output = Output(tmp_path)
-    with output.locked(), output.run_folder(digest_of("a")) as folder:
+    with output.locked(), work_of(output, digest_of("a")) as work:
         output.check_free(digest_of("a"), overwrite=True)
         manifest = {"format": 1, "job_sha256": "other", "input_sha256": "i", "files": []}
         (tmp_path / "manifest.json").write_text(json.dumps(manifest))
         with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
-            output.publish(write_run(output, folder.name, "a"))
+            output.publish(write_run(output, name_of(work), "a"))
     assert json.loads((tmp_path / "manifest.json").read_text()) == manifest
 
 
@@ -300,7 +316,9 @@ def refused(out, job="", overwrite=False):
 
 def test_a_second_run_is_told_who_holds_the_output(tmp_path):
     out = tmp_path / "out"
-    with Output(out).locked("mine"), Output(out).run_folder(digest_of("a")) as folder:
+    with Output(out).locked("mine"), work_of(Output(out), digest_of("a")) as work:
+        with work.created("plan.json") as path:
+            path.write_text("{}")
         for error in (refused(out, "mine"), refused(out, "theirs", overwrite=True), refused(out)):
             assert type(error) is TemporaryError
             who = rf"^another run is writing to {out}: process {os.getpid()} on \S+, since 20\S+$"
@@ -308,7 +326,7 @@ def test_a_second_run_is_told_who_holds_the_output(tmp_path):
         error = refused(out, "theirs")
         assert type(error) is JobFileError
         assert re.search("it has another job, so give another output.path$", str(error))
-        assert folder.exists(), "the second run removed the first one's folder"
+        assert path.exists(), "the second run removed the first one's folder"
     with Output(out).locked():
         pass
 
@@ -340,8 +358,8 @@ def test_no_two_runs_have_the_same_folder(tmp_path):
     names_of_runs = set()
     for _ in range(3):
         output = Output(tmp_path)
-        with output.locked(), output.run_folder("0123456789abcdef") as folder:
-            names_of_runs.add(folder.name)
+        with output.locked(), work_of(output, "0123456789abcdef") as work:
+            names_of_runs.add(name_of(work))
     assert len(names_of_runs) == 3
     assert all(re.fullmatch(r"0123456789ab-[0-9a-f]{8}", name) for name in names_of_runs)
 
@@ -357,9 +375,12 @@ def test_an_output_that_can_not_be_a_folder(tmp_path, below):
     assert names(tmp_path) == ["file"]
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/out", "file:///tmp/out"])
-def test_a_url_is_no_output(path):
-    with pytest.raises(JobFileError, match=f"output.path must be a folder .*, found '{path}'"):
+@pytest.mark.parametrize("path", ["hdfs://host/out", "file:///tmp/out"])
+def test_a_url_of_no_bucket_is_no_output(path):
+    message = (
+        f"^output.path: expected a folder .*, or a URL of s3://, gs://, az://, found '{path}'$"
+    )
+    with pytest.raises(JobFileError, match=message):
         Output(path)
 
 

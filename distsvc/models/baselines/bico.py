@@ -28,14 +28,31 @@ from distsvc.errors import UnusableRowsError
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.baselines.sampled import Baseline
+from distsvc.models.checkpoints import MOST, State
+from distsvc.models.fields import Array, Count, Field, Number, check_fields
 from distsvc.models.sampling import seed_of
 from distsvc.models.validation import validated
 from distsvc.parameters import HELD
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192
+PIECE_ROWS = 1024
 FIRST_THRESHOLD = 16.0 * (1.0 + 1e-9)
 """By a little more than 16, so that rounding does not keep the two nearest rows apart."""
+
+FIELDS: dict[str, Field] = {
+    "references": Array("float64", "slots d"),
+    "means": Array("float64", "slots d"),
+    "weights": Array("float64", "slots", least=0.0),
+    "sums": Array("float64", "slots"),
+    "child": Array("int64", "heads", least=-1),
+    "sibling": Array("int64", "slots", least=-1),
+    "free": Array("int64", "slots", least=0),
+    "n_free": Array("int64", "1", least=0),
+    "threshold": Number(least=0.0),
+    "n_seen": Count(0, MOST),
+}
+"""Those of a `CoresetTree`, and the rows that it has seen."""
 
 
 @dataclass
@@ -182,7 +199,10 @@ class BICO(Baseline):
         """
         X = validated(self, X)
         self._begin(X.shape[1])
-        self._add(X)
+        self._checkpoint.last(self._restore)
+        while self.n_seen_ < len(X):
+            self._add(X[self.n_seen_ : self.n_seen_ + PIECE_ROWS])
+            self._checkpoint.keep(self.n_seen_, self._state)
         self.labels_ = self._nearest_centres(X)
         return self
 
@@ -239,6 +259,19 @@ class BICO(Baseline):
         self.__dict__.pop("solution_", None)
         self.tree_.insert(X)
         self.n_seen_ += len(X)
+
+    def _state(self) -> State:
+        arrays = dict(vars(self.tree_))
+        return {"threshold": arrays.pop("threshold"), "n_seen": self.n_seen_}, arrays
+
+    def _restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> BICO:
+        """Go on from a tree of the same size; `DataError` for what is none."""
+        slots, d = self.tree_.means.shape
+        check_fields(FIELDS, {**facts, **arrays}, {"slots": slots, "heads": slots + 1, "d": d})
+        self.n_seen_ = facts["n_seen"]
+        nodes = {name: arrays[name] for name, field in FIELDS.items() if field.kind == "array"}
+        self.tree_ = CoresetTree(**nodes, threshold=facts["threshold"])
+        return self
 
     def _solve(self) -> tuple[np.ndarray, float]:
         """Return the centres and their cost, computed once after the rows last changed."""

@@ -21,10 +21,13 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.errors import DataError
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
+from distsvc.models.checkpoints import State
+from distsvc.models.fields import Array, Field, check_fields
 from distsvc.models.scaling import check_finite
 from distsvc.models.validation import validated
 
@@ -150,53 +153,138 @@ class DePDDP(Baseline):
 
     def _grow(self, Z: np.ndarray) -> np.ndarray:
         """Make the tree of the rows Z (n, d) and return each row's leaf (n,) int64."""
-        tree = SplitTree()
-        members = {0: np.arange(len(Z))}
-        counts, densities = [len(Z)], [np.inf]
-        directions: dict[int, np.ndarray] = {}
-        heap: list[Candidate] = []
-
-        def consider(node: int) -> None:
-            rows = Z[members[node]]
-            fewest = max(int(self.min_samples), int(np.ceil(self.trim * len(rows))))
-            if len(rows) < 2 * fewest or (direction := first_component(rows)) is None:
-                return
-            positions = positions_along(rows, direction)
-            width = normal_bandwidth(positions, self.bandwidth)
-            if width == 0.0:
-                return
-            found = lowest_minimum(positions, width, self.grid_size, fewest)
-            if found is not None:
-                directions[node], densities[node] = direction, found[1]
-                heapq.heappush(heap, Candidate(found[1], node, found[0]))
-
-        consider(0)
-        while heap and (self.n_clusters is None or len(members) < self.n_clusters):
-            _, node, threshold = heapq.heappop(heap)
-            rows = members.pop(node)
-            below = positions_along(Z[rows], directions[node]) <= threshold
-            for child, part in zip(
-                tree.split(node, directions[node], threshold), (below, ~below), strict=True
-            ):
-                members[child] = rows[part]
-                counts.append(len(members[child]))
-                densities.append(np.inf)
-                consider(child)
-        self.tree_ = tree
+        growth = Growth(Z, self)
+        if self._checkpoint.last(growth.restore) is None:
+            growth.consider(0)
+        while growth.heap and (self.n_clusters is None or len(growth.members) < self.n_clusters):
+            growth.split_next()
+            self._checkpoint.keep(len(growth.splits), growth.state)
+        self.tree_ = tree = growth.tree
         none = np.zeros(Z.shape[1], np.float32)
         self.directions_ = np.array([none if v is None else v for v in tree.directions])
         self.thresholds_ = np.array(tree.thresholds)
         self.children_ = np.array(tree.children)
-        self.counts_, self.densities_ = np.array(counts), np.array(densities)
-        ends = np.empty(len(Z), np.int64)
-        for node, rows in members.items():
-            ends[rows] = node
-        return ends
+        counts, found = growth.counts(), growth.found
+        self.counts_ = counts
+        self.densities_ = np.array(
+            [found[node][1].density if node in found else np.inf for node in range(len(counts))]
+        )
+        return growth.ends()
 
     def _rule(self) -> Splits:
         return Splits(
             self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
         )
+
+
+FIELDS: dict[str, Field] = {
+    "nodes": Array("int64", "m", least=0, may_be_empty=True),
+    "directions": Array("float32", "m d", may_be_empty=True),
+    "thresholds": Array("float64", "m", may_be_empty=True),
+    "densities": Array("float64", "m", least=0.0, may_be_empty=True),
+    "splits": Array("int64", "s", least=0),
+    "ends": Array("int64", "n", least=0),
+}
+"""What a `Growth` keeps."""
+
+
+class Growth:
+    """A tree that grows on rows Z (n, d) float32, with the parameters of a `DePDDP`.
+
+    Attributes
+    ----------
+    tree : SplitTree
+    members : dict of int to ndarray
+        The rows of every leaf, ascending.
+    found : dict of int to (ndarray, Candidate)
+        Direction and split of every node that has one.
+    heap : list of Candidate
+        Those of leaves.
+    splits : list of int
+        The nodes that were split, in order.
+
+    """
+
+    def __init__(self, Z: np.ndarray, of: DePDDP):
+        self.Z, self.of, self.tree = Z, of, SplitTree()
+        self.members = {0: np.arange(len(Z))}
+        self.found: dict[int, tuple[np.ndarray, Candidate]] = {}
+        self.heap: list[Candidate] = []
+        self.splits: list[int] = []
+
+    def consider(self, node: int) -> None:
+        """Find the split of a leaf."""
+        of, rows = self.of, self.Z[self.members[node]]
+        fewest = max(int(of.min_samples), int(np.ceil(of.trim * len(rows))))
+        if len(rows) < 2 * fewest or (direction := first_component(rows)) is None:
+            return
+        positions = positions_along(rows, direction)
+        width = normal_bandwidth(positions, of.bandwidth)
+        if width == 0.0:
+            return
+        lowest = lowest_minimum(positions, width, of.grid_size, fewest)
+        if lowest is not None:
+            candidate = Candidate(lowest[1], node, lowest[0])
+            self.found[node] = direction, candidate
+            heapq.heappush(self.heap, candidate)
+
+    def split_next(self) -> None:
+        """Split the leaf with the lowest density, and consider its children."""
+        _, node, threshold = heapq.heappop(self.heap)
+        direction, rows = self.found[node][0], self.members.pop(node)
+        below = positions_along(self.Z[rows], direction) <= threshold
+        children = self.tree.split(node, direction, threshold)
+        self.splits.append(node)
+        for child, part in zip(children, (below, ~below), strict=True):
+            self.members[child] = rows[part]
+            self.consider(child)
+
+    def ends(self) -> np.ndarray:
+        """Return the leaf (n,) int64 of every row."""
+        ends = np.empty(len(self.Z), np.int64)
+        for node, rows in self.members.items():
+            ends[rows] = node
+        return ends
+
+    def counts(self) -> np.ndarray:
+        """Return the rows (n_nodes,) int64 of every node."""
+        counts = np.bincount(self.ends(), minlength=len(self.tree.children))
+        for node in reversed(self.splits):
+            counts[node] = counts[list(self.tree.children[node])].sum()
+        return counts
+
+    def state(self) -> State:
+        """Return facts and arrays of a tree that has splits; `restore` takes them back."""
+        candidates = [candidate for _, candidate in self.found.values()]
+        return {}, {
+            "nodes": np.array(list(self.found), np.int64),
+            "directions": np.array([direction for direction, _ in self.found.values()]),
+            "thresholds": np.array([candidate.threshold for candidate in candidates], np.float64),
+            "densities": np.array([candidate.density for candidate in candidates], np.float64),
+            "splits": np.array(self.splits, np.int64),
+            "ends": self.ends(),
+        }
+
+    def restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Growth:
+        """Go on from a tree of the same rows; `DataError` for what is none."""
+        check_fields(FIELDS, arrays, dict(zip("nd", self.Z.shape, strict=True)))
+        splits, ends, nodes = arrays["splits"].tolist(), arrays["ends"], arrays["nodes"].tolist()
+        if not set(splits) <= set(nodes) or max(*nodes, ends.max()) > 2 * len(splits):
+            raise DataError("expected a tree and the leaves of its rows, found others")
+        values = zip(
+            nodes, arrays["densities"].tolist(), arrays["thresholds"].tolist(), strict=True
+        )
+        candidates = [Candidate(density, node, threshold) for node, density, threshold in values]
+        self.found = dict(
+            zip(nodes, zip(arrays["directions"], candidates, strict=True), strict=True)
+        )
+        self.splits = splits
+        for node in splits:
+            self.tree.split(node, self.found[node][0], self.found[node][1].threshold)
+        self.heap = [candidate for candidate in candidates if candidate.node not in splits]
+        heapq.heapify(self.heap)
+        self.members = {leaf: np.flatnonzero(ends == leaf) for leaf in self.tree.leaves.tolist()}
+        return self
 
 
 def first_component(rows: np.ndarray) -> np.ndarray | None:

@@ -13,6 +13,9 @@ Bezdek, "Pattern recognition with fuzzy objective function algorithms", 1981.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +27,8 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.errors import ParameterError
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.baselines.sampled import Baseline
+from distsvc.models.checkpoints import MOST, State
+from distsvc.models.fields import Array, Count, Field, Flag, check_fields
 from distsvc.models.sampling import seed_of
 from distsvc.models.validation import validated
 
@@ -35,6 +40,76 @@ class Run(NamedTuple):
     memberships: np.ndarray
     objectives: np.ndarray
     converged: bool
+
+
+FIELDS: dict[str, Field] = {
+    "n_iter": Count(0, MOST),
+    "n_ended": Count(0, MOST),
+    "key": Array("uint32", "624"),
+    "position": Count(0, 624),
+    "centres": Array("float64", "k d"),
+    "objectives": Array("float64", "n", may_be_empty=True),
+}
+BEST: dict[str, Field] = {
+    "best_centres": Array("float64", "k d"),
+    "best_objectives": Array("float64", "m"),
+    "best_converged": Flag(),
+}
+"""What a `Search` keeps always, and once a start has ended."""
+
+
+@dataclass
+class Search:
+    """Starts so far: what draws them, those that ended and their iterations, the one under way."""
+
+    random: np.random.RandomState
+    n_ended: int = 0
+    n_iter: int = 0
+    best: Run | None = None
+    centres: np.ndarray | None = None
+    objectives: Sequence[float] = ()
+
+    def end(self, run: Run) -> None:
+        """Take the run of a start, and go on to the next."""
+        if self.best is None or run.objectives[-1] < self.best.objectives[-1]:
+            self.best = run
+        self.n_ended, self.n_iter = self.n_ended + 1, self.n_iter + len(run.objectives)
+        self.centres, self.objectives = None, ()
+
+    def state(self) -> State:
+        """Return facts and arrays while a start is under way; `restored` takes them back."""
+        assert self.centres is not None
+        _, key, position, *_ = self.random.get_state()
+        facts: dict[str, Any] = {
+            "n_ended": self.n_ended,
+            "n_iter": self.n_iter,
+            "position": position,
+        }
+        arrays = {"key": np.asarray(key), "centres": self.centres}
+        arrays["objectives"] = np.array(self.objectives, np.float64)
+        if self.best is not None:
+            facts["best_converged"] = self.best.converged
+            arrays["best_centres"] = self.best.centres
+            arrays["best_objectives"] = self.best.objectives
+        return facts, arrays
+
+    @classmethod
+    def restored(
+        cls, X: np.ndarray, k: int, m: float, facts: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> Search:
+        """Return a search on rows X (n, d); `DataError` for what is no state of one."""
+        found = {**facts, **arrays}
+        check_fields(
+            FIELDS | BEST if found.get("n_ended") else FIELDS, found, {"k": k, "d": X.shape[1]}
+        )
+        random, best = np.random.RandomState(), None
+        random.set_state(("MT19937", arrays["key"], facts["position"], 0, 0.0))
+        if facts["n_ended"]:
+            centres = arrays["best_centres"]
+            memberships = memberships_of(squared_distances(X, centres), m)
+            best = Run(centres, memberships, arrays["best_objectives"], facts["best_converged"])
+        started = arrays["centres"], arrays["objectives"].tolist()
+        return cls(random, facts["n_ended"], facts["n_iter"], best, *started)
 
 
 class FuzzyCMeans(Baseline):
@@ -112,14 +187,7 @@ class FuzzyCMeans(Baseline):
         if len(X) < self.n_clusters:
             raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
         X = np.ascontiguousarray(X, np.float64)
-        random = np.random.RandomState(seed_of(self.random_state))
-        best: Run | None = None
-        for _ in range(self.n_init):
-            start, _ = kmeans_plusplus(X, int(self.n_clusters), random_state=random)
-            run = alternate(X, start, float(self.m), float(self.tol), int(self.max_iter))
-            if best is None or run.objectives[-1] < best.objectives[-1]:
-                best = run
-        assert best is not None
+        best = self._best_run(X)
         if not best.converged:
             text = f"memberships still change by more than tol after {self.max_iter} iterations"
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
@@ -138,6 +206,25 @@ class FuzzyCMeans(Baseline):
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster (n,) int32 of the highest membership of every row of X (n, d)."""
         return self.memberships(X).argmax(axis=1).astype(np.int32)
+
+    def _best_run(self, X: np.ndarray) -> Run:
+        """Return the run of the lowest objective."""
+        k, m = int(self.n_clusters), float(self.m)
+        search = Search(np.random.RandomState(seed_of(self.random_state)))
+        search = self._checkpoint.last(partial(Search.restored, X, k, m)) or search
+
+        def watch(centres: np.ndarray, objectives: list[float]) -> None:
+            search.centres, search.objectives = centres, objectives
+            self._checkpoint.keep(search.n_iter + len(objectives), search.state)
+
+        while search.n_ended < self.n_init:
+            start = search.centres
+            if start is None:
+                start, _ = kmeans_plusplus(X, k, random_state=search.random)
+            begun = search.objectives
+            search.end(alternate(X, start, m, float(self.tol), int(self.max_iter), begun, watch))
+        assert search.best is not None
+        return search.best
 
     def _rule(self) -> Centres:
         return Centres.by_size(self.cluster_centers_, self.labels_)
@@ -167,10 +254,22 @@ def best_centres(X: np.ndarray, memberships: np.ndarray, m: float, old: np.ndarr
     return np.divide(weights.T @ X, total, out=old.copy(), where=total > 0.0)
 
 
-def alternate(X: np.ndarray, centres: np.ndarray, m: float, tol: float, max_iter: int) -> Run:
-    """Iterate from centres (k, d) on rows X (n, d), float64."""
+def alternate(
+    X: np.ndarray,
+    centres: np.ndarray,
+    m: float,
+    tol: float,
+    max_iter: int,
+    begun: Sequence[float] = (),
+    watch: Callable[[np.ndarray, list[float]], None] = lambda centres, objectives: None,
+) -> Run:
+    """Iterate from centres (k, d) on rows X (n, d), float64.
+
+    `begun` are the objectives of the iterations that led to these centres; ``watch`` is told both
+    after each further one but the last.
+    """
     memberships = memberships_of(squared_distances(X, centres), m)
-    objectives: list[float] = []
+    objectives = list(begun)
     converged = False
     while not converged and len(objectives) < max_iter:
         centres = best_centres(X, memberships, m, centres)
@@ -178,4 +277,6 @@ def alternate(X: np.ndarray, centres: np.ndarray, m: float, tol: float, max_iter
         before, memberships = memberships, memberships_of(squared, m)
         objectives.append(float((memberships**m * squared).sum()))
         converged = bool(np.abs(memberships - before).max() <= tol)
+        if not converged:
+            watch(centres, objectives)
     return Run(centres, memberships, np.array(objectives), converged)

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from distsvc.models import sampling
 from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rules import Rule
 from distsvc.parameters import check_parameters
 
@@ -27,6 +28,8 @@ class Baseline(ClusterMixin, BaseEstimator):
 
     algorithm: str
     labels_: np.ndarray
+    _checkpoint: Checkpoint = NO_CHECKPOINT
+    """What `fit` goes on from, where that may take more than a minute."""
 
     def check_parameters(self) -> None:
         """Raise ParameterError for a parameter that is not allowed."""
@@ -79,11 +82,12 @@ class SampledEngine:
         self.n_rows = n_rows
         self.centre = np.zeros(pilot.shape[1])
 
-    def fit_sample(self, X: np.ndarray) -> Rule:
+    def fit_sample(self, X: np.ndarray, checkpoint: Checkpoint = NO_CHECKPOINT) -> Rule:
         """Fit the rows X (n, d) float64 of the sample and return the rule; warnings become notes.
 
         On one thread: sums of several have no fixed order, and labels would differ in a last bit.
         """
+        self.estimator._checkpoint = checkpoint
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             model = self.estimator.fit(X)

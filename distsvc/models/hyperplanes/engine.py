@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,27 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from distsvc.errors import UnusableRowsError
 from distsvc.models import sampling
+from distsvc.models.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.fields import Count, check_fields
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
+from distsvc.models.hyperplanes.tree import FIELDS, ClusterTree, Cut, GrowingTree, elbow, valley
 from distsvc.models.sampling import Ranges
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
+
+
+@dataclass
+class Stream:
+    """Where a restart is in its stream of rows, how many it took of that, and its tree."""
+
+    place: Place
+    n_rows: int = 0
+    tree: GrowingTree | None = None
+
+    def state(self) -> State:
+        """Return facts and arrays."""
+        return {"place": self.place.facts(), "n_rows": self.n_rows}, dict(vars(self.tree))
 
 
 class TreeEngine:
@@ -96,22 +112,34 @@ class TreeEngine:
         return int(self.parameters["passes"] or min(max(-(-ROWS_WANTED // n), 1), MOST_PASSES))
 
     def grow(
-        self, restart: int, n_rows: int, blocks: Callable[[int, Ranges], Iterable[np.ndarray]]
-    ) -> tuple[GrowingTree, np.ndarray]:
-        """Learn a tree and count its rows; ``blocks(epoch, ranges)`` are centred rows of a pass.
+        self,
+        restart: int,
+        n_rows: int,
+        blocks: Callable[[int, Ranges, int], Iterable[np.ndarray]],
+        checkpoint: Checkpoint = NO_CHECKPOINT,
+    ) -> GrowingTree:
+        """Learn a tree and count its rows, in a last pass that is in the order of keys.
 
+        ``blocks(epoch, ranges, first)`` are centred rows of a pass, from range number `first` on.
         Every pass of every restart takes the ranges in another order, and the rows of a range too.
-        Returns the tree, and the bottom node (n,) int32 of every row in the order of keys.
         """
-        tree: GrowingTree | None = None
         ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
-        for number in range(restart * passes, (restart + 1) * passes):
-            order = sampling.epoch_order(self.seed, number, len(ranges), len(ranges))
-            for block in blocks(number, [ranges[i] for i in order]):
-                tree = tree or self.seedling(block.shape[1])
-                self.learn(tree, block)
-        assert tree is not None
-        return tree, np.concatenate([tree.count(block) for block in blocks(0, ranges)])
+        stream = checkpoint.last(self._restored) or Stream(Place(restart * passes))
+        place = stream.place
+        while place.epoch < (restart + 1) * passes:
+            order = sampling.epoch_order(self.seed, place.epoch, len(ranges), len(ranges))
+            shuffled = [ranges[i] for i in order]
+            for block in place.pieces(blocks(place.epoch, shuffled, place.block)):
+                stream.tree = stream.tree or self.seedling(block.shape[1])
+                self.learn(stream.tree, block)
+                stream.n_rows += len(block)
+                checkpoint.keep(stream.n_rows, stream.state)
+        assert stream.tree is not None
+        for block in place.pieces(blocks(0, ranges, place.block)):
+            stream.tree.count(block)
+            stream.n_rows += len(block)
+            checkpoint.keep(stream.n_rows, stream.state)
+        return stream.tree
 
     def seedling(self, n_features: int) -> GrowingTree:
         """Return the tree before it has learned anything."""
@@ -170,6 +198,13 @@ class TreeEngine:
             "restart": self.restart,
             "clearest_valley": self.clearest_valley,
         }
+
+    def _restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Stream:
+        """Return where a restart was; `DataError` for what is none of its states."""
+        check_fields({"n_rows": Count(0, MOST)}, facts, {})
+        check_fields(FIELDS, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
+        tree = GrowingTree(**{name: arrays[name] for name in FIELDS})
+        return Stream(Place.restored(facts.get("place", {})), facts["n_rows"], tree)
 
     def _sample_rows(self, n_rows: int) -> int:
         return min(n_rows, self.parameters["max_samples"] or n_rows)

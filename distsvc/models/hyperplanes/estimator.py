@@ -251,12 +251,12 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         for part in _parts(*rows.shape):
             engine.centred(X[order[part]], out=rows[part])
 
-        def blocks(epoch: int, ranges: Ranges) -> Iterator[np.ndarray]:
-            return sampling.memory_blocks(rows, keys, ranges, engine.seed, epoch)
+        def blocks(epoch: int, ranges: Ranges, first: int) -> Iterator[np.ndarray]:
+            return sampling.memory_blocks(rows, keys, ranges, engine.seed, epoch, first)
 
         grown = [engine.grow(restart, len(X), blocks) for restart in range(self.n_init)]
-        engine.choose([tree for tree, _ in grown])
-        return grown[engine.restart][1]
+        engine.choose(grown)
+        return grown[engine.restart].ends(rows)
 
     def _forget(self, names: Iterable[str]) -> None:
         for name in names:

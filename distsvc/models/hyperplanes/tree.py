@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.kernels.hyperplane import add_rows, learn, route
+from distsvc.models.fields import Array, Field
 
 SMALLEST_LONGEST_CURVE = 10
 CURVES = 30
@@ -24,6 +25,18 @@ HALF_A_ROW = 0.5
 FEWEST_ROWS = 10
 WINDOWS_A_SIDE = 160
 REACH = 4.0
+
+FIELDS: dict[str, Field] = {
+    "means": Array("float32", "nodes d"),
+    "V": Array("float32", "nodes d"),
+    "b": Array("float64", "nodes"),
+    "variances": Array("float64", "nodes", least=0.0),
+    "visits": Array("int64", "nodes", least=0),
+    "counts": Array("float64", "nodes", least=0.0),
+    "sums": Array("float64", "nodes d"),
+    "squares": Array("float64", "nodes", least=0.0),
+}
+"""Those of a `GrowingTree`."""
 
 
 @dataclass
@@ -75,14 +88,14 @@ class GrowingTree:
         state = self.means, self.V, self.b, self.variances, self.visits
         learn(X, *state, alpha, penalty, bandwidth, most_visits, clip)
 
-    def count(self, X: np.ndarray) -> np.ndarray:
-        """Send the rows of X (n, d) float32 down the tree as it is now, and add them up.
-
-        Returns their bottom nodes (n,) int32.
-        """
+    def ends(self, X: np.ndarray) -> np.ndarray:
+        """Return the bottom nodes (n,) int32 of the rows of X (n, d) float32."""
         ends, _ = route(X, *self.hyperplanes(), self.children())
-        add_rows(X, ends, self.counts, self.sums, self.squares)
         return ends
+
+    def count(self, X: np.ndarray) -> None:
+        """Send the rows of X (n, d) float32 down the tree as it is now, and add them up."""
+        add_rows(X, self.ends(X), self.counts, self.sums, self.squares)
 
     def forget(self, share: float) -> None:
         """Keep a share of the sums so far."""

@@ -18,7 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.errors import DataError
 from distsvc.kernels import dual_cd as kernels
+from distsvc.models import checkpoints
+from distsvc.models.fields import Array, Count, Field, Number, check_fields
 
 SOLVERS = ("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
 SHARE = 0.1
@@ -27,6 +30,16 @@ SHARE = 0.1
 DOUBT = 0.01
 GROUP = {"cyclic-4cd-greedy": 4, "cyclic-2cd": 2}
 ROUNDING = 1e-13
+
+FIELDS: dict[str, Field] = {
+    "n_iter": Count(0, checkpoints.MOST),
+    "doubtful": Number(least=0.0),
+    "alpha": Array("float64", "n", least=0.0),
+    "u": Array("float64", "d"),
+    "tally": Array("float64", "3"),
+    "active": Array("int64", "m", least=0, may_be_empty=True),
+}
+"""What a `Course` keeps, but for what may be infinite or NaN."""
 
 
 class DenseRows:
@@ -197,6 +210,41 @@ def start(rows: Rows, make: Callable[..., Problem], total: float) -> State:
     return State.at(problem, first_alpha(G, total), cost=2.0 * n)
 
 
+@dataclass
+class Course:
+    """A descent under way: the rows in play, when it mistrusts old gradients, what is random."""
+
+    state: State
+    active: np.ndarray
+    random: np.random.Generator
+    doubtful: float = 0.0
+
+    def kept(self) -> checkpoints.State:
+        """Return all that decides how the descent goes on; `restore` takes it back."""
+        of = self.state
+        facts = {"n_iter": of.n_iter, "least": of.least, "most": of.most, "doubtful": self.doubtful}
+        arrays = {"alpha": of.alpha, "u": of.u, "G": of.G, "tally": of.tally, "active": self.active}
+        return facts | {"random": self.random.bit_generator.state}, arrays
+
+    def restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Course:
+        """Go on from what `kept` returned; `DataError` where it is of another problem."""
+        of, n = self.state, self.state.alpha.size
+        check_fields(FIELDS, {**facts, **arrays}, {"n": n, "d": of.u.size})
+        G, active = arrays.get("G"), arrays["active"]
+        if G is None or G.dtype != np.float64 or G.shape != (n,) or active.max(initial=0) >= n:
+            raise DataError(f"expected the gradients of {n} rows, and numbers of such rows")
+        try:
+            least, most = float(facts["least"]), float(facts["most"])
+            self.random.bit_generator.state = facts["random"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the state can't be read: {error}") from None
+        for name in ("alpha", "u", "G", "tally"):
+            getattr(of, name)[:] = arrays[name]
+        of.n_iter, of.least, of.most = facts["n_iter"], least, most
+        self.active, self.doubtful = active, facts["doubtful"]
+        return self
+
+
 def solve(
     state: State,
     solver: str,
@@ -204,6 +252,7 @@ def solve(
     max_iter: int,
     seed: int = 0,
     watch: Callable[[State], Any] | None = None,
+    checkpoint: checkpoints.Checkpoint = checkpoints.NO_CHECKPOINT,
 ) -> bool:
     """Descend to a violation of `tol` |f| / total, and say whether it was reached.
 
@@ -213,36 +262,41 @@ def solve(
     old, so they take all of them again whenever the violation is a hundredth of the last true one.
     ``watch`` is called after every outer step; when it returns true, the descent ends.
     """
-    everyone = active = np.arange(state.alpha.size)
-    random = np.random.default_rng(seed)
+    everyone = np.arange(state.alpha.size)
     greedy, size = solver not in GROUP, GROUP.get(solver, 2)
     limit = max(int(SHARE * everyone.size), 1) if solver == "greedy-cyclic" else 1
     state.least, state.most = -np.inf, np.inf
-    doubtful = 0.0
+    course = Course(state, everyone, np.random.default_rng(seed))
+    checkpoint.last(course.restore)
     while True:
         if greedy:
-            state.refresh(active)
+            state.refresh(course.active)
         elif state.n_iter:
-            state.least, state.most = kernels.extremes(state.G, state.alpha, active)
-            doubtful = doubtful or DOUBT * state.violation
-        if state.violation <= max(state.tolerated(tol), doubtful) or state.n_iter >= max_iter:
-            if not greedy or len(active) < everyone.size:
-                active = everyone
-                state.refresh(active)
-                doubtful = 0.0 if greedy else DOUBT * state.violation
+            state.least, state.most = kernels.extremes(state.G, state.alpha, course.active)
+            course.doubtful = course.doubtful or DOUBT * state.violation
+        if (
+            state.violation <= max(state.tolerated(tol), course.doubtful)
+            or state.n_iter >= max_iter
+        ):
+            if not greedy or len(course.active) < everyone.size:
+                course.active = everyone
+                state.refresh(everyone)
+                course.doubtful = 0.0 if greedy else DOUBT * state.violation
             converged = state.violation <= state.tolerated(tol)
             if converged or state.n_iter >= max_iter:
                 return converged
         state.n_iter += 1
-        active = kernels.shrink(state.G, state.alpha, active, state.least, state.most)
+        active = kernels.shrink(state.G, state.alpha, course.active, state.least, state.most)
+        course.active = active
         if greedy:
             extremes = state.least, state.most
             order = kernels.violating_pairs(state.G, state.alpha, active, *extremes, limit)
         else:
-            order = random.permutation(active)
+            order = course.random.permutation(active)
         state.problem.rows.descend(state, order, size, 0.0)
         if watch is not None and watch(state):
             return False
+        checkpoint.keep(state.n_iter, course.kept)
 
 
 def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:

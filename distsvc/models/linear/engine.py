@@ -12,6 +12,7 @@ from scipy import sparse
 
 from distsvc.errors import ParameterError
 from distsvc.models import sampling
+from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.linear.coordinate_descent import (
     DenseRows,
     Problem,
@@ -143,7 +144,7 @@ class LinearEngine(ABC):
         mean = pilot.mean(axis=0, dtype=np.float64)
         self.centre = mean if self.is_ball and not self.sparse else np.zeros_like(mean)
 
-    def fit_rows(self, X: Any) -> bool:
+    def fit_rows(self, X: Any, checkpoint: Checkpoint = NO_CHECKPOINT) -> bool:
         """Learn from rows X (n, d), float64 in C order or CSR; return whether `tol` was reached.
 
         Raises
@@ -155,7 +156,9 @@ class LinearEngine(ABC):
         total = self.total(X.shape[0])
         origin = self._origin(X)
         state = start(_rows(X if origin is None else X - origin), self._problem, total)
-        converged = solve(state, self.solver, self.tol, self.max_iter, self.seed)
+        converged = solve(
+            state, self.solver, self.tol, self.max_iter, self.seed, checkpoint=checkpoint
+        )
         unit = state.problem.unit
         self.support = np.flatnonzero(state.alpha).astype(np.int64)
         self.dual_coef = state.alpha[self.support] / total

@@ -11,14 +11,20 @@ the others while they are among the nearest to the threshold.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from distsvc.kernels import dual_cd as kernels
+from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.checkpoints import State as Kept
 from distsvc.models.linear.coordinate_descent import DenseRows, Problem, State, solve, threshold
 
 WORKING_BYTES = 8 * 2**20
 """Of the rows in one list of candidates."""
+
+NUMBERS = ("objective", "n_iter", "least", "most", "rounding")
+OF_ROWS = ("rows", "X", "alpha", "G")
 
 
 def working_rows(n_features: int) -> int:
@@ -153,7 +159,14 @@ class WorkingSet:
         self._hold(giving.merge(taking, len(giving.rows) + len(taking.rows)))
         return True
 
-    def descend(self, solver: str, tol: float, max_iter: int, seed: int) -> None:
+    def descend(
+        self,
+        solver: str,
+        tol: float,
+        max_iter: int,
+        seed: int,
+        checkpoint: Checkpoint = NO_CHECKPOINT,
+    ) -> None:
         """Solve the working set."""
         rows = DenseRows(self.X)
         squares = (self.X * self.X).sum(axis=1)
@@ -161,11 +174,24 @@ class WorkingSet:
         problem = Problem(rows, self.scale, p, self.total, squares, 1.0)
         room = np.full(len(squares), np.nan)
         state = State(problem, self.alpha, self.u, room, self.objective, np.zeros(3))
-        solve(state, solver, 0.5 * tol, max_iter, seed)
+        solve(state, solver, 0.5 * tol, max_iter, seed, checkpoint=checkpoint)
         self.objective, self.G = state.objective, state.G
         self.n_iter += state.n_iter
         self.least, self.most = state.least, state.most
         self.rounding = state.problem.rounding
+
+    def descended(self) -> Kept:
+        """Return what `descend` ended with, as facts and arrays; `restored` takes it back."""
+        facts = {name: getattr(self, name) for name in ("ball", "total", *NUMBERS)}
+        return facts, {name: getattr(self, name) for name in ("u", *OF_ROWS)}
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> WorkingSet:
+        """Return the working set as it was when `descended` returned these."""
+        found = cls(facts["ball"], facts["total"], arrays["u"], 0.0)
+        for name, value in [(n, facts[n]) for n in NUMBERS] + [(n, arrays[n]) for n in OF_ROWS]:
+            setattr(found, name, value)
+        return found
 
     def see_extremes(self, least: float, most: float) -> None:
         """Take the extremes of G over all rows, which a pass with the present u found."""

@@ -19,13 +19,14 @@ Whatever the labelling, phase two has four steps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from distsvc.errors import ParameterError
 from distsvc.models import sampling
+from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.sampling import Ranges, Reservoir
 from distsvc.models.support_vector import balls, complete_graph, labelling, training
 from distsvc.models.support_vector.engine import Engine
@@ -121,16 +122,21 @@ class BoundaryEngine(Engine):
         n_held_out = EVALUATION_ROWS if n_rows >= 20 * EVALUATION_ROWS else 0
         return sampling.key_blocks(n_rows, min(n_rows, self.parameters.max_iter), n_held_out)
 
-    def train(self, blocks: Callable[[int], Iterable[np.ndarray]]) -> None:
-        """Find the decision function; ``blocks(epoch)`` are the centred blocks of an epoch."""
+    def train(self, blocks: training.Blocks, checkpoint: Checkpoint = NO_CHECKPOINT) -> None:
+        """Find the decision function.
+
+        ``blocks(epoch, first)`` are the centred blocks of an epoch, from number `first` on.
+        """
         given = self.parameters
         if given.solver != "exact":
             evaluation = self.pilot[:EVALUATION_ROWS] if given.stopping == "held-out" else None
-            training.descend(self.descent, blocks, given.max_iter, evaluation, given.tol)
+            training.descend(
+                self.descent, blocks, given.max_iter, evaluation, given.tol, checkpoint
+            )
             S, a = self.descent.vectors, self.descent.coefficients
             self.n_iter = self.descent.n_steps
         else:
-            X = np.concatenate(list(blocks(0)))
+            X = np.concatenate(list(blocks(0, 0)))
             if given.C is None:
                 S, a, self.C, self.n_iter = training.solve_one_class(X, self.gamma, self.nu)
             else:
@@ -217,7 +223,9 @@ class BoundaryEngine(Engine):
         order, ranges = np.argsort(keys), self.key_ranges(len(rows))
         ranked, ranked_keys = rows[order], keys[order]
         self.train(
-            lambda epoch: sampling.memory_blocks(ranked, ranked_keys, ranges, self.seed, epoch)
+            lambda epoch, first: sampling.memory_blocks(
+                ranked, ranked_keys, ranges, self.seed, epoch, first
+            )
         )
 
     def find_clusters(self, rows: np.ndarray, keys: np.ndarray) -> None:

@@ -14,12 +14,15 @@ import numpy as np
 
 from distsvc.kernels.projection import project
 from distsvc.models import sampling
+from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.fields import Array, Field, check_fields
 from distsvc.models.support_vector.kernel_width import density_gamma
 from distsvc.models.support_vector.labelling import DecisionFunction
-from distsvc.models.support_vector.level_tree import LevelTree
+from distsvc.models.support_vector.level_tree import LevelTree, LowestPoints
 from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
+from distsvc.models.support_vector.training import Course
 
-Blocks = Callable[[int, list[tuple[int, int]]], Iterable[np.ndarray]]
+Blocks = Callable[[int, sampling.Ranges, int], Iterable[np.ndarray]]
 
 STEPS = 20_000
 """Steps of stochastic gradient descent of a member."""
@@ -31,6 +34,11 @@ PENALTY = 2.0
 """C of the members: small, so that f is a density estimate and not yet flat where rows abound."""
 
 BUDGET = 200
+
+POINTS: dict[str, Field] = {
+    "heights": Array("float32", "m"),
+    "places": Array("float32", "m q"),
+}
 
 FLAT = 3
 """Up to so many features there are no subspaces: all features are looked at as they are."""
@@ -67,6 +75,27 @@ class Member:
     n_components: int
     gamma: float
     C: float
+
+
+@dataclass
+class Growing(Course):
+    """A member that is trained, and then finds the lowest points of its tree's edges."""
+
+    points: LowestPoints | None = None
+
+    def state(self) -> State:
+        """Return facts and arrays; `restored` takes them back."""
+        facts, arrays = super().state()
+        return facts, arrays | (vars(self.points) if self.points is not None else {})
+
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Growing:
+        """Return the member whose `state` these are, of the same descent; errors as there."""
+        points = None
+        if "heights" in arrays:
+            check_fields(POINTS, arrays, {"q": self.descent.vectors.shape[0]})
+            points = LowestPoints(arrays["heights"], arrays["places"])
+        course = super().restored(facts, arrays)
+        return Growing(course.descent, course.place, course.history, points)
 
 
 @dataclass(frozen=True)
@@ -111,34 +140,61 @@ class Ensemble:
         return project(Z, self.components)
 
     def grow(
-        self, number: int, pilot: np.ndarray, ranges: list[tuple[int, int]], blocks: Blocks
+        self,
+        number: int,
+        pilot: np.ndarray,
+        ranges: sampling.Ranges,
+        blocks: Blocks,
+        checkpoint: Checkpoint = NO_CHECKPOINT,
     ) -> LevelTree:
         """Train a member on a stream of rows of its own, and grow its tree.
 
-        ``blocks(stream, ranges)`` are viewed rows (n, q) float32 of ranges of keys, in the order
-        that the number of the stream gives; every pass takes the ranges in another order. Branches
-        are weighed by the pilot's viewed rows (m, q) float32.
+        ``blocks(stream, ranges, first)`` are viewed rows (n, q) float32 of ranges of keys, from
+        number `first` of these on, in the order that the number of the stream gives; every pass
+        takes the ranges in another order. Branches are weighed by the pilot's viewed rows (m, q)
+        float32.
         """
         member = self.members[number]
+        growing = self._train(number, ranges, blocks, checkpoint)
+        descent = growing.descent
+        a = descent.coefficients.astype(np.float32)
+        S = np.ascontiguousarray(descent.vectors[:, a > 0])
+        rows = np.ascontiguousarray(pilot[:, : member.n_components])
+        f = DecisionFunction(S, a[a > 0], member.gamma)
+
+        def watch(points: LowestPoints) -> None:
+            growing.points = points
+            checkpoint.keep(descent.n_steps + len(points.heights), growing.state)
+
+        least = least_mass(len(pilot), member.n_components)
+        return LevelTree.grow(f, rows, least, growing.points, watch)
+
+    def _train(
+        self, number: int, ranges: sampling.Ranges, blocks: Blocks, checkpoint: Checkpoint
+    ) -> Growing:
+        """Return a member whose descent has done all its steps."""
+        member, first = self.members[number], number * self.steps
         q = member.n_components
         descent = StochasticGradient(
             q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
             seed=self.seed + number,
         )  # fmt: skip
-        first = number * self.steps
-        for stream in range(first, first + min(self.steps, PASSES)):
-            order = sampling.epoch_order(self.seed, stream, len(ranges), len(ranges))
-            for block in blocks(stream, [ranges[i] for i in order]):
-                descent.feed(np.ascontiguousarray(block[: self.steps - descent.n_steps, :q]))
+        course = Growing(descent, Place(first), [])
+        course = checkpoint.last(course.restored) or course
+        place = course.place
+
+        def most() -> int:
+            return min(self.steps - descent.n_steps, descent.piece_rows)
+
+        while place.epoch < first + min(self.steps, PASSES) and descent.n_steps < self.steps:
+            order = sampling.epoch_order(self.seed, place.epoch, len(ranges), len(ranges))
+            shuffled = [ranges[i] for i in order]
+            for piece in place.pieces(blocks(place.epoch, shuffled, place.block), most):
+                descent.feed(np.ascontiguousarray(piece[:, :q]))
                 if descent.n_steps >= self.steps:
-                    break
-            if descent.n_steps >= self.steps:
-                break
-        a = descent.coefficients.astype(np.float32)
-        S = np.ascontiguousarray(descent.vectors[:, a > 0])
-        rows = np.ascontiguousarray(pilot[:, :q])
-        f = DecisionFunction(S, a[a > 0], member.gamma)
-        return LevelTree.grow(f, rows, least_mass(len(pilot), q))
+                    return course
+                checkpoint.keep(descent.n_steps, course.state)
+        return course
 
     def share(self, n_rows: int) -> float:
         """Return the share of a table's rows that the splits of a member are tested on.

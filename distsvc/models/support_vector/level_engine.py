@@ -148,8 +148,8 @@ class LevelTreeEngine(Engine):
         order = np.argsort(keys)
         ranked, ranked_keys = rows[order], keys[order]
 
-        def blocks(stream: int, some: Ranges) -> Iterator[np.ndarray]:
-            return sampling.memory_blocks(ranked, ranked_keys, some, self.seed, stream)
+        def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
+            return sampling.memory_blocks(ranked, ranked_keys, some, self.seed, stream, first)
 
         ranges, numbers = self.key_ranges(len(rows)), range(len(self.ensemble.members))
         self._grown = [self.grow(number, ranges, blocks) for number in numbers]

@@ -15,6 +15,7 @@ afterwards, so another number of clusters needs no training.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,6 +29,27 @@ from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
 NEIGHBOURS = 10
 EDGE_POINTS = 3
 """Points of an edge between its ends at which f is looked at."""
+
+PIECE_WORK = 2**33
+"""Features of vectors that are looked at in one piece of work: some seconds."""
+
+
+@dataclass(frozen=True)
+class LowestPoints:
+    """The lowest values (m,) float32 of g on the first m edges, and the places (m, q) float32."""
+
+    heights: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def none(cls, n_features: int) -> LowestPoints:
+        """Return those of no edge."""
+        return cls(np.zeros(0, np.float32), np.zeros((0, n_features), np.float32))
+
+    def and_those(self, more: LowestPoints) -> LowestPoints:
+        """Return them with those of the edges that follow."""
+        heights = np.concatenate([self.heights, more.heights])
+        return LowestPoints(heights, np.concatenate([self.places, more.places]))
 
 
 @dataclass(frozen=True)
@@ -77,16 +99,30 @@ class LevelTree:
     z: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> LevelTree:
+    def grow(
+        cls,
+        f: DecisionFunction,
+        rows: np.ndarray,
+        least_mass: float,
+        begun: LowestPoints | None = None,
+        watch: Callable[[LowestPoints], None] = lambda points: None,
+    ) -> LevelTree:
         """Build the tree of f; a branch has at least `least_mass` of the rows (n, q) float32.
 
-        Rows count for their nearest support vector.
+        Rows count for their nearest support vector. `begun` are the points of the first edges;
+        ``watch`` is told of those so far, every few seconds.
         """
         V = np.ascontiguousarray(f.S.T)
         heights = f.sums(V)
         mass = np.bincount(Nearest(V)(rows), minlength=len(V)).astype(np.float64)
         pairs = neighbours(V)
-        edge_heights, lowest = _lowest_points(f, V, heights, pairs)
+        points = begun or LowestPoints.none(V.shape[1])
+        n = max(PIECE_WORK // (EDGE_POINTS * max(V.size, 1)), 1)
+        while len(points.heights) < len(pairs):
+            m = len(points.heights)
+            points = points.and_those(_lowest_points(f, V, heights, pairs[m : m + n]))
+            watch(points)
+        edge_heights, lowest = points.heights, points.places
         order = np.argsort(-edge_heights, kind="stable")
         tree, births, peaks, masses, parents, joints = kernels.merge_components(
             heights, mass, pairs[order], edge_heights[order], float(least_mass)
@@ -223,7 +259,7 @@ def neighbours(V: np.ndarray) -> np.ndarray:
 
 def _lowest_points(
     f: DecisionFunction, V: np.ndarray, heights: np.ndarray, pairs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+) -> LowestPoints:
     """Return the lowest value of g on every edge, at its ends and 3 inner points, and where."""
     start, end = V[pairs[:, 0]], V[pairs[:, 1]]
     at_end = heights[pairs[:, 1]] < heights[pairs[:, 0]]
@@ -235,4 +271,4 @@ def _lowest_points(
         lower = height < lowest
         lowest = np.where(lower, height, lowest)
         place[lower] = inner[lower]
-    return lowest, place
+    return LowestPoints(lowest, place)

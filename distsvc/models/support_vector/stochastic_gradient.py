@@ -12,10 +12,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
+from distsvc.errors import DataError
 from distsvc.kernels import budget as kernels
 from distsvc.kernels.rbf import weighted_sums
+from distsvc.models.checkpoints import MOST, State
+from distsvc.models.fields import Array, Count, Field, check_fields
 
 STRATEGIES = {
     "merge": kernels.MERGE,
@@ -23,6 +29,22 @@ STRATEGIES = {
     "project-random": kernels.PROJECT_RANDOM,
     "removal": kernels.REMOVAL,
 }
+
+FIELDS: dict[str, Field] = {
+    "S": Array("float32", "d B", may_be_empty=True),
+    "counts": Array("float64", "B", least=0.0, may_be_empty=True),
+    "born": Array("int64", "B", least=0, may_be_empty=True),
+    "moments": Array("float64", "B", may_be_empty=True),
+    "state": Array("uint64", "6"),
+    "sums": Array("float64", "2"),
+    "average_from": Count(0, MOST),
+}
+"""What `StochasticGradient.state` has."""
+
+OF_VECTORS = ("counts", "born", "moments")
+
+PIECE_WORK = 2**33
+"""Features of vectors that are looked at in one piece of work: some seconds."""
 
 
 class StochasticGradient:
@@ -107,6 +129,36 @@ class StochasticGradient:
             self.projection_size,
             self.theta,
         )
+
+    @property
+    def piece_rows(self) -> int:
+        """Rows that take some seconds at most, for who wants to look in between."""
+        n = max(self.n_vectors, 1)
+        work = n * self._S.shape[0] * (n if self.theta > 0.0 else 1)
+        return max(PIECE_WORK // work, 1)
+
+    def state(self) -> State:
+        """Return all that decides how the descent goes on; `restore` takes it back."""
+        n = self.n_vectors
+        arrays = {"S": self.vectors, "state": self._state.copy(), "sums": self._sums.copy()}
+        arrays |= {name: getattr(self, f"_{name}")[:n].copy() for name in OF_VECTORS}
+        return {"average_from": self._average_from}, arrays
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on as the descent of equal parameters whose `state` these are.
+
+        `DataError` where they are no such state; the descent is as it was then.
+        """
+        sizes = {"d": self._S.shape[0]}
+        check_fields(FIELDS, {**facts, **arrays}, sizes)
+        n = int(arrays["state"][kernels.N_VECTORS])
+        if n != sizes["B"] or n > self.budget:
+            raise DataError(f"expected {sizes['B']} vectors, at most {self.budget}, found {n}")
+        self._S, self._state, self._sums = arrays["S"], arrays["state"], arrays["sums"]
+        for name in OF_VECTORS:
+            setattr(self, f"_{name}", arrays[name])
+        self._counts32 = self._counts.astype(np.float32)
+        self._average_from = facts["average_from"]
 
     def forget_average(self) -> None:
         """Let the mean iterate begin here."""

@@ -11,48 +11,81 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.svm import OneClassSVM
 
+from distsvc.errors import DataError
 from distsvc.kernels.exact import coordinate_ascent, gram_matrix
+from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
 from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
 
 CHECK_STEPS = 10_000
 PATIENCE = 3
 PENALTY_ROWS = 2000
 
+Blocks = Callable[[int, int], Iterable[np.ndarray]]
+
+
+@dataclass
+class Course:
+    """A descent, where it is in its stream of rows, and the values of J so far."""
+
+    descent: StochasticGradient
+    place: Place
+    history: list[float]
+
+    def state(self) -> State:
+        """Return facts and arrays; `restored` takes them back."""
+        facts, arrays = self.descent.state()
+        return facts | {"place": self.place.facts(), "history": self.history}, arrays
+
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Course:
+        """Return the course whose `state` these are, of the same descent; errors as there."""
+        place, history = Place.restored(facts.get("place", {})), facts.get("history")
+        if not isinstance(history, list) or not all(isinstance(J, float) for J in history):
+            raise DataError("fact history: expected a list of numbers")
+        self.descent.restore(facts, arrays)
+        return Course(self.descent, place, history)
+
 
 def descend(
     descent: StochasticGradient,
-    blocks: Callable[[int], Iterable[np.ndarray]],
+    blocks: Blocks,
     max_iter: int,
     evaluation: np.ndarray | None,
     tol: float,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> None:
     """Feed epochs of blocks to the descent until it stops itself, or `max_iter` steps are done.
 
-    With `evaluation` rows (m, d) float32, also when the best of the last three values of J on them,
-    which is measured every 10,000 steps, is not better than the best before by `tol`, relatively.
+    ``blocks(epoch, first)`` are those of an epoch, from number `first` on. With `evaluation` rows
+    (m, d) float32 it ends, too, when the best of the last three values of J on them, which is
+    measured every 10,000 steps, is not better than the best before by `tol`, relatively.
     """
-    history: list[float] = []
-    epoch = 0
+    course = Course(descent, Place(), [])
+    course = checkpoint.last(course.restored) or course
+    place, history = course.place, course.history
+
+    def most() -> int:
+        n = descent.n_steps
+        return min(CHECK_STEPS - n % CHECK_STEPS, max_iter - n, descent.piece_rows)
+
     while True:
-        for block in blocks(epoch):
-            while len(block):
-                left = min(CHECK_STEPS - descent.n_steps % CHECK_STEPS, max_iter - descent.n_steps)
-                descent.feed(block[:left])
-                block = block[left:]
-                if descent.stopped or descent.n_steps >= max_iter:
+        for piece in place.pieces(blocks(place.epoch, place.block), most):
+            descent.feed(piece)
+            if descent.stopped or descent.n_steps >= max_iter:
+                return
+            if evaluation is not None and descent.n_steps % CHECK_STEPS == 0:
+                history.append(descent.objective(evaluation))
+                best = min(history[:-PATIENCE], default=np.inf)
+                if min(history[-PATIENCE:]) > best * (1.0 - tol):
                     return
-                if evaluation is not None and descent.n_steps % CHECK_STEPS == 0:
-                    history.append(descent.objective(evaluation))
-                    best = min(history[:-PATIENCE], default=np.inf)
-                    if min(history[-PATIENCE:]) > best * (1.0 - tol):
-                        return
-        if epoch == 0:
+            checkpoint.keep(descent.n_steps, course.state)
+        if place.epoch == 1:
             descent.forget_average()
-        epoch += 1
 
 
 def solve_penalised(

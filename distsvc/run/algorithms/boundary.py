@@ -14,25 +14,32 @@ import numpy as np
 
 from distsvc.models import sampling
 from distsvc.models.support_vector import labelling
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.boundary_engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
 from distsvc.models.support_vector.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.rules import BoundaryRule
+from distsvc.models.support_vector.training import PENALTY_ROWS
 from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
 from distsvc.run.preparation import prepared
 from distsvc.run.room import (
+    Checkpoint,
+    Held,
     Parts,
     Phase,
     Result,
     Rows,
     Rule,
     RunDirectory,
+    Sizes,
     Steps,
     Survey,
     Tally,
 )
-from distsvc.run.stream import sample_blocks
+from distsvc.run.stream import held_stream, sample_blocks
 
 CLIMB_ROWS = 512
+EXACT_BYTES = 16.0 * EXACT_ROWS**2
+"""Of the kernel values of the exact solver, at most."""
+
 TRAINED, STARTS, VERTICES = "train", "starts", "vertices"
 
 
@@ -40,6 +47,8 @@ class BoundaryModel(SupportVectorRoom):
     """Phase one and phase two of Pham, Le and Dang (2017)."""
 
     rules = (BoundaryRule,)
+    learning = (TRAINED,)
+    readings = ("boundary",)
     engine_type = BoundaryEngine
     engine: BoundaryEngine
 
@@ -48,31 +57,52 @@ class BoundaryModel(SupportVectorRoom):
         engine, run = self.engine, steps.run
         trained = steps.work_out(TRAINED, partial(self._train, run, survey.n_rows))
         engine.restore(trained.facts, trained.arrays)
-        parts = steps.map(BOUNDARY)
-        with steps.progress.phase("merge"):
-            found, limit = Boundary.empty(engine.decision), engine.parameters.boundary_size
-            for part in parts:
-                found = found.merge(Boundary(**part.arrays), limit)
-            engine.boundary = found
-            run.write(STARTS, Result(arrays={"X": found.X}))
+        found, limit = Boundary.empty(engine.decision), engine.parameters.boundary_size
+        for part in steps.map(BOUNDARY):
+            found = found.merge(Boundary(**part.arrays), limit)
+        engine.boundary = found
+        run.write(STARTS, Result(arrays={"X": found.X}))
         n_climbs = math.ceil(len(found.X) / CLIMB_ROWS)
         ends = [result.arrays["ends"] for result in steps.map(CLIMB, n_climbs)]
         with steps.progress.phase("equilibria"):
             engine.set_equilibria(found.X, np.concatenate(ends))
             run.write(VERTICES, Result(arrays={"vertices": engine.vertices}))
         segments = steps.map(SEGMENTS, pair_blocks(len(engine.vertices)))
+        pairs = [result.arrays["pairs"] for result in segments]
         with steps.progress.phase("clusters"):
-            engine.set_clusters(np.concatenate([result.arrays["pairs"] for result in segments]))
+            engine.set_clusters(np.concatenate(pairs))
         return engine.rule
 
-    def _train(self, run: RunDirectory, n_rows: int) -> Result:
+    def _train(self, run: RunDirectory, n_rows: int, checkpoint: Checkpoint) -> Result:
         engine = self.engine
         if engine.parameters.solver == "bsgd" and n_rows < (budget := engine.descent.budget):
             engine.note(f"{n_rows} rows are fewer than the budget of {budget}")
         ranges = engine.key_ranges(n_rows)
-        engine.train(lambda epoch: sample_blocks(run, ranges, engine.seed, epoch))
+        engine.train(
+            lambda epoch, first: sample_blocks(run, ranges, engine.seed, epoch, first), checkpoint
+        )
         facts, arrays = engine.trained()
         return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
+
+    def work(self, n_rows: int) -> float:
+        """Return the most steps of the descent, or what the exact solver's time grows with."""
+        given = self.engine.parameters
+        return float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)
+
+    def held(self, sizes: Sizes) -> Held:
+        """Return the solver's kernel values and vectors, and the rows near the boundary."""
+        given, n = self.engine.parameters, sizes.sample_rows
+        near = 6.0 * given.boundary_size * (sizes.row + 64)
+        kernel = 4.0 * min(n, PENALTY_ROWS) ** 2
+        vectors = given.max_iter if given.solver == "sgd" else given.budget or FEW_VECTORS
+        if given.solver == "exact":
+            kernel, vectors = min(16.0 * n**2, EXACT_BYTES), n
+        driver = held_stream(sizes) | {
+            "kernel values": kernel,
+            "support vectors": vectors * (sizes.row + 64.0),
+            "rows near the boundary": near,
+        }
+        return Held(driver, {"rows near the boundary": near})
 
     def more_arrays(self) -> dict[str, np.ndarray]:
         """Return the equilibria and their clusters."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
+from distsvc.models.sampling import Ranges
 from distsvc.parameters import check_parameters
 from distsvc.report.model_parts import (
     Curve,
@@ -23,6 +24,8 @@ from distsvc.report.model_parts import (
 )
 from distsvc.report.model_parts import Rule as RulePart
 from distsvc.run.room import (
+    Checkpoint,
+    Held,
     Job,
     Parts,
     Phase,
@@ -31,12 +34,14 @@ from distsvc.run.room import (
     Rows,
     Rule,
     RunDirectory,
+    Sizes,
     Steps,
     Survey,
     Table,
     Tally,
+    sample_rows,
 )
-from distsvc.run.stream import sample_blocks
+from distsvc.run.stream import held_stream, sample_blocks
 
 LEARNERS = "learners"
 SHOWN_IN_NODE = 300
@@ -49,6 +54,7 @@ class Hyperplanes(Room):
     """Restarts from other orders of the rows; the one that agrees most with the others is kept."""
 
     rules = (TreeRule,)
+    learning = ("learn",)
     engine: TreeEngine
 
     def __init__(self, parameters: dict[str, Any], seed: int):
@@ -66,28 +72,41 @@ class Hyperplanes(Room):
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn the trees, prune them and keep the one that agrees most with the others."""
         steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": survey.n_rows}))
-        trees = steps.map(LEARN, self.parameters["n_init"])
+        learnt = steps.map(LEARN, self.parameters["n_init"])
+        trees = [GrowingTree(**result.arrays) for result in learnt]
         with steps.progress.phase("prune"):
-            self.engine.choose([GrowingTree(**result.arrays) for result in trees])
+            self.engine.choose(trees)
         return self.engine.rule
+
+    def work(self, n_rows: int) -> float:
+        """Return the rows that a tree learns from in all passes, and counts."""
+        return (self.engine.n_passes(n_rows) + 1) * sample_rows(self, n_rows)
+
+    def held(self, sizes: Sizes) -> Held:
+        """Return the trees, and the stream that one learns from."""
+        tree = 2 ** self.parameters["depth"] * (2 * sizes.row + 64)
+        trees = {"trees of hyperplanes": 3.0 * self.parameters["n_init"] * tree}
+        return Held(trees, held_stream(sizes) | {"a tree": 2.0 * tree})
 
     def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
         """Return the tree of splits."""
         return Parts(tree=tree_part(self.engine, run.plan.table.columns, rows))
 
 
-def learn(run: RunDirectory, restart: int) -> Result:
+def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     """Learn one tree of hyperplanes from the whole sample, in an order of its own."""
     facts = run.read(LEARNERS).facts
     engine, n_rows = TreeEngine(facts["parameters"], run.plan.seed), facts["n_rows"]
-    tree, _ = engine.grow(
-        restart, n_rows, lambda epoch, ranges: sample_blocks(run, ranges, engine.seed, epoch)
-    )
+
+    def blocks(epoch: int, ranges: Ranges, first: int) -> Iterator[np.ndarray]:
+        return sample_blocks(run, ranges, engine.seed, epoch, first)
+
+    tree = engine.grow(restart, n_rows, blocks, checkpoint)
     rows = int(tree.counts.sum()) * engine.n_passes(n_rows)
     return Result(arrays=vars(tree), rows=rows)
 
 
-LEARN = Phase("learn", learn)
+LEARN = Phase("learn", learn, sequential=True)
 
 
 def tree_part(engine: TreeEngine, columns: Sequence[str], rows: Rows) -> TreePart:

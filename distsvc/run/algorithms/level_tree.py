@@ -13,7 +13,13 @@ import numpy as np
 
 from distsvc.models import sampling
 from distsvc.models.sampling import Ranges
-from distsvc.models.support_vector.ensemble import Ensemble
+from distsvc.models.support_vector.ensemble import (
+    BUDGET,
+    MOST_COMPONENTS,
+    PASSES,
+    STEPS,
+    Ensemble,
+)
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree import LevelTree
 from distsvc.models.support_vector.rules import LevelRule
@@ -21,17 +27,20 @@ from distsvc.run.algorithms.level_pictures import levels_part
 from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
 from distsvc.run.preparation import prepared
 from distsvc.run.room import (
+    Checkpoint,
+    Held,
     Parts,
     Phase,
     Result,
     Rows,
     Rule,
     RunDirectory,
+    Sizes,
     Steps,
     Survey,
     Tally,
 )
-from distsvc.run.stream import sample_blocks
+from distsvc.run.stream import held_stream, sample_blocks
 
 ENSEMBLE = "ensemble"
 
@@ -40,6 +49,8 @@ class LevelTrees(SupportVectorRoom):
     """Models that differ in width and subspace, and a vote among the cuts of their trees."""
 
     rules = (LevelRule,)
+    learning = ("learn",)
+    readings = ("splits",)
     engine_type = LevelTreeEngine
     engine: LevelTreeEngine
 
@@ -57,6 +68,26 @@ class LevelTrees(SupportVectorRoom):
             engine.choose(trees, np.split(sums, ends, axis=1), survey.n_rows)
         return engine.rule
 
+    def work(self, n_rows: int) -> float:
+        """Return the rows that a model takes, which are as many for every table but the smallest.
+
+        A small one is passed over at most so many times.
+        """
+        return float(min(STEPS, self.engine.parameters.max_iter, PASSES * n_rows))
+
+    def intensity(self, n_rows: int) -> float:
+        """Return the share of the models whose splits a row tests."""
+        return self.engine.ensemble.share(n_rows)
+
+    def held(self, sizes: Sizes) -> Held:
+        """Return the support vectors of a model, and the stream that it learns from."""
+        given, q = self.engine.parameters, min(sizes.n_columns, MOST_COMPONENTS)
+        most = min(STEPS, given.max_iter)
+        vectors = most if given.solver == "sgd" else given.budget or BUDGET
+        model = {"support vectors": 8.0 * vectors * (q + 16)}
+        viewed = {"rows as models see them": 8.0 * q * sizes.block_rows}
+        return Held(model, held_stream(sizes) | model | viewed)
+
     def warnings(self) -> list[str]:
         """Return what is remarkable; the doubts have a place of their own on the page."""
         doubts = self.engine.levels.doubts()
@@ -68,16 +99,16 @@ class LevelTrees(SupportVectorRoom):
         return Parts(picture=domain, levels=levels_part(self.engine.levels))
 
 
-def learn(run: RunDirectory, number: int) -> Result:
+def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
     """Train one model on the sample, in an order of its own, and grow its tree of level sets."""
     ensemble, facts, view = _ensemble(run)
     ranges = [(low, high) for low, high in facts["ranges"]]
 
-    def blocks(stream: int, some: Ranges) -> Iterator[np.ndarray]:
-        for block in sample_blocks(run, some, ensemble.seed, stream):
+    def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
+        for block in sample_blocks(run, some, ensemble.seed, stream, first):
             yield ensemble.view(block)
 
-    fields = vars(ensemble.grow(number, view, ranges, blocks))
+    fields = vars(ensemble.grow(number, view, ranges, blocks, checkpoint))
     arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
     return Result({"gamma": fields["gamma"]}, arrays, rows=ensemble.steps)
 
@@ -98,7 +129,7 @@ def sum_splits(run: RunDirectory, number: int) -> Result:
     return Result(arrays={"sums": np.concatenate(sums, axis=1)}, rows=n_rows)
 
 
-LEARN = Phase("learn", learn)
+LEARN = Phase("learn", learn, sequential=True)
 SPLITS = Phase("splits", sum_splits)
 
 

@@ -10,11 +10,14 @@ from distsvc.config import PreprocessConfig
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
+from distsvc.models.linear.working_set import working_rows
 from distsvc.parameters import check_parameters
 from distsvc.run.algorithms.linear_passes import descend_table
 from distsvc.run.algorithms.reasons import Reasons
 from distsvc.run.preparation import prepared
 from distsvc.run.room import (
+    Checkpoint,
+    Held,
     Job,
     Parts,
     Result,
@@ -22,12 +25,13 @@ from distsvc.run.room import (
     Rows,
     Rule,
     RunDirectory,
+    Sizes,
     Steps,
     Survey,
     Table,
     Tally,
 )
-from distsvc.run.stream import whole_sample
+from distsvc.run.stream import held_sample, whole_sample
 from distsvc.storage.tables import sparse_rows
 
 PROBLEMS: dict[str, tuple[type[LinearOneClassSVM | LinearSVDD], type[LinearEngine]]] = {
@@ -37,11 +41,16 @@ PROBLEMS: dict[str, tuple[type[LinearOneClassSVM | LinearSVDD], type[LinearEngin
 KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
 TRAINED = "train"
 
+VECTORS = 14
+"""Of the solver, as long as the sample: alpha, gradients, squares, orders and their copies."""
+
 
 class Linear(Room):
     """A hyperplane or a ball that most rows lie within."""
 
     rules = (OneClassRule, BallRule)
+    learning = (TRAINED,)
+    readings = ("begin", "pass")
     engine: LinearEngine
 
     def __init__(self, parameters: dict[str, Any], engine: LinearEngine, reasons: int):
@@ -76,12 +85,29 @@ class Linear(Room):
         mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
         return engine.rule(mean, self.reasons)
 
-    def _train(self, run: RunDirectory) -> Result:
+    def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         engine = self.engine
         Z = sparse_rows(run.plan.table) if engine.sparse else whole_sample(run)
-        engine.fit_rows(Z)
+        engine.fit_rows(Z, checkpoint)
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
+
+    def held(self, sizes: Sizes) -> Held:
+        """Return the rows in memory with the solver's vectors, and lists of candidates.
+
+        A ball's rows are centred, which takes a copy.
+        """
+        if self.engine.sparse:
+            rows = min(2.0 * MEMORY_BYTES, 24.0 * sizes.n_rows * sizes.n_columns)
+            return Held({"sparse rows": rows, "the solver's vectors": VECTORS * 8 * sizes.n_rows})
+        copied = sizes.sample if self.engine.is_ball else 0
+        own = copied + VECTORS * 8 * sizes.sample_rows
+        lists = 8.0 * min(working_rows(sizes.n_columns), sizes.n_rows) * (sizes.row + 24)
+        if sizes.sample_rows >= sizes.n_rows:
+            lists = 0.0
+        alpha = 2.0 * 8 * sizes.partition_rows if lists else 0.0
+        worker = {"lists of candidates": lists, "alpha of a partition": alpha}
+        return Held(held_sample(sizes, max(own, 2 * lists)), worker)
 
     def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
         """Return the columns that pull outliers out, and the farthest of them."""

@@ -22,21 +22,18 @@ from distsvc.models.linear.working_set import (
 )
 from distsvc.models.scaling import ColumnSums
 from distsvc.run.preparation import prepared
-from distsvc.run.room import Phase, Result, RunDirectory, Steps
+from distsvc.run.room import Checkpoint, Phase, Result, RunDirectory, Steps
 
 MOST_PASSES = 100
+OUTER = "outer"
 
 
 def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
     """Descend from the sample's answer to the table's, at most so far as passes go."""
-    outer, begun = begin_table(steps, engine, n_rows)
-    for number in range(MOST_PASSES):
-        with steps.progress.phase("descend"):
-            outer.descend(engine.solver, engine.tol, engine.max_iter, engine.seed)
-            facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
-            facts |= {"least": outer.least, "most": outer.most, "begun": begun}
-            arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}
-            steps.run.write(_descent(number), Result(facts, arrays))
+    outer, begun, first = _resumed(steps) or (*begin_table(steps, engine, n_rows), 0)
+    for number in range(first, MOST_PASSES):
+        if not steps.run.has(_outer(number)):
+            _descend(steps, engine, outer, begun, number)
         least, most = np.inf, -np.inf
         grow, fall = Candidates.empty(outer.u.size), Candidates.empty(outer.u.size)
         for result in steps.map(violators(number)):
@@ -50,6 +47,39 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
             break
         outer.take(grow, fall)
     engine.end_outer(outer, n_passes=begun + 1 + number + 1)
+
+
+def _descend(
+    steps: Steps, engine: LinearEngine, outer: WorkingSet, begun: int, number: int
+) -> None:
+    """Solve the working set; write what the next pass needs, and what a later process would."""
+    run = steps.run
+    with steps.progress.phase("descend"):
+        checkpoint = Checkpoint(run, _outer(number))
+        outer.descend(engine.solver, engine.tol, engine.max_iter, engine.seed, checkpoint)
+        facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
+        facts |= {"least": outer.least, "most": outer.most, "begun": begun}
+        arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}
+        run.write(_descent(number), Result(facts, arrays))
+        facts, arrays = outer.descended()
+        run.write(_outer(number), Result(facts | {"begun": begun}, arrays))
+        run.remove(_outer(number - 1))
+        checkpoint.remove()
+
+
+def _resumed(steps: Steps) -> tuple[WorkingSet, int, int] | None:
+    """Return the working set after the last descent, as `begin_table` does, and that one's number.
+
+    None before there was one. Of the passes so far only the one that wrote alpha has to be whole.
+    """
+    names = steps.run.names(OUTER)
+    if not names:
+        return None
+    found = steps.run.load(names[-1])
+    begun = found.facts["begun"]
+    steps.do(outsiders(begun))
+    number = int(names[-1].removeprefix(f"{OUTER}/"))
+    return WorkingSet.restored(found.facts, found.arrays), begun, number
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
@@ -143,6 +173,10 @@ def _threshold(step: int) -> str:
 
 def _descent(step: int) -> str:
     return f"descent-{step:02d}"
+
+
+def _outer(step: int) -> str:
+    return f"{OUTER}/{step:02d}"
 
 
 def _alpha(run: RunDirectory, partition: int, step: int) -> np.ndarray:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from functools import partial
 
-from distsvc.models.baselines.bico import BICO
+from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
 from distsvc.models.baselines.depddp import DePDDP
 from distsvc.models.baselines.fuzzy import FuzzyCMeans
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.sampled import Baseline, SampledEngine
 from distsvc.models.baselines.spdc import SPDC
-from distsvc.run.room import Job, Result, Room, Rule, RunDirectory, Steps, Survey, Table
-from distsvc.run.stream import whole_sample
+from distsvc.run.room import (
+    Checkpoint,
+    Held,
+    Job,
+    Result,
+    Room,
+    Rule,
+    RunDirectory,
+    Sizes,
+    Steps,
+    Survey,
+    Table,
+)
+from distsvc.run.stream import held_sample, whole_sample
 
 ESTIMATORS: dict[str, type[Baseline]] = {
     "bico": BICO,
@@ -26,6 +38,7 @@ class Sampled(Room):
     """An estimator that knows nothing of jobs."""
 
     rules = (Centres, Splits)
+    learning = (TRAINED,)
 
     def __init__(self, estimator: Baseline):
         self.parameters, self.engine = estimator.get_params(), SampledEngine(estimator)
@@ -45,7 +58,16 @@ class Sampled(Room):
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
-    def _train(self, run: RunDirectory) -> Result:
+    def held(self, sizes: Sizes) -> Held:
+        """Return the sample, and what estimators make of it: a copy, or a few columns a cluster."""
+        clusters = self.parameters.get("n_clusters") or 1
+        columns = 5 * clusters if isinstance(self.engine.estimator, FuzzyCMeans) else 0
+        own = max(sizes.sample, 8 * columns * sizes.sample_rows)
+        if isinstance(self.engine.estimator, BICO):
+            own = 2 * sizes.row * (self.engine.estimator.size or POINTS_A_CLUSTER * clusters)
+        return Held(held_sample(sizes, own))
+
+    def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         X = whole_sample(run)
-        self.engine.fit_sample(X)
+        self.engine.fit_sample(X, checkpoint)
         return Result(*self.engine.solved(), rows=len(X))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
-import threading
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.arrays import writing
+from distsvc.storage.arrays import write_whole
 from distsvc.storage.output_format import OutputFormat
+from distsvc.storage.place import Place
 from distsvc.storage.published import COLUMNS, published_columns
 
 CHUNK_ROWS = 1_048_576
-_OPENING = threading.Lock()
+METADATA = "zarr.json"
 
 
 class Zarr(OutputFormat):
@@ -42,54 +41,62 @@ class Zarr(OutputFormat):
                 f"output.format 'zarr' needs whole numbers as ids; column {id_name!r} is {id_type}"
             )
 
-    def begin(self, folder: Path, source: Path, parts: Sequence[tuple[str, int]]) -> int:
+    def begin(self, place: Place, source: Place, parts: Sequence[tuple[str, int]]) -> int:
         """Create the arrays, unless they are there, and return their number of chunks."""
         n_rows = sum(rows for _, rows in parts)
-        if not (folder / "zarr.json").exists():
-            new = source / f"zarr-{secrets.token_hex(4)}"
-            with writing(folder):
-                _create(new, pq.read_schema(source / parts[0][0]), n_rows)
-                new.rename(folder)  # all at once
+        if not place.has(METADATA):
+            _, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
+            for name in sorted(files, key=lambda name: name == METADATA):  # which comes last
+                _put(place, name, files[name])
         return -(-n_rows // CHUNK_ROWS)
 
     def fill(
-        self, folder: Path, source: Path, parts: Sequence[tuple[str, int]], number: int
+        self, place: Place, source: Place, parts: Sequence[tuple[str, int]], number: int
     ) -> None:
         """Fill one chunk of every array from the parts that hold its rows."""
-        import zarr
-
         start = number * CHUNK_ROWS
-        stop = min(start + CHUNK_ROWS, sum(rows for _, rows in parts))
+        n_rows = sum(rows for _, rows in parts)
+        stop = min(start + CHUNK_ROWS, n_rows)
         table = _read_rows(source, parts, start, stop)
-        names = [COLUMNS[0].name, *table.column_names[1:]]
-        with _OPENING, zarr.config.set({"array.write_empty_chunks": True}):  # not in the metadata
-            group = zarr.open_group(folder, mode="r+")
-            arrays = [group[name] for name in names]
+        arrays, files = _created(table.schema, n_rows)
+        metadata = set(files)
         for array, column in zip(arrays, table.columns, strict=True):
-            with writing(folder / array.basename):
-                array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+            array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+        for name in files.keys() - metadata:
+            _put(place, name, files[name])
 
 
-def _create(new: Path, schema: pa.Schema, n_rows: int) -> None:
+def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arrays of a run, a group in memory, and the group's files by name."""
     import zarr  # 0.4 s that other jobs need not spend
+    from zarr.storage import MemoryStore
 
-    with writing(new):
-        group = zarr.create_group(new, overwrite=False, attributes={"id": schema.names[0]})
-        for column in (COLUMNS[0], *published_columns(schema.names[1:])):
-            group.create_array(
-                column.name,
-                shape=(n_rows,),
-                chunks=(min(CHUNK_ROWS, n_rows),),
-                dtype=column.type.to_pandas_dtype(),
-                fill_value=column.fill,
-            )
+    files: dict[str, Any] = {}
+    group = zarr.create_group(MemoryStore(files), attributes={"id": schema.names[0]})
+    arrays = [
+        group.create_array(
+            column.name,
+            shape=(n_rows,),
+            chunks=(min(CHUNK_ROWS, n_rows),),
+            dtype=column.type.to_pandas_dtype(),
+            fill_value=column.fill,
+            config={"write_empty_chunks": True},  # which is not in the metadata
+        )
+        for column in (COLUMNS[0], *published_columns(schema.names[1:]))
+    ]
+    return arrays, files
 
 
-def _read_rows(source: Path, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
+def _put(place: Place, name: str, content: Any) -> None:
+    with place.created(name, again=False) as path:
+        write_whole(path, lambda stream: stream.write(content.to_bytes()))
+
+
+def _read_rows(source: Place, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
     tables, first = [], 0
     for name, rows in parts:
         begin, end = max(start - first, 0), min(stop - first, rows)
         if begin < end:
-            tables.append(pq.read_table(source / name).slice(begin, end - begin))
+            tables.append(pq.read_table(source.local(name)).slice(begin, end - begin))
         first += rows
     return pa.concat_tables(tables)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -19,10 +18,11 @@ from pyarrow import csv
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError
-from distsvc.storage.arrays import make_folder, write_whole
+from distsvc.storage.arrays import write_whole
 from distsvc.storage.columns import Scan, merge_schemas, other_columns
 from distsvc.storage.files import Files, find_files
 from distsvc.storage.location import Location
+from distsvc.storage.place import Place
 from distsvc.storage.sources.parquet import Parquet
 from distsvc.storage.versions import unchanged
 
@@ -50,7 +50,7 @@ class Csv(Parquet):
     title = "CSV"
     suffixes = (".csv", ".csv.gz")
 
-    def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
         """Write the files, in the order of their names, as one Parquet file, and scan that.
 
         Raises
@@ -67,14 +67,16 @@ class Csv(Parquet):
         """
         as_is, features = set(other_columns(config)), set(config.columns or ())
         digest = _digest(found, as_is, features)
-        target = Path(os.path.abspath(staging)) / f"csv-{digest}.parquet"
+        target = f"csv-{digest}.parquet"
         known = all(version.tag for version in found.versions.values())
-        if not (known and target.exists()):
+        if not (known and staging.has(target)):
             columns = None if config.columns is None else features
             schema = _schema(found, as_is, columns)
             # Faults of reading are no OSError by then: whose fault one is stays clear.
-            _convert(found, schema, target)
-        return super().scan(find_files(Location.of(str(target))), config, staging)
+            with staging.created(target) as path:
+                _convert(found, schema, path)
+        place = Location.of(f"{staging.address}/{target}")
+        return super().scan(find_files(place), config, staging)
 
 
 def _convert(found: Files, schema: pa.Schema, target: Path) -> None:
@@ -83,7 +85,6 @@ def _convert(found: Files, schema: pa.Schema, target: Path) -> None:
             for table in _row_groups(found, schema):
                 writer.write_table(table, row_group_size=_GROUP_ROWS)
 
-    make_folder(target.parent)
     write_whole(target, write)
 
 

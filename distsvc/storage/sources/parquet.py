@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -15,10 +14,11 @@ import pyarrow.parquet as pq
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError
-from distsvc.storage.blocks import Batches, Block, Span, Table, arrow_blocks
+from distsvc.storage.blocks import Batches, Block, Span, Table, arrow_blocks, value_bytes
 from distsvc.storage.columns import Scan, merge_schemas
 from distsvc.storage.files import Files, key_of
 from distsvc.storage.location import Location
+from distsvc.storage.place import Place
 from distsvc.storage.source import Source
 from distsvc.storage.versions import unchanged
 
@@ -26,6 +26,9 @@ from distsvc.storage.versions import unchanged
 _FEWEST_ROWS, _MOST_ROWS = 1024, 65_536
 _BUFFER_BYTES = 1 << 20
 _FOOTER_THREADS = 16
+_PAGES = 4
+"""Pieces of the size of a page, at most a buffer, that are in memory for each column."""
+
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -36,7 +39,7 @@ class Parquet(Source):
     title = "Parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".parq", ".pq")
 
-    def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
         """Read every file's footer.
 
         Raises
@@ -69,6 +72,15 @@ class Parquet(Source):
         """Yield blocks; a worker opens only the files that hold its rows."""
         return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
 
+    def decoding_bytes(self, table: Table, block_rows: int) -> int:
+        """Return the bytes of the pages of all columns, and of the rows decoded in one go.
+
+        Of each column there are a page as it is read, one unpacked, the dictionary, and its values.
+        """
+        widths = [value_bytes(kind) for kind in table.types]
+        pages = sum(min(_BUFFER_BYTES, width * max(table.extents)) for width in widths)
+        return _PAGES * pages + _at_once(block_rows) * sum(widths)
+
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time.
 
@@ -79,7 +91,7 @@ class Parquet(Source):
 
         """
         folder = Location.of(table.path).at(table.root)
-        at_once = min(max(span.block_rows, _FEWEST_ROWS), _MOST_ROWS)
+        at_once = _at_once(span.block_rows)
         for name, start, stop, n_rows in _pieces(table, span.start, span.stop):
             place = folder.join(name)
             keys = _partition_keys(name)
@@ -100,6 +112,10 @@ class Parquet(Source):
                     for key, value in keys.items():
                         arrays.setdefault(key, pa.repeat(pa.scalar(value, pa.string()), len(batch)))
                     yield {column: arrays[column] for column in columns}
+
+
+def _at_once(block_rows: int) -> int:
+    return min(max(block_rows, _FEWEST_ROWS), _MOST_ROWS)
 
 
 def _pieces(table: Table, start: int, stop: int) -> Iterator[tuple[str, int, int, int]]:

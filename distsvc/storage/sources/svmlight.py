@@ -11,7 +11,6 @@ import bz2
 import gzip
 import hashlib
 import json
-import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -25,11 +24,12 @@ from scipy import sparse
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.arrays import make_folder, map_array, write_array
+from distsvc.storage.arrays import map_array, write_array
 from distsvc.storage.blocks import Block, Span, Table
 from distsvc.storage.columns import MOST_COLUMNS, Scan, too_wide
 from distsvc.storage.files import Files
 from distsvc.storage.location import Location
+from distsvc.storage.place import Place, place_of
 from distsvc.storage.source import Source
 from distsvc.storage.versions import Version, unchanged
 
@@ -58,7 +58,7 @@ class Svmlight(Source):
         own = found.named(self.suffixes)
         return own if own.names == found.names else found.named(())
 
-    def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
         """Parse the files, in the order of their names, and return what there is.
 
         The whole table is in memory meanwhile, at 12 bytes or more for each value that is there.
@@ -77,15 +77,15 @@ class Svmlight(Source):
 
         """
         _check_job(config)
-        path = _converted(found, staging)
-        n_rows = map_array(path / "labels.npy").size
-        features = feature_names(path)
+        place = _converted(found, staging)
+        n_rows = map_array(place.local("labels.npy")).size
+        features = feature_names(place)
         wanted = [name for name in config.columns or () if _COLUMN.fullmatch(name)]
         names = [*features, *wanted, LABEL]
         extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
         return Scan(
             format=self.name,
-            path=str(path),
+            path=place.address,
             types=dict.fromkeys(names, pa.float64()),
             shown=dict.fromkeys(names, "double"),
             problems={},
@@ -95,10 +95,10 @@ class Svmlight(Source):
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield rows as dense blocks."""
-        path = Path(table.path)
-        labels = map_array(path / "labels.npy")
-        X = matrix(path)
-        places = {name: k for k, name in enumerate(feature_names(path))}
+        place = place_of(table.path)
+        labels = map_array(place.local("labels.npy"))
+        X = matrix(place)
+        places = {name: k for k, name in enumerate(feature_names(place))}
         held = [k for k, name in enumerate(table.columns) if name in places]
         chosen = [places[table.columns[k]] for k in held]
         with_labels = span.with_labels and table.label is not None
@@ -109,10 +109,14 @@ class Svmlight(Source):
             rows = np.arange(first, last, dtype=np.int64)
             yield Block(rows, part, None, pa.array(labels[first:last]) if with_labels else None)
 
+    def decoding_bytes(self, table: Table, block_rows: int) -> int:
+        """Return the bytes of a block with all columns, and of those that are chosen of it."""
+        return 2 * 8 * min(block_rows, table.n_rows) * len(table.columns)
+
     def sparse_rows(self, table: Table) -> Any:
         """Return all rows as CSR, or None where the table has some of the columns only."""
-        path = Path(table.path)
-        return matrix(path) if table.columns == feature_names(path) else None
+        place = place_of(table.path)
+        return matrix(place) if table.columns == feature_names(place) else None
 
 
 def _check_job(config: InputConfig) -> None:
@@ -129,10 +133,10 @@ def _check_job(config: InputConfig) -> None:
         )
 
 
-def _converted(found: Files, staging: Path) -> Path:
+def _converted(found: Files, staging: Place) -> Place:
     key = json.dumps([found.folder.path, found.versions]).encode()
-    target = Path(os.path.abspath(staging)) / f"svmlight-{hashlib.sha256(key).hexdigest()[:16]}"
-    if not (target / "first_and_width.npy").exists():
+    target = staging.below(f"svmlight-{hashlib.sha256(key).hexdigest()[:16]}")
+    if not target.has("first_and_width.npy"):
         versions = found.versions.values()
         read = [_parse(*one) for one in zip(found.places, versions, strict=True)]
         parts, labels = zip(*read, strict=True)
@@ -142,27 +146,27 @@ def _converted(found: Files, staging: Path) -> Path:
         X = sparse.vstack(parts, format="csr")
         first = 1 - int((X.indices == 0).any())
         X = X[:, first:]
-        make_folder(target)
         # `first_and_width` comes last, and says that all are there.
         arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
         arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}
         arrays |= {"first_and_width": np.array([first, X.shape[1]])}
         for name, array in arrays.items():
-            write_array(target / f"{name}.npy", array)
+            with target.created(f"{name}.npy") as file:
+                write_array(file, array)
     return target
 
 
-def feature_names(path: Path) -> tuple[str, ...]:
+def feature_names(place: Place) -> tuple[str, ...]:
     """Return the columns of a converted file."""
-    first, width = map_array(path / "first_and_width.npy").tolist()
+    first, width = map_array(place.local("first_and_width.npy")).tolist()
     return tuple(f"f{k}" for k in range(first, first + width))
 
 
-def matrix(path: Path) -> Any:
+def matrix(place: Place) -> Any:
     """Return all rows of a converted file as CSR; values are read when they are used."""
-    width = int(map_array(path / "first_and_width.npy")[1])
-    indptr = np.array(map_array(path / "indptr.npy"))
-    arrays = map_array(path / "data.npy"), map_array(path / "indices.npy"), indptr
+    width = int(map_array(place.local("first_and_width.npy"))[1])
+    indptr = np.array(map_array(place.local("indptr.npy")))
+    arrays = map_array(place.local("data.npy")), map_array(place.local("indices.npy")), indptr
     return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
 
 

@@ -8,7 +8,6 @@ import posixpath
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,20 @@ import pyarrow as pa
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, DistsvcError
-from distsvc.storage.blocks import MOST_ROWS, MOST_UNITS, Batches, Block, Span, Table, arrow_blocks
+from distsvc.storage.blocks import (
+    MOST_ROWS,
+    MOST_UNITS,
+    Batches,
+    Block,
+    Span,
+    Table,
+    arrow_blocks,
+    value_bytes,
+)
 from distsvc.storage.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
 from distsvc.storage.files import Files
 from distsvc.storage.location import Location
+from distsvc.storage.place import Place
 from distsvc.storage.source import Source
 from distsvc.storage.versions import Versions
 from distsvc.storage.zarr_files import (
@@ -66,7 +75,7 @@ class Zarr(Source):
         """Return a version of each file of metadata, and one for all chunk files of an array."""
         return store_versions(found.location)
 
-    def scan(self, found: Files, config: InputConfig, staging: Path) -> Scan:
+    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
         """Read the metadata of an array or a group.
 
         Raises
@@ -99,6 +108,13 @@ class Zarr(Source):
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield blocks; at least a chunk is read in one go."""
         return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
+
+    def decoding_bytes(self, table: Table, block_rows: int) -> int:
+        """Return the bytes of all columns of the rows decoded in one go, twice: packed, at most."""
+        chunk = max(table.extents)
+        step = max(chunk, min(block_rows, _STEP_ROWS) // chunk * chunk)
+        widths = [value_bytes(kind) for kind in table.types]
+        return 2 * step * sum(widths)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some chunks at a time; no chunk is decoded twice.

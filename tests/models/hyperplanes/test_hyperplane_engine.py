@@ -31,11 +31,11 @@ def by_key(X):
 
 
 def grow(engine, X):
-    """The trees of all restarts from the rows of X, each with its rows' bottom nodes."""
+    """The trees of all restarts from the rows of X."""
     rows, keys = by_key(engine.centred(X))
 
-    def blocks(epoch, ranges):
-        return sampling.memory_blocks(rows, keys, ranges, engine.seed, epoch)
+    def blocks(epoch, ranges, first):
+        return sampling.memory_blocks(rows, keys, ranges, engine.seed, epoch, first)
 
     return [engine.grow(restart, len(X), blocks) for restart in range(engine.parameters["n_init"])]
 
@@ -52,7 +52,7 @@ def test_the_phases_are_those_of_the_estimator():
     X, _ = blobs()
     model = estimator(n_init=3, n_clusters=7).fit(X)
     engine = engine_for(by_key(X)[0], n_init=3, n_clusters=7)
-    engine.choose([tree for tree, _ in grow(engine, X)])
+    engine.choose(grow(engine, X))
     assert engine.cluster_tree.V.tobytes() == model.cluster_tree_.V.tobytes()
     assert engine.rule.label(engine.centred(X))["label"].tolist() == model.labels_.tolist()
     assert engine.valleys.tolist() == model.valleys_.tolist()
@@ -74,21 +74,23 @@ def test_the_phases_are_those_of_the_estimator():
 def test_one_tree_agrees_with_none():
     X, _ = blobs()
     engine = engine_for(X, n_init=1)
-    engine.choose([tree for tree, _ in grow(engine, X)])
+    engine.choose(grow(engine, X))
     assert np.isnan(engine.agreement)
     assert engine.fitted_facts()["agreement"] is None
 
 
 def test_bottom_nodes_are_those_that_the_tree_counted():
     X, _ = blobs()
-    (tree, ends), *_ = grow(engine_for(X, depth=5), X)
+    engine = engine_for(X, depth=5)
+    tree = grow(engine, X)[0]
+    ends = tree.ends(engine.centred(X))
     assert np.bincount(ends, minlength=31).tolist() == tree.counts.tolist()
 
 
 def test_one_cluster_is_said_by_the_engine():
     X = gaussian()
     engine = engine_for(X)
-    engine.choose([tree for tree, _ in grow(engine, X)])
+    engine.choose(grow(engine, X))
     assert (engine.n_clusters, engine.cut.n_clusters, engine.rule.n_clusters) == (1, 1, 1)
     assert [note.startswith(ONE_CLUSTER) for note in engine.notes] == [True]
     assert engine.valleys.shape == (0,)
@@ -160,7 +162,7 @@ def test_the_kept_restart_is_one_of_them():
     for seed in range(12):
         engine = TreeEngine(estimator(n_init=3, n_clusters=5).get_params(), seed)
         engine.set_pilot(gaussian(), 600)
-        engine.choose([tree for tree, _ in grow(engine, gaussian())])
+        engine.choose(grow(engine, gaussian()))
         found.add(engine.restart)
     assert found == {0, 1, 2}
 

@@ -78,7 +78,7 @@ def test_the_steps_of_a_job_are_those_of_fit(parameters):
     Z, order = engine.centred(X), np.argsort(keys)
     ranges = engine.key_ranges(len(X))
     engine.train(
-        lambda epoch: sampling.memory_blocks(Z[order], keys[order], ranges, engine.seed, epoch)
+        lambda *place: sampling.memory_blocks(Z[order], keys[order], ranges, engine.seed, *place)
     )
     find_clusters(engine, Z, keys)
     labels = engine.rule.label(Z)

@@ -141,8 +141,8 @@ def test_a_plan_survives_being_written_as_plain_values():
 def stream(X, keys):
     order = np.argsort(keys)
 
-    def blocks(epoch, ranges):
-        return sampling.memory_blocks(X[order], keys[order], ranges, 0, epoch)
+    def blocks(epoch, ranges, first):
+        return sampling.memory_blocks(X[order], keys[order], ranges, 0, epoch, first)
 
     return blocks
 

@@ -63,8 +63,8 @@ def test_the_steps_of_a_job_are_those_of_fit(d, parameters):
     Z, order = engine.centred(X), np.argsort(keys)
     view, n = engine.ensemble.view(Z), len(X)
 
-    def blocks(stream, ranges):
-        return sampling.memory_blocks(view[order], keys[order], ranges, engine.seed, stream)
+    def blocks(stream, ranges, first):
+        return sampling.memory_blocks(view[order], keys[order], ranges, engine.seed, stream, first)
 
     ranges = engine.key_ranges(n)
     trees = [engine.grow(i, ranges, blocks) for i in range(len(engine.ensemble.members))]

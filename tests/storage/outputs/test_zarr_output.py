@@ -9,6 +9,7 @@ from small_parts import LABELS, write_part
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage import outputs
+from distsvc.storage.folder import Folder
 from distsvc.storage.outputs import output_format
 from distsvc.storage.published import COLUMNS, Part, part_file
 
@@ -33,9 +34,9 @@ def written_zarr(folder, sizes, **ids):
     """The number of chunks, what the parts hold, and the finished group."""
     listed = written_parts(folder, sizes, **ids)
     table = pa.concat_tables([pq.read_table(folder / "parts" / name) for name, _ in listed])
-    n_chunks = FORM.begin(folder / "zarr", folder / "parts", listed)
+    n_chunks = FORM.begin(Folder(folder / "zarr"), Folder(folder / "parts"), listed)
     for number in range(n_chunks):
-        FORM.fill(folder / "zarr", folder / "parts", listed, number)
+        FORM.fill(Folder(folder / "zarr"), Folder(folder / "parts"), listed, number)
     return n_chunks, table, zarr.open_group(folder / "zarr", mode="r")
 
 
@@ -57,9 +58,9 @@ def test_a_chunk_can_be_written_twice_and_in_any_order(tmp_path, small_chunks):
     listed = written_parts(tmp_path, [10, 10])
     source, target = tmp_path / "parts", tmp_path / "zarr"
     table = pq.read_table(source)
-    assert FORM.begin(target, source, listed) == 3
+    assert FORM.begin(Folder(target), Folder(source), listed) == 3
     for number in (2, 0, 1, 0):
-        FORM.fill(target, source, listed, number)
+        FORM.fill(Folder(target), Folder(source), listed, number)
     group = zarr.open_group(target, mode="r")
     np.testing.assert_array_equal(group["score"][:], table["score"].to_numpy())
 
@@ -73,8 +74,8 @@ def test_values_equal_to_the_fill_value_survive(tmp_path, small_chunks):
     part.add(np.full(n, NO_ROW), {"label": label, "score": score, "outlier": np.zeros(n, bool)})
     part.write(source / part_file(0))
     listed = [(part_file(0), n)]
-    for number in range(FORM.begin(target, source, listed)):
-        FORM.fill(target, source, listed, number)
+    for number in range(FORM.begin(Folder(target), Folder(source), listed)):
+        FORM.fill(Folder(target), Folder(source), listed, number)
     group = zarr.open_group(target, mode="r")
     for name in ("row", "label", "score", "outlier"):
         chunks = [p for p in (tmp_path / "zarr" / name / "c").iterdir() if p.is_file()]

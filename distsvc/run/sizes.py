@@ -1,0 +1,66 @@
+"""The sizes of a job that decide what it holds in memory, and terms of such a sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MB = 1e6
+
+Terms = dict[str, float]
+"""Bytes by what they are for."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the pieces of a job are.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Of the table; columns are those that are clustered.
+    partitions : int
+    partition_rows : int
+        Of the largest partition.
+    block_rows : int
+        Rows that are in memory at a time.
+    sample_rows : int
+        Rows that are learned from.
+    pilot_rows : int
+
+    """
+
+    n_rows: int
+    n_columns: int
+    partitions: int
+    partition_rows: int
+    block_rows: int
+    sample_rows: int
+    pilot_rows: int
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row of float64."""
+        return 8 * self.n_columns
+
+    @property
+    def sample(self) -> int:
+        """Bytes of the sample."""
+        return self.row * self.sample_rows
+
+    @property
+    def part(self) -> float:
+        """Bytes of the largest partition's rows of the sample."""
+        return self.sample * self.partition_rows / self.n_rows
+
+    @property
+    def block(self) -> int:
+        """Bytes of a block of rows."""
+        return self.row * min(self.block_rows, self.partition_rows)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What an algorithm holds while it learns: on the driver, and in each thread of a worker."""
+
+    driver: Terms = field(default_factory=dict)
+    worker: Terms = field(default_factory=dict)

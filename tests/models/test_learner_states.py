@@ -1,0 +1,177 @@
+"""A learner's state is whole: what goes on from it does not differ in a bit."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.errors import DataError
+from distsvc.models.baselines import fuzzy
+from distsvc.models.baselines.bico import BICO
+from distsvc.models.baselines.depddp import DePDDP, Growth
+from distsvc.models.checkpoints import NO_CHECKPOINT, Place
+from distsvc.models.hyperplanes.engine import Stream, TreeEngine
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.linear import coordinate_descent
+from distsvc.models.support_vector import stochastic_gradient
+from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
+from distsvc.models.support_vector.training import Course
+
+
+def rows(n=200, d=3):
+    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+
+
+def fed(place, blocks, piece, most):
+    """The rows (n,) of two epochs from a place on, at most so many pieces of so many rows."""
+    found = []
+    while place.epoch < 2:
+        stream = place.pieces(blocks[place.epoch][place.block :], lambda: piece)
+        found += itertools.islice(stream, most - len(found))
+        if len(found) == most:
+            break
+    return np.concatenate([np.zeros(0, int), *found])
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=4), min_size=2, max_size=2),
+    st.integers(1, 8),
+    st.integers(1, 8),
+    st.integers(1, 12),
+)
+def test_no_row_is_left_out_or_fed_twice_wherever_it_stops(sizes, piece, other, most):
+    numbers = iter(range(1000))
+    blocks = [[np.array([next(numbers) for _ in range(n)], int) for n in of] for of in sizes]
+    place = Place()
+    before = fed(place, blocks, piece, most)
+    after = fed(Place.restored(place.facts()), blocks, other, 10**6)
+    assert np.concatenate([before, after]).tolist() == list(range(sum(map(sum, sizes))))
+
+
+def test_nothing_is_kept_in_memory():
+    assert NO_CHECKPOINT.last(lambda facts, arrays: 1) is None
+    NO_CHECKPOINT.keep(1, lambda: pytest.fail("the state was made"))
+
+
+def descent(d=3, **changes):
+    return StochasticGradient(d, 1.0, 10.0, **{"budget": 15} | changes)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"maintenance": name} for name in stochastic_gradient.STRATEGIES]
+    + [{"budget": None, "average": True}, {"theta": 1e-9}],
+)
+@pytest.mark.parametrize("n", [0, 1, 70])
+def test_a_descent_goes_on(parameters, n):
+    X, whole, first = rows(), descent(**parameters), descent(**parameters)
+    whole.feed(X[:n])
+    whole.forget_average()
+    whole.feed(X[n:])
+    first.feed(X[:n])
+    first.forget_average()
+    then = descent(**parameters)
+    then.restore(*first.state())
+    then.feed(X[n:])
+    assert then.coefficients.tobytes() == whole.coefficients.tobytes()
+    (facts, arrays), (expected, others) = then.state(), whole.state()
+    assert facts == expected
+    assert {k: v.tobytes() for k, v in arrays.items()} == {
+        k: v.tobytes() for k, v in others.items()
+    }
+
+
+def test_a_descent_whose_steps_are_dear_is_looked_at_more_often(monkeypatch):
+    monkeypatch.setattr(stochastic_gradient, "PIECE_WORK", 450)
+    plain, with_norm = descent(), descent(theta=1e-9)
+    assert plain.piece_rows == 150
+    for of in (plain, with_norm):
+        of.feed(rows())
+        assert of.n_vectors == 15
+    assert (plain.piece_rows, with_norm.piece_rows) == (10, 1)
+
+
+# --- states of another form
+
+
+def of_descent():
+    begun = descent()
+    begun.feed(rows())
+    course = Course(begun, Place(), [0.5])
+    return course.state, lambda: Course(descent(), Place(), []).restored
+
+
+def of_tree():
+    engine = TreeEngine(IncrementalMDH(depth=3).get_params(), 0)
+    tree = engine.seedling(3)
+    engine.learn(tree, rows())
+    return Stream(Place(), 200, tree).state, lambda: engine._restored
+
+
+def of_linear():
+    X = coordinate_descent.DenseRows(rows())
+
+    def begun():
+        state = coordinate_descent.start(X, coordinate_descent.Problem.one_class, 20.0)
+        state.refresh(np.arange(200))
+        return coordinate_descent.Course(state, np.arange(200), np.random.default_rng(0))
+
+    return begun().kept, lambda: begun().restore
+
+
+def of_bico():
+    def begun():
+        model = BICO(2, size=10)
+        model._begin(3)
+        model._add(rows())
+        return model
+
+    return begun()._state, lambda: begun()._restore
+
+
+def of_depddp():
+    X = np.concatenate([rows(), rows() + 9.0])
+    growth = Growth(X, DePDDP())
+    growth.consider(0)
+    growth.split_next()
+    return growth.state, lambda: Growth(X, DePDDP()).restore
+
+
+def of_fuzzy():
+    X = rows().astype(float)
+    search = fuzzy.Search(np.random.RandomState(0))
+    search.end(fuzzy.alternate(X, X[:4], 2.0, 0.1, 5))
+    search.centres, search.objectives = X[4:8], [3.0]
+    return search.state, lambda: lambda *state: fuzzy.Search.restored(X, 4, 2.0, *state)
+
+
+OF_ANY_LENGTH = ("active", "objectives", "best_objectives")
+LEARNERS = {
+    "descent": of_descent,
+    "tree": of_tree,
+    "linear": of_linear,
+    "bico": of_bico,
+    "depddp": of_depddp,
+    "fuzzy": of_fuzzy,
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_state_of_another_form_is_refused(name):
+    make, restorer = LEARNERS[name]()
+    facts, arrays = make()
+    restorer()(facts, arrays)
+    for field in facts:
+        for value in ({k: v for k, v in facts.items() if k != field}, facts | {field: "x"}):
+            with pytest.raises(DataError):
+                restorer()(value, arrays)
+    for field, array in arrays.items():
+        without = {k: v for k, v in arrays.items() if k != field}
+        changes = [without, arrays | {field: array.astype("c16")}]
+        changes += [] if field in OF_ANY_LENGTH else [arrays | {field: array[:-1]}]
+        for changed in changes:
+            with pytest.raises(DataError):
+                restorer()(facts, changed)
