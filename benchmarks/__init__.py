@@ -14,6 +14,7 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
+WITHOUT_DATA = ("forecast",)
 HOMES = {
     "kernels": ("kernels",),
     "visual": ("visual",),
@@ -28,6 +29,9 @@ HOMES = {
     "linear": ("linear_exactness", "linear_speed"),
     "linear_outliers": ("linear_outliers",),
     "bico": ("bico",),
+    "many": ("many",),
+    "scale": ("scale", "kills"),
+    "forecast": ("forecast",),
 }
 """The module of each benchmark, which is the function of that name."""
 

@@ -11,7 +11,7 @@ import multiprocessing
 import sys
 from pathlib import Path
 
-from benchmarks import NAMES, QUICK, benchmark, run
+from benchmarks import NAMES, QUICK, WITHOUT_DATA, benchmark, run
 
 
 def names_in(text: str) -> list[str]:
@@ -21,10 +21,11 @@ def names_in(text: str) -> list[str]:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     lines = [f"  {name:<16} {benchmark(name).__doc__.splitlines()[0]}" for name in NAMES]
+    without = ", ".join((*QUICK, *WITHOUT_DATA))
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure distsvc and write tidy CSV files.",
-        epilog="benchmarks:\n" + "\n".join(lines) + f"\n\nAll but {', '.join(QUICK)} need --data.",
+        epilog="benchmarks:\n" + "\n".join(lines) + f"\n\nAll but {without} need --data.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -34,7 +35,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="where results go (default: %(default)s)")  # fmt: skip
     add("--work", type=Path, metavar="DIR", help="tables and runs (default: a temporary folder)")
     add("--repeats", type=int, metavar="N", help="timed repeats")
-    add("--seeds", type=int, metavar="N", default=5, help="seeds (default: 5)")
+    add("--seeds", type=int, metavar="N", default=5, help="seeds; kills: how many (default: 5)")
     add("--permutations", type=int, metavar="N", default=10,
         help="mdh_table, mdh_order: orders of the rows, 3 at most of large sets (default: 10)",
         )  # fmt: skip
@@ -42,16 +43,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--methods", type=names_in, metavar="A,B",
         help="blind, blind_large: only these of ours, hdbscan, kmeans")  # fmt: skip
     add("--rows", type=int, default=20_000_000,
-        help="big, mdh_big, levels_big, linear_big: rows of the large table (default: 20e6)",
+        help="big, mdh_big, levels_big, linear_big, kills: rows of the large table (default: 20e6)",
         )  # fmt: skip
+    add("--partitions", type=int, default=20_000, help="many: partitions (default: 20e3)")
     add("--gamma", type=lambda text: text if text == "auto" else float(text), default=2.0,
         help="big: the kernel's width, or auto (default: %(default)s)")  # fmt: skip
+    add("--table", type=Path, metavar="FILE", help="forecast: only a job on this table")
     options = parser.parse_args(arguments)
     options.names = options.names or list(QUICK)
     for name in options.names:
         if name not in NAMES:
             parser.error(f"no benchmark {name!r}; there are {', '.join(NAMES)}")
-        if name not in QUICK and options.data is None:
+        if name not in (*QUICK, *WITHOUT_DATA) and options.data is None:
             parser.error(f"{name} needs --data DIR, a folder of data sets (see --help)")
     return options
 

@@ -79,17 +79,23 @@ def run_command(
         "cluster": {"workers": WORKERS, "partition_rows": partition_rows},
         "output": {"path": str((work / "run").absolute())},
     }
+    path = write_job(work, job)
+    command = [sys.executable, "-m", "distsvc", "run", str(path), "--overwrite", "--json"]
+    done = subprocess.run(command, check=False, text=True, capture_output=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed with code {done.returncode}:\n{done.stderr[-3000:]}")
+    return Report(json.loads(done.stdout))
+
+
+def write_job(work: Path, job: Row) -> Path:
+    """Write a job file of some sections and return its path."""
     path = work / "job.toml"
     lines = [
         f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items())
         for section, given in job.items()
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
-    command = [sys.executable, "-m", "distsvc", "run", str(path), "--overwrite", "--json"]
-    done = subprocess.run(command, check=False, text=True, capture_output=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return Report(json.loads(done.stdout))
+    return path
 
 
 def run_here(
