@@ -137,9 +137,10 @@ def judged(folder: Path, kind: Kind, code: int) -> list[str]:
         wrong.append("traceback")
     if code and not silent and "stopped by SIG" not in error:
         wrong.append("not a word")
-    left = [p.name for p in (folder / "out").glob("*")] + [p.name for p in folder.glob("out/.*/*")]
-    if not published and left not in ([], [".runs", "lock"]):
-        wrong.append(f"left {left}")
+    out = folder / "out"
+    left = {path.relative_to(out).parts[:2] for path in out.rglob("*")}
+    if not published and len({parts[1] for parts in left if len(parts) == 2} - {"lock"}) > 1:
+        wrong.append(f"left {sorted(left)}")  # more than an interrupted run, to be gone on with
     if wrong:
         wrong.append(error[-2000:])
     return wrong
