@@ -19,11 +19,17 @@ from distsvc.run import algorithms
 from distsvc.run.cluster import Workers
 from distsvc.run.partitions import choose_block_rows
 from distsvc.run.plan import cut, pilot_rows
+from distsvc.run.progress import mapped_memory_mb
 from distsvc.run.room import Room, sample_rows
 from distsvc.run.sizes import MB, Sizes, Terms
 from distsvc.storage.tables import Table, decoding_bytes
 
-PROCESS: Terms = {"Python and libraries": 300 * MB, "compiled kernels": 65 * MB}
+PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}
+MAPPED = "libraries' files"
+MAPPED_BYTES, MOST_MAPPED_BYTES = 130 * MB, 300 * MB
+"""Of the files of libraries, where the system does not tell it; and at most, since a program that
+runs jobs may have mapped others."""
+
 DASK: Terms = {"Dask": 32 * MB}
 FIGURES = 15 * MB
 KEPT = 25 * MB
@@ -78,6 +84,7 @@ def forecast_memory(job: Job, table: Table, workers: Workers) -> Memory:
     """Return what driver and workers will hold; errors as in `algorithms.begin`."""
     room = algorithms.begin(job, table)
     sizes = sizes_of(job, table, room)
+    process = process_terms()
     held, pilot = room.held(sizes), float(sizes.row * sizes.pilot_rows)
     tasks = _tasks(sizes, table, held.worker, room.rules[0].float64)
     steps: list[Terms] = [
@@ -89,13 +96,25 @@ def forecast_memory(job: Job, table: Table, workers: Workers) -> Memory:
     if not workers.each:
         before, largest = sorted([*steps, *tasks], key=_sum)[-2:]
         kept: Terms = {"freed memory that is kept": KEPT + min(_sum(before), KEPT_SMALL)}
-        return Memory(_said(PROCESS, plan, kept, _decoding(table, sizes.block_rows), largest), {})
-    driver = _said(PROCESS, DASK, plan, _decoding(table, 1), max(steps, key=_sum))
+        return Memory(_said(process, plan, kept, _decoding(table, sizes.block_rows), largest), {})
+    driver = _said(process, DASK, plan, _decoding(table, 1), max(steps, key=_sum))
     task = _said(_decoding(table, sizes.block_rows), max(tasks, key=_sum))
     threads = max(threads for threads, _ in workers.each)
     if threads > 1:
         task = {f"{threads} times {name}": threads * size for name, size in task.items()}
-    return Memory(driver, _said(PROCESS, {"freed memory that is kept": KEPT}, task))
+    return Memory(driver, _said(process, {"freed memory that is kept": KEPT}, task))
+
+
+def process_terms() -> Terms:
+    """Return what a process holds before it works, driver or worker.
+
+    How much of a library's file becomes resident when a page of it is used is up to the system: on
+    one machine it was 125 MB with one installation, and 235 MB with another of the same versions.
+    So this process, which has loaded them, is asked.
+    """
+    mapped = mapped_memory_mb()
+    n_bytes = MAPPED_BYTES if mapped is None else min(mapped * MB, MOST_MAPPED_BYTES)
+    return PROCESS | {MAPPED: n_bytes}
 
 
 def check_memory(job: Job, table: Table, workers: Workers) -> Memory:

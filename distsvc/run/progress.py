@@ -317,9 +317,22 @@ def peak_memory_mb() -> float:
 
     Linux hands `ru_maxrss` down from the process that started this one, so ``VmHWM`` is read there.
     """
+    found = _status_mb("VmHWM")
+    if found is not None:
+        return found
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def mapped_memory_mb() -> float | None:
+    """Return what of this process's resident size are files that are mapped, in MB, if known."""
+    return _status_mb("RssFile")
+
+
+def _status_mb(name: str) -> float | None:
+    """Return a size that Linux tells of this process."""
     try:
         status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+        return int(status.split(f"{name}:")[1].split()[0]) * 1024 / 1e6
     except (OSError, IndexError, ValueError):
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+        return None
