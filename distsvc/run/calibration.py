@@ -1,18 +1,21 @@
 """How long a job takes, from its own phases on some rows of the table.
 
-There are two trials: one on a few rows tells what it costs to begin, with libraries and compiled
-code to load, and one on more rows tells what a row costs. A phase that reads the table takes time
-with the rows of the busiest thread, one that learns with `Room.work`, and all others take as long
-as they took.
+There are three trials. The first, on a few rows, tells what it costs to begin, with libraries and
+compiled code to load. The second, on the same rows, and the third, on more, tell what a row costs.
+A phase that reads the table takes time with the rows of the busiest thread, one that learns with
+`Room.work`, and all others take as long as they took.
 """
 
 from __future__ import annotations
 
+import bisect
 import heapq
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 from distsvc.config import Job, with_key
 from distsvc.report.content import PhaseCost
@@ -29,7 +32,10 @@ MOST_ROWS, MOST_VALUES = 400_000, 8_000_000
 """Of the larger trial."""
 
 REPEATED_SECONDS, MOST_REPEATS = 1.5, 3
-"""A larger trial that takes less is repeated, so often at most: other work only takes time."""
+"""A trial that takes less is repeated, so often at most: other work only takes time."""
+
+LONGER = 1.5
+"""Times the length of a trial that it may become to end where a storage unit ends."""
 
 FEWEST_IN_MEMORY = 1_000
 READINGS = ("survey", "label", "fill")
@@ -83,22 +89,40 @@ def first_name(phase: str) -> str:
     return phase.partition("-")[0]
 
 
-def trials(job: Job, steps: Steps, folder: Path) -> tuple[Trial, Trial]:
-    """Do both trials on the workers of `steps`, in a folder that is to be removed.
+@dataclass(frozen=True)
+class Trials:
+    """The three trials: the first, another on the same few rows, and one on more."""
+
+    cold: Trial
+    few: Trial
+    more: Trial
+
+
+def trials(job: Job, steps: Steps, folder: Path) -> Trials:
+    """Do the trials on the workers of `steps`, in a folder that is to be removed.
 
     Raises what a run raises.
     """
     plan, threads = steps.run.plan, steps.workers.threads
     most = min(MOST_ROWS, max(MOST_VALUES // len(plan.table.columns), FEW_ROWS))
-    few, more = (pieces(plan.partitions, rows, threads) for rows in (FEW_ROWS, most))
-    first = _trial(job, few, steps, folder / "few")
+    few = pieces(plan.partitions, FEW_ROWS, threads)
+    more = whole_units(pieces(plan.partitions, most, threads), plan.table.extents)
+    return Trials(
+        _trial(job, few, steps, folder / "cold"),
+        _repeated(job, few, steps, folder / "few"),
+        _repeated(job, more, steps, folder / "more"),
+    )
+
+
+def _repeated(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
+    """Do a trial, again where it is short, and return it with the least seconds of all."""
     repeated: list[Trial] = []
     began = time.perf_counter()
     while not repeated or time.perf_counter() - began < REPEATED_SECONDS * len(repeated):
-        repeated.append(_trial(job, more, steps, folder / f"more-{len(repeated)}"))
+        repeated.append(_trial(job, ranges, steps, folder / f"{len(repeated)}"))
         if len(repeated) == MOST_REPEATS:
             break
-    return first, fastest(repeated)
+    return fastest(repeated)
 
 
 def fastest(trials: Sequence[Trial]) -> Trial:
@@ -120,6 +144,19 @@ def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
     return [(start, min(stop, start + rows // n)) for start, stop in chosen]
 
 
+def whole_units(ranges: Sequence[Range], extents: Sequence[int]) -> list[Range]:
+    """Return ranges that end where a storage unit ends, if that makes them not much longer.
+
+    A part of a unit may take as long to read as all of it.
+    """
+    ends = list(itertools.accumulate(extents))
+    found = []
+    for start, stop in ranges:
+        end = ends[bisect.bisect_left(ends, stop)]
+        found.append((start, end if end - start <= LONGER * (stop - start) else stop))
+    return found
+
+
 def busiest(partitions: Sequence[Range], threads: int) -> int:
     """Return the rows of the thread that has most, where each takes the next partition in turn."""
     done = [0] * threads
@@ -129,51 +166,62 @@ def busiest(partitions: Sequence[Range], threads: int) -> int:
 
 
 def extrapolated(
-    few: Trial, more: Trial, n_rows: int, most: int, readings: Sequence[str]
+    trials: Trials, n_rows: int, most: int, readings: Sequence[str]
 ) -> dict[str, float]:
     """Return the seconds of every phase of a job, by the first part of its name.
 
     Parameters
     ----------
-    few, more
-        The two trials.
+    trials
+        What was measured.
     n_rows, most
         Rows of the table, and of the thread that has most of them.
     readings
         The phases that read the table.
 
     """
+    cold, few, more = trials.cold, trials.few, trials.more
     seconds: dict[str, float] = {}
     for name in dict.fromkeys(first_name(phase.name) for phase in more.phases):
         if name == SECOND_READING and name not in readings:
             continue
-        before, took = few.seconds(name), more.seconds(name)
+        before, took = cold.seconds(name), more.seconds(name)
         if name in readings:
-            a_row = _seconds_of_a_row(more, name)
+            a_row = _seconds_of_a_row(trials, name)
             beginning = sum(before) - a_row * few.busiest * len(before)
-            longer = _seconds_of_a_row(more, name, n_rows) * most * len(took)
+            longer = _seconds_of_a_row(trials, name, n_rows) * most * len(took)
         elif name in more.room.learning:
-            done, work = more.room.work(more.n_rows), more.room.work
-            beginning = sum(before) - sum(took) * work(few.n_rows) / done
-            longer = sum(took) * work(n_rows) / done
+            work = more.room.work
+            a_unit = _slope(few, more, sum, name, work(few.n_rows), work(more.n_rows))
+            beginning, longer = sum(before) - a_unit * work(few.n_rows), a_unit * work(n_rows)
         else:
             beginning, longer = sum(before) - sum(took), sum(took)
         seconds[name] = max(beginning, 0.0) + longer
     return seconds
 
 
-def _seconds_of_a_row(trial: Trial, name: str, n_rows: int | None = None) -> float:
+def _seconds_of_a_row(trials: Trials, name: str, n_rows: int | None = None) -> float:
     """Return what a phase takes for a row that it reads, in a table of so many rows.
 
     What it takes beyond the survey grows with `Room.intensity`.
     """
-    took = trial.seconds(name)
-    a_row = sum(took) / len(took) / trial.busiest
-    if n_rows is None or name not in trial.room.readings:
+    few, more = trials.few, trials.more
+    a_row = _slope(few, more, fmean, name, few.busiest, more.busiest)
+    if n_rows is None or name not in more.room.readings:
         return a_row
-    reading = min(sum(trial.seconds("survey")) / trial.busiest, a_row)
-    intensity = trial.room.intensity
-    return reading + (a_row - reading) * intensity(n_rows) / intensity(trial.n_rows)
+    reading = min(_slope(few, more, fmean, "survey", few.busiest, more.busiest), a_row)
+    intensity = more.room.intensity
+    return reading + (a_row - reading) * intensity(n_rows) / intensity(more.n_rows)
+
+
+def _slope(
+    few: Trial, more: Trial, of: Callable[[list[float]], float], name: str, x: float, y: float
+) -> float:
+    """Return the seconds of a phase for each unit of what the trials had x and y of."""
+    took = of(more.seconds(name))
+    if few.seconds(name) and y > 2 * x:
+        return max(took - of(few.seconds(name)), 0.0) / (y - x)
+    return took / y
 
 
 def _trial(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:

@@ -114,15 +114,15 @@ def forecast_job(job: Job) -> Forecast:
         threads = steps.workers.threads
         readings = _readings(job, room)
         try:
-            few, more = trials(job, steps, folder)
+            measured = trials(job, steps, folder)
         except DistsvcError as error:
             tasks = len(plan.partitions) * len(readings)
             return Forecast(**known, memory=memory, tasks=tasks, because=str(error))
     most = busiest(plan.partitions, threads)
-    seconds |= extrapolated(few, more, table.n_rows, most, readings)
+    seconds |= extrapolated(measured, table.n_rows, most, readings)
     tasks = sum(
         len(plan.partitions) if first_name(phase) in readings else n
-        for phase, n in more.tasks.items()
+        for phase, n in measured.more.tasks.items()
         if first_name(phase) in seconds
     )
     return Forecast(**known, memory=memory, tasks=tasks, seconds=seconds)

@@ -17,7 +17,15 @@ from distsvc.config import parse_job
 from distsvc.errors import JobFileError
 from distsvc.report.content import ForecastPart, PhaseCost, Report
 from distsvc.run import memory
-from distsvc.run.calibration import Trial, busiest, extrapolated, fastest, pieces
+from distsvc.run.calibration import (
+    Trial,
+    Trials,
+    busiest,
+    extrapolated,
+    fastest,
+    pieces,
+    whole_units,
+)
 from distsvc.run.cluster import Workers
 from distsvc.run.forecast import forecast_job
 from distsvc.run.job import run_job
@@ -237,16 +245,27 @@ def test_of_repeated_trials_every_phase_has_its_least_seconds():
 
 
 def test_seconds_grow_with_rows_and_work_and_beginning_costs_once():
-    few = trial(100, 2, survey=3.1, sample=9.0, train=2.1, look_0=0.3, look_1=0.3, merge=0.5)
-    more = trial(1000, 2, survey=1.0, sample=9.0, train=1.0, look_0=3.0, look_1=3.0, merge=0.2)
-    found = extrapolated(few, more, 10_000, 5_000, ("survey", "label", "look"))
-    a_row, beyond = 1.0 / 500, 2.0 / 500
+    cold = trial(100, 2, survey=3.2, sample=9.0, train=2.1, look_0=0.4, look_1=0.4, merge=0.5)
+    few = trial(100, 2, survey=0.2, sample=9.0, train=0.3, look_0=0.3, look_1=0.3, merge=0.1)
+    more = trial(1000, 2, survey=1.1, sample=9.0, train=1.2, look_0=3.0, look_1=3.0, merge=0.2)
+    found = extrapolated(Trials(cold, few, more), 10_000, 5_000, ("survey", "label", "look"))
+    a_row, beyond = 0.9 / 450, 2.7 / 450 - 0.9 / 450
     assert found == {
-        "survey": pytest.approx(3.0 + 5_000 * a_row),
+        "survey": pytest.approx(3.1 + 5_000 * a_row),
         "train": pytest.approx(2.0 + 10.0),
-        "look": pytest.approx(2 * 5_000 * (a_row + beyond / 10)),
+        "look": pytest.approx(0.2 + 2 * 5_000 * (a_row + beyond / 10)),
         "merge": pytest.approx(0.5),
     }
+
+
+def test_trials_on_the_same_rows_tell_what_a_row_costs():
+    same = trial(100, 1, survey=0.5, train=0.2)
+    found = extrapolated(Trials(same, same, same), 100, 100, ("survey",))
+    assert found == {"survey": pytest.approx(0.5), "train": pytest.approx(0.2)}
+
+
+def test_a_trial_reads_whole_units_where_they_are_not_much_longer():
+    assert whole_units([(0, 8), (20, 23)], [10, 10, 10]) == [(0, 10), (20, 23)]
 
 
 # Both, in a process of its own
