@@ -102,7 +102,7 @@ def run_here(
     table: Path, output: Path, rows: Row, model: Row, cluster: Row, scheduler: str | None = None
 ) -> Report:
     """Run a job into an empty folder, in this process or on a cluster."""
-    from distsvc.config import parse_job
+    from distsvc.job_file import parse_job
     from distsvc.run.job import run_job
 
     shutil.rmtree(output, ignore_errors=True)

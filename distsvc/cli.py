@@ -77,7 +77,7 @@ def run(
 ) -> None:
     """Cluster the table that JOB.toml names and publish labels, model and report."""
     with failing_cleanly(), shown_progress() as progress:
-        from distsvc.config import load_job
+        from distsvc.job_file import load_job
         from distsvc.run.job import run_job
 
         job = load_job(job_file, settings, run_date)
@@ -114,7 +114,7 @@ def run(
 def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool) -> None:
     """Say what running JOB.toml will take: rows, tasks, bytes, memory and time."""
     with failing_cleanly():
-        from distsvc.config import load_job
+        from distsvc.job_file import load_job
         from distsvc.run.forecast import forecast_job
 
         forecast = forecast_job(load_job(job_file, settings, run_date))

@@ -1,6 +1,7 @@
 """A job that gives most keys, and a short way to make others."""
 
-from distsvc.config import Job, parse_job
+from distsvc.config import Job
+from distsvc.job_file import parse_job
 
 FULL = {
     "input": {

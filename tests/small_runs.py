@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.config import Job, parse_job
+from distsvc.config import Job
+from distsvc.job_file import parse_job
 from distsvc.models.rules import Rule
 from distsvc.run import algorithms, directory
 from distsvc.run.directory import RunDirectory

@@ -13,9 +13,10 @@ from click.testing import CliRunner
 from distsvc import errors
 from distsvc.bench.published import papers
 from distsvc.cli import main
-from distsvc.config import MODELS, Job, parse_job
+from distsvc.config import MODELS, Job
 from distsvc.datasets import catalogue
 from distsvc.ending import INTERRUPTED, TERMINATED
+from distsvc.job_file import parse_job
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(

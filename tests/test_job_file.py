@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from distsvc.config import load_job, parse_job
 from distsvc.errors import InputNotFoundError, JobFileError
+from distsvc.job_file import load_job, parse_job
 from tests.full_job import FULL, job
 
 

@@ -13,10 +13,9 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
-from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering, config
+from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering, job_file
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
 from distsvc.cli import main
-from distsvc.config import load_job, parse_job
 from distsvc.errors import (
     DataError,
     JobFileError,
@@ -25,6 +24,7 @@ from distsvc.errors import (
     one_line,
     shown,
 )
+from distsvc.job_file import load_job, parse_job
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from distsvc.storage.where import parse_where
@@ -83,7 +83,7 @@ def test_values_that_python_does_not_spell_out():
         ("[model]\nseed = 0x" + "f" * 5000, "found a int too long to show"),
         (".".join("a" * 20_000) + " = 1", "expected keys of at most 200 parts"),
         ('[input]\npath = "a"\npath = "b"', "not valid TOML: Cannot overwrite a value"),
-        ("#" * (config.FILE_BYTES + 1), "expected at most 4194304 bytes, found more"),
+        ("#" * (job_file.FILE_BYTES + 1), "expected at most 4194304 bytes, found more"),
     ],
 )
 def test_odd_toml(tmp_path, content, message):
@@ -99,7 +99,7 @@ def test_a_byte_order_mark(tmp_path):
 
 
 def test_a_pipe_that_nobody_writes_to(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "PATIENCE", 0.05)
+    monkeypatch.setattr(job_file, "PATIENCE", 0.05)
     os.mkfifo(tmp_path / "job")
     with pytest.raises(JobFileError, match="job can't be read: nothing was written to the pipe"):
         load_job(tmp_path / "job")
@@ -116,7 +116,7 @@ def test_a_pipe_is_a_job_file(tmp_path):
 
 
 def test_standard_input_is_a_job_file():
-    script = "from distsvc.config import load_job; print(load_job('/dev/stdin').output.path)"
+    script = "from distsvc.job_file import load_job; print(load_job('/dev/stdin').output.path)"
     given = tomli_w.dumps(SECTIONS).encode()
     found = subprocess.run([sys.executable, "-c", script], input=given, capture_output=True)
     assert found.stdout == b"out\n", found.stderr

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
-from distsvc.config import load_job
+from distsvc.job_file import load_job
 from distsvc.report.content import Report
 from distsvc.run.job import run_job
 from distsvc.run.progress import Progress

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from distsvc.config import parse_job
 from distsvc.errors import DataError
+from distsvc.job_file import parse_job
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
 from distsvc.urls import shown_url

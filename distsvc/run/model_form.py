@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
-from distsvc.config import Job, parse_job
+from distsvc.config import Job
 from distsvc.errors import DataError, JobFileError, shown
 from distsvc.forms import Form, parsed
+from distsvc.job_file import parse_job
 from distsvc.models.fields import Array, check_fields
 from distsvc.models.rules import Rule
 from distsvc.parameters import PARAMETERS

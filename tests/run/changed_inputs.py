@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zarr
 
-from distsvc.config import parse_job
 from distsvc.errors import DataError
+from distsvc.job_file import parse_job
 from distsvc.run import job as jobs
 from distsvc.run.job import run_job
 

@@ -9,8 +9,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
-from distsvc.config import parse_job
 from distsvc.errors import JobFileError
+from distsvc.job_file import parse_job
 from distsvc.models import sampling
 from distsvc.models.baselines import sampled
 from distsvc.report.content import Report

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from small_runs import ROOMS, digests, forget, small_job, three_clusters, write_table
 
-from distsvc.config import parse_job
 from distsvc.errors import JobFileError
+from distsvc.job_file import parse_job
 from distsvc.kernels import jit
 from distsvc.run.job import run_job
 from distsvc.run.phases import Phase

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.config import load_job
+from distsvc.job_file import load_job
 from distsvc.run import report_files
 from distsvc.run.demo import JOBS, demo_job, make_table, run_demo
 from distsvc.run.progress import Progress

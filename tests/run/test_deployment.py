@@ -18,7 +18,7 @@ from distributed.cli.dask_scheduler import main as scheduler_command
 from distributed.cli.dask_worker import main as worker_command
 
 from distsvc.cli import main
-from distsvc.config import load_job
+from distsvc.job_file import load_job
 from distsvc.run.demo import make_table
 from tests.published_files import listed
 

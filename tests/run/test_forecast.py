@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from small_runs import ROOMS, small_job, three_clusters, write_table
 
 from distsvc.cli import main
-from distsvc.config import parse_job
 from distsvc.errors import JobFileError
+from distsvc.job_file import parse_job
 from distsvc.report.content import ForecastPart, PhaseCost, Report
 from distsvc.run import memory
 from distsvc.run.calibration import (

@@ -13,8 +13,8 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.preprocessing import StandardScaler
 
 from distsvc import IncrementalMDH
-from distsvc.config import parse_job
 from distsvc.errors import JobFileError
+from distsvc.job_file import parse_job
 from distsvc.report.content import Report
 from distsvc.report.page import render_page
 from distsvc.run import plan

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc import LinearOneClassSVM, LinearSVDD
-from distsvc.config import load_job, parse_job
 from distsvc.errors import JobFileError
+from distsvc.job_file import load_job, parse_job
 from distsvc.models.linear import working_set
 from distsvc.models.linear.engine import LinearEngine
 from distsvc.run.algorithms import linear_passes

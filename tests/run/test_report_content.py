@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.config import parse_job
+from distsvc.job_file import parse_job
 from distsvc.report.content import Report
 from distsvc.run import report_files
 from distsvc.run.job import run_job

@@ -16,7 +16,7 @@ from distributed import Client
 from small_runs import forget, three_clusters, write_table
 
 from distsvc.cli import main
-from distsvc.config import parse_job
+from distsvc.job_file import parse_job
 from distsvc.run.phases import Phase
 
 pytest.importorskip("aiohttp")

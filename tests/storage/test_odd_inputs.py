@@ -13,8 +13,9 @@ import pytest
 import zarr
 from small_tables import everything, opened
 
-from distsvc.config import InputConfig, parse_job
+from distsvc.config import InputConfig
 from distsvc.errors import DataError
+from distsvc.job_file import parse_job
 from distsvc.run.plan import Plan
 from distsvc.storage.columns import Scan, choose_features
 from distsvc.storage.tables import shown_columns

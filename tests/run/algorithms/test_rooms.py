@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from small_runs import FORMS, fit, small_job, three_clusters, write_table
 
-from distsvc.config import parse_job
 from distsvc.errors import DataError, ParameterError
+from distsvc.job_file import parse_job
 from distsvc.parameters import PARAMETERS
 from distsvc.run.algorithms import ROOMS, begin, room_of, rule_named
 from distsvc.run.algorithms.boundary import BoundaryModel

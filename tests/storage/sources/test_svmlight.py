@@ -8,8 +8,9 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from distsvc import LinearOneClassSVM, LinearSVDD
-from distsvc.config import InputConfig, parse_job
+from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
+from distsvc.job_file import parse_job
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 from distsvc.storage.tables import fingerprint, open_table, read_blocks, sparse_rows
