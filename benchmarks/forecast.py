@@ -53,6 +53,7 @@ def forecast(options: Namespace) -> None:
         for name, job in _jobs(options, work):
             print(f"planning and running {name}", file=sys.stderr, flush=True)
             path, out = write_job(work, job), work / "run"
+            _answer("plan", path)  # compiles what no one has compiled yet
             planned = _answer("plan", path)
             shutil.rmtree(out, ignore_errors=True)
             rows.append(_compared(name, planned, Report(_answer("run", path))))
