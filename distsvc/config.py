@@ -16,12 +16,14 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetPydanticSchema,
     create_model,
     field_serializer,
+    field_validator,
     model_validator,
 )
 from pydantic_core.core_schema import CoreSchema, tagged_union_schema
@@ -67,6 +69,13 @@ class InputConfig(_Section):
         return shown_url(path)  # what is written of a job holds no secrets
 
 
+class JobConfig(_Section):
+    """``[job]``: what the job is called by those who watch it, and the day that a run is for."""
+
+    name: Text = "job"
+    run_date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
+
+
 class PreprocessConfig(_Section):
     """``[preprocess]``: what happens to a value before a learner sees it."""
 
@@ -81,11 +90,12 @@ class ModelConfig(_Section):
     """``[model]``: an algorithm of `distsvc.parameters`, its seed and its parameters."""
 
     algorithm: str
+    mode: Literal["refit", "assign", "auto"] = "refit"
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
 
     def parameters(self) -> dict[str, Any]:
         """Return the estimator's parameters that the job gives, and the seed where it takes one."""
-        given = self.model_dump(exclude={"algorithm", "seed"}, exclude_none=True)
+        given = self.model_dump(exclude={"algorithm", "mode", "seed"}, exclude_none=True)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
         return given | ({"random_state": self.seed} if takes_seed else {})
 
@@ -122,6 +132,64 @@ def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
     return tagged_union_schema(choices, _algorithm)
 
 
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class ContinuityConfig(_Section):
+    """``[continuity]``: the run whose cluster ids go on; the first of `previous` that is published.
+
+    In a job file it is one text; the days that it may stand for are filled in.
+    """
+
+    previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
+    match: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5
+
+
+def _limit(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"limit": value}
+
+
+class _Check(_Section):
+    level: Literal["error", "warn"] = "error"
+
+
+class LimitCheck(_Check):
+    """A limit, and whether passing it holds a run back or is a warning."""
+
+    limit: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+class RangeCheck(_Check):
+    """A least and a most number."""
+
+    limit: Annotated[
+        tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]], Field(strict=False)
+    ]
+
+    @field_validator("limit")
+    @classmethod
+    def _rises(cls, limit: tuple[int, int]) -> tuple[int, int]:
+        if limit[0] > limit[1]:
+            raise ValueError(f"must be the least and the most number, found {list(limit)}")
+        return limit
+
+
+Limit = Annotated[LimitCheck, BeforeValidator(_limit)]
+Range = Annotated[RangeCheck, BeforeValidator(_limit)]
+
+
+class ChecksConfig(_Section):
+    """``[checks]``: what a result has to be before it is published."""
+
+    min_rows: Limit | None = None
+    max_outlier_share: Limit | None = None
+    clusters: Range | None = None
+    max_rows_moved: Limit | None = None
+    max_drift: Limit | None = None
+    min_agreement: Limit | None = None
+
+
 class ClusterConfig(_Section):
     """``[cluster]``: where the work is done and how it is cut; labels never depend on it."""
 
@@ -140,13 +208,26 @@ class OutputConfig(_Section):
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
 
 
+UNDECIDING: Any = {
+    "job": True,
+    "checks": True,
+    "cluster": True,
+    "output": {"path"},
+    "continuity": {"previous"},
+}
+"""Sections and keys of a job that labels do not depend on; of the previous run, its model tells."""
+
+
 class Job(_Section):
     """A whole job file."""
 
     input: InputConfig
     output: OutputConfig
+    job: JobConfig = JobConfig()
     preprocess: PreprocessConfig = PreprocessConfig()
     model: Annotated[ModelConfig, GetPydanticSchema(_any_model)] = DEFAULT_MODEL
+    continuity: ContinuityConfig = ContinuityConfig()
+    checks: ChecksConfig = ChecksConfig()
     cluster: ClusterConfig = ClusterConfig()
 
     @model_validator(mode="after")
@@ -166,14 +247,19 @@ class Job(_Section):
             raise ValueError(
                 f"output.reasons needs a linear algorithm, found algorithm = {algorithm!r}"
             )
+        if self.model.mode != "refit" and not self.continuity.previous:
+            raise ValueError(
+                f"model.mode = {self.model.mode!r} needs continuity.previous, the run whose model "
+                "labels the rows"
+            )
         return self
 
     def digest(self) -> str:
-        """Return a SHA-256 of what decides the result: all but cluster and output path.
+        """Return a SHA-256 of what decides the result, but for the table and the previous run.
 
         The input's password is not in it, since it is published and could be guessed from it.
         """
-        content = self.model_dump(mode="json", exclude={"cluster": True, "output": {"path"}})
+        content = self.model_dump(mode="json", exclude=UNDECIDING)
         content["input"]["path"] = without_user(self.input.path)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

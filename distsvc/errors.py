@@ -79,6 +79,12 @@ class TemporaryError(DistsvcError):
     exit_code = 75
 
 
+class CheckFailedError(DistsvcError):
+    """A check of the job failed; the result is kept beside what is published."""
+
+    exit_code = 76
+
+
 class OutputPermissionError(DistsvcError):
     """The output path can't be written."""
 

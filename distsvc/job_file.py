@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from distsvc.config import MODELS, Job
+from distsvc.dates import filled, filled_each, names_day, parse_day
 from distsvc.errors import InputNotFoundError, JobFileError, shown
 
 FILE_BYTES = 4 * 2**20
@@ -25,6 +26,16 @@ PATIENCE = 10
 
 DEEPEST_KEY = 200
 """Most parts of a dotted key; reading one takes time with the square of their number."""
+
+DATED = ("input", "continuity", "output")
+"""Sections in whose texts the day of a run is filled in."""
+
+PREVIOUS = "continuity.previous"
+RANGES = ("input.path", PREVIOUS)
+"""Keys that may stand for several days."""
+
+NIGHTS = 31
+"""Where the run of one night is not published, that of a night before is looked for, so often."""
 
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
@@ -39,8 +50,8 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
     settings
         ``section.key=value`` strings that override the file; a value is TOML, or else a string.
     run_date
-        ``YYYY-MM-DD``; stands for ``{run_date}`` in ``input.path`` and ``output.path``.
-        Today when not given.
+        ``YYYY-MM-DD``; stands for ``{run_date}`` in the texts of ``[input]``, ``[continuity]`` and
+        ``[output]`` (`distsvc.dates`). Today when not given.
 
     Raises
     ------
@@ -53,12 +64,15 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
     content = _parse_toml(_read_text(path), str(path))
     for setting in settings:
         _override(content, setting)
+    job = content.get("job", {})
+    if isinstance(job, dict):
+        content["job"] = {"name": Path(path).stem or "job"} | job
     return parse_job(content, source=str(path), run_date=run_date)
 
 
 def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None = None) -> Job:
     """Validate a job given as a dictionary of sections; errors as in `load_job`."""
-    _fill_in_date(content, source, run_date)
+    content = _with_dates(content, source, run_date)
     try:
         return Job.model_validate(content)
     except ValidationError as error:
@@ -132,23 +146,42 @@ def _value(text: str) -> Any:
     return content["value"] if len(content) == 1 else text
 
 
-def _fill_in_date(content: dict[str, Any], source: str, run_date: str | None) -> None:
+def _with_dates(content: dict[str, Any], source: str, run_date: str | None) -> dict[str, Any]:
+    """Return sections with the day of the run filled in, and named in ``[job]``."""
+    content = dict(content)
     try:
-        day = datetime.date.today() if run_date is None else datetime.date.fromisoformat(run_date)
-        date = day.isoformat()
+        day = datetime.date.today() if run_date is None else parse_day(run_date)
     except ValueError:
-        date = ""
-    if not date or run_date not in (None, date):
-        raise JobFileError(f"--run-date expects YYYY-MM-DD, found {run_date!r}")
-    for section in ("input", "output"):
-        table = content.get(section)
-        if isinstance(table, dict) and isinstance(table.get("path"), str):
-            table["path"] = path = table["path"].replace("{run_date}", date)
-            if "{run_date" in path:
-                raise JobFileError(
-                    f"{source}: {section}.path may hold {{run_date}} and no other form of it, "
-                    f"found {path!r}"
-                )
+        raise JobFileError(f"--run-date expects YYYY-MM-DD, found {run_date!r}") from None
+    for section in DATED:
+        table, dated = content.get(section), {}
+        if not isinstance(table, dict):
+            continue
+        for key, value in table.items():
+            try:
+                dated[key] = _dated(f"{section}.{key}", value, day)
+            except ValueError as error:
+                raise JobFileError(f"{source}: {section}.{key} {error}") from None
+        content[section] = dated
+    job = content.get("job", {})
+    if isinstance(job, dict):
+        content["job"] = {"run_date": day.isoformat()} | job
+    return content
+
+
+def _dated(name: str, value: Any, day: datetime.date) -> Any:
+    """Return a key's value with the day filled in; ValueError as in `dates.filled`."""
+    if isinstance(value, list):
+        each = [_dated(name, one, day) for one in value]
+        return [one for found in each for one in (found if isinstance(found, list) else [found])]
+    if not isinstance(value, str) or not names_day(value):
+        return [value] if isinstance(value, str) and name == PREVIOUS else value
+    if name == PREVIOUS:
+        days = [day - datetime.timedelta(before) for before in range(NIGHTS)]
+        each = [filled_each(value, one)[::-1] for one in days]
+        return list(dict.fromkeys(one for several in each for one in several))
+    found = filled_each(value, day) if name in RANGES else [filled(value, day)]
+    return found[0] if len(found) == 1 else found
 
 
 def _explain(error: ValidationError) -> list[str]:

@@ -17,7 +17,8 @@ from distsvc.report.model_parts import (
     ReasonsPart,
     TreePart,
 )
-from distsvc.report.part import Cost, Known, Label, Number, Part, Size, check_lengths
+from distsvc.report.night_parts import CheckPart, DriftPart, LineagePart
+from distsvc.report.part import Cost, Known, Label, Number, Part, Size, check_lengths, relabelled
 
 MOST_BINS, MOST_POINTS, MOST_PHASES = 10_000, 200_000, 10_000
 """More than that is never written."""
@@ -187,7 +188,9 @@ class ForecastPart(Part):
 class Report(Part):
     """The whole of ``report.json``; the parts that may be None say what only some models have."""
 
-    unsaid = ("picture", "tree", "levels", "reasons", "indices", "forecast")
+    unsaid = (
+        "picture", "tree", "levels", "reasons", "indices", "forecast", "lineage", "drift", "held",
+    )  # fmt: skip
     title: str
     distsvc_version: str
     command: str
@@ -206,11 +209,24 @@ class Report(Part):
     reasons: ReasonsPart | None = None
     indices: dict[str, IndexValue] | None = None
     forecast: ForecastPart | None = None
+    lineage: LineagePart | None = None
+    drift: DriftPart | None = None
+    checks: list[CheckPart] = Field(default_factory=list)
+    held: bool = False
     phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
 
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:
         """Return the report with what each phase took."""
         return self.model_copy(update={"phases": list(phases)})
+
+    def with_ids(self, ids: Sequence[int]) -> Self:
+        """Return the report with the clusters' ids in place of their labels."""
+        return relabelled(self, ids)
+
+    @property
+    def failed(self) -> list[CheckPart]:
+        """The checks that hold the run back."""
+        return [check for check in self.checks if check.state == "failed"]
 
     def dumped(self) -> dict[str, Any]:
         """Return what JSON holds."""

@@ -7,8 +7,8 @@ from a file.
 from __future__ import annotations
 
 import math
-from collections.abc import Sized
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence, Sized
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -74,3 +74,26 @@ class Part(BaseModel):
         fields = type(self).model_fields
         left_out = {name for name in self.unsaid if getattr(self, name) == fields[name].default}
         return {name: value for name, value in dump(self).items() if name not in left_out}
+
+
+Some = TypeVar("Some", bound=Part)
+
+
+def relabelled(part: Some, ids: Sequence[int]) -> Some:
+    """Return a part whose clusters are named by their ids: every `label` in it is an index there.
+
+    ``label`` is what all parts call a cluster's, or a list of them.
+    """
+    known = {name: _relabelled(name, value, ids) for name, value in part}
+    return part.model_copy(update={k: v for k, v in known.items() if v is not None})
+
+
+def _relabelled(name: str, value: Any, ids: Sequence[int]) -> Any:
+    """Return another value for a field, or None where it stays."""
+    if isinstance(value, Part):
+        return relabelled(value, ids)
+    if name == "label" and value is not None:
+        return [ids[one] for one in value] if isinstance(value, list) else ids[value]
+    if isinstance(value, list) and value and isinstance(value[0], Part):
+        return [relabelled(one, ids) for one in value]
+    return None

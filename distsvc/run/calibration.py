@@ -20,8 +20,10 @@ from statistics import fmean
 from distsvc.config import Job, with_key
 from distsvc.report.content import PhaseCost
 from distsvc.run import algorithms
+from distsvc.run.clustering import cluster_table
 from distsvc.run.directory import RunDirectory
-from distsvc.run.job import cluster_table
+from distsvc.run.labelling import fill_output
+from distsvc.run.nights import compared
 from distsvc.run.phases import Steps
 from distsvc.run.progress import Meter, Progress
 from distsvc.run.report_files import write_report
@@ -229,13 +231,17 @@ def _trial(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
     plan, n_rows = steps.run.plan, sum(stop - start for start, stop in ranges)
     out = str(folder / "out")
     part = with_key(_in_passes(job, plan.table, n_rows), "output", "path", out)
+    part = with_key(part, "continuity", "previous", ())
     run, progress = RunDirectory(folder), _Counting()
     run.write_plan(replace(plan, partitions=ranges, output=out))
     room = algorithms.begin(part, plan.table)
-    survey, labelled = cluster_table(Steps(run, steps.client, progress), part, room)
-    write_report(run, part, room, survey.pilot, labelled, "", progress)
+    here = Steps(run, steps.client, progress)
+    pilot, labelled = cluster_table(here, part, room)
+    fill_output(here, labelled.counts)
+    night = compared(run, part, None, labelled.counts, None)
+    write_report(run, part, room, pilot, labelled, night, "", progress)
     rows = busiest(ranges, steps.workers.threads)
-    return Trial(survey.n_rows, rows, room, progress.phases, progress.tasks)
+    return Trial(labelled.counts.n_rows, rows, room, progress.phases, progress.tasks)
 
 
 def _in_passes(job: Job, table: Table, n_rows: int) -> Job:

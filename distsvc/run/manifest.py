@@ -9,31 +9,52 @@ from typing import Any
 
 from distsvc import __version__
 from distsvc.config import Job
-from distsvc.errors import TemporaryError
+from distsvc.errors import CheckFailedError, TemporaryError
+from distsvc.report.content import Report
+from distsvc.run.counts import Counts
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import ROW, Counts, published_names, read_rule
 from distsvc.run.opening import Opened
+from distsvc.run.output_columns import schema
 from distsvc.storage.listing import FORMAT
 from distsvc.storage.outputs import output_format
-from distsvc.storage.publication import PLACES
-from distsvc.storage.published import described, meanings
+from distsvc.storage.publication import COPIES, PLACES
+from distsvc.storage.published import described
 from distsvc.storage.tables import check_unchanged
 
+PAGE = COPIES[0]
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
-def publish(found: Opened, job: Job, counts: Counts) -> None:
-    """Make the manifest of a run, and publish what it lists, if the table is as it was."""
+def publish(found: Opened, counts: Counts, report: Report) -> None:
+    """Make the manifest of a run, and publish what it lists, if the table is as it was.
+
+    Raises
+    ------
+    CheckFailedError
+        A check of the job failed: the run is kept, and not published.
+
+    """
     check_unchanged(found.table)
-    found.output.publish(make_manifest(found.run, job, found.digest, found.inputs, counts))
+    manifest = make_manifest(found.run, found.job, found.digest, found.inputs, counts)
+    manifest["checks"] = [check.model_dump() for check in report.checks]
+    if found.previous is not None:
+        manifest["previous"] = found.previous.named()
+    if report.failed:
+        found.output.hold(manifest)
+        failed = "; ".join(check.words for check in report.failed)
+        run_id, shown = found.run.name, found.output.shown
+        raise CheckFailedError(
+            f"run {run_id} is held back: {failed}. What was published in {shown} stays. See "
+            f"{shown}/{found.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
+            f"publish {shown} --held {run_id}"
+        )
+    found.output.publish(manifest)
 
 
 def make_manifest(
     run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, counts: Counts
 ) -> dict[str, Any]:
     """Return the content of ``manifest.json`` for the files that a run has written."""
-    rule = read_rule(run)
-    names = published_names(type(rule), run.plan.reasons)
     return {
         "format": FORMAT,
         "run_id": run.name,
@@ -43,7 +64,7 @@ def make_manifest(
         "job": job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
         "rows": counts.n_rows,
         "clusters": len(counts.sizes),
-        "schema": meanings(run.plan.table.id or ROW, names, rule.meanings),
+        "schema": schema(run),
         "files": _files(run, counts),
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},

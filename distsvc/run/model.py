@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from distsvc.config import Job
 from distsvc.errors import DataError
+from distsvc.run.counts import Counts
 from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.labelling import RULE, read_rule
+from distsvc.run.labeller import COUNTED, COUNTS, OWN, RULE, read_rule
 from distsvc.run.model_form import MODEL_VERSION, MOST_BYTES, check_content, job_of, restored
 from distsvc.run.preparation import PREPARATION
 from distsvc.run.room import Room
-from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json
+from distsvc.storage.arrays import read_arrays, read_json, write_arrays, write_json, write_whole
 from distsvc.storage.listing import MANIFEST, checked, listed, read_manifest
 from distsvc.storage.place import Place
 from distsvc.storage.published import described
@@ -25,32 +28,44 @@ from distsvc.storage.published import described
 FILES = ("model.json", "arrays.npz")
 
 
-def write_model(run: RunDirectory, job: Job, room: Room) -> None:
-    """Write the model that a run publishes."""
-    place = run.place("model")
-    preparation, rule = run.read(PREPARATION), run.read(RULE)
+def write_model(run: RunDirectory, job: Job, room: Room, counts: Counts) -> None:
+    """Write the model that a run publishes; `counts` are those of the rows that it labelled."""
+    preparation, labelling = run.read(PREPARATION), run.read(RULE)
+    rule = read_rule(run)
     content = {
         "format": MODEL_VERSION,
-        "algorithm": job.model.algorithm,
-        "form": read_rule(run).form,
+        "algorithm": room.algorithm(job),
+        "form": rule.form,
         "parameters": room.parameters,
         "columns": run.plan.table.columns,
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump(),
-        "facts": preparation.facts | rule.facts,
+        "facts": preparation.facts | {k: v for k, v in labelling.facts.items() if k != "columns"},
     }
-    arrays = preparation.arrays | rule.arrays | dict(room.more_arrays())
+    arrays = preparation.arrays | labelling.arrays | dict(room.more_arrays())
+    arrays |= {"column_counts": counts.columns[OWN].counts, "score_counts": counts.histogram}
+    arrays |= {"cluster_counts": counts.sizes}
+    place = run.place("model")
     with place.created(FILES[0]) as path:
         write_json(path, content)
     with place.created(FILES[1]) as path:
         write_arrays(path, arrays)
 
 
-def restore_model(folder: Path, run: RunDirectory) -> dict[str, Any]:
+def copy_model(run: RunDirectory, folder: Path) -> None:
+    """Write the model of another run, from `folder`, as the one that this run publishes."""
+    place = run.place("model")
+    for name in FILES:
+        content = (folder / name).read_bytes()
+        with place.created(name) as path:
+            write_whole(path, partial(_write_to, content))
+
+
+def restore_model(folder: Path, run: RunDirectory, of: str = OWN) -> dict[str, Any]:
     """Put a model into a run's directory; return the content of its ``model.json``.
 
-    `folder` is that of the model, from `checked_model`.
+    `folder` is that of the model, from `checked_model`; `of` says as whose.
 
     Raises
     ------
@@ -64,13 +79,12 @@ def restore_model(folder: Path, run: RunDirectory) -> dict[str, Any]:
     path = folder / FILES[1]
     arrays = read_arrays(path)
     try:
-        preparation, rule = restored(content, arrays)
+        preparation, labeller = restored(content, arrays)
     except DataError as error:
         raise DataError(f"{path.parent}: {error}") from None
-    run.write(PREPARATION, preparation.result())
-    edges = {"score_edges": arrays["score_edges"]}
-    labelling = {"algorithm": rule.form, "n_clusters": rule.n_clusters}
-    run.write(RULE, Result(rule.facts() | labelling, rule.arrays() | edges))
+    run.write(of + PREPARATION, preparation.result())
+    labeller.write(run, of)
+    run.write(of + COUNTED, Result(arrays={name: arrays[name] for name in COUNTS}))
     return content
 
 
@@ -103,12 +117,23 @@ def checked_model(published: Place) -> Path:
     return paths[0].parent
 
 
-def prediction_job(folder: Path, path: str, output_path: str) -> Job:
+def prediction_job(folder: Path, path: str, output_path: str, cluster: Mapping[str, Any]) -> Job:
     """Return a job that labels the table at `path` with a model; `folder` as above."""
-    return job_of(read_model(folder), path, output_path)
+    return job_of(read_model(folder), path, output_path, cluster)
 
 
-def prediction_digest(job: Job, folder: Path) -> str:
-    """Return a SHA-256 of everything that decides predicted labels but the table: job and model."""
+def model_digest(folder: Path) -> str:
+    """Return a SHA-256 of a model; `folder` as above."""
     model = [described(folder / name) for name in FILES]
-    return hashlib.sha256(json.dumps([job.digest(), model]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(model).encode()).hexdigest()
+
+
+def with_previous(digest: str, previous_digest: str) -> str:
+    """Return a SHA-256 of what decides the labels but the table: a job's, and another's model."""
+    if not previous_digest:
+        return digest
+    return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()
+
+
+def _write_to(content: bytes, stream: IO[bytes]) -> None:
+    stream.write(content)

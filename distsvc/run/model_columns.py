@@ -7,15 +7,22 @@ from typing import Any
 
 from distsvc.errors import DataError
 from distsvc.job_file import parse_job
+from distsvc.run.progress import Progress
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
 from distsvc.urls import shown_url
 
 
-def check_columns(content: dict[str, Any], path: str, staging: str) -> None:
-    """Compare the columns that a table has by default with those of a model that took its own so.
+def check_columns(content: dict[str, Any], path: str, staging: str, progress: Progress) -> None:
+    """Check that a table has a model's columns; tell of others that it has by default.
 
-    Where the model's job named its columns, the table needs those, and may have others.
+    Where the model's job named its columns, others are not told of.
+
+    Raises
+    ------
+    DataError
+        It lacks some; names them.
+
     """
     if content["chosen_columns"]:
         return
@@ -25,11 +32,16 @@ def check_columns(content: dict[str, Any], path: str, staging: str) -> None:
     given = {"path": path} | ({"id": used["id"]} if used["id"] else {})
     found = open_table(parse_job({"input": given, "output": {"path": "-"}}).input, staging)
     names = [name for name in found.columns if name not in apart]
-    unstated = not states_width(found) and set(names) <= set(columns)
-    if names != columns and not unstated:
+    missing = [name for name in columns if name not in names]
+    if missing and states_width(found):
         raise DataError(
-            f"{shown_url(path)}: expected the model's {len(columns)} columns in their order, "
-            f"{named(columns)}; found {len(names)}: {named(names)}"
+            f"{shown_url(path)}: expected the model's {len(columns)} columns, found "
+            f"{len(names)} that are numbers; missing: {named(missing)}; found: {named(names)}"
+        )
+    extra = [name for name in names if name not in columns]
+    if extra:
+        progress.event(
+            "ignored columns", because="the model does not know them", names=named(extra)
         )
 
 

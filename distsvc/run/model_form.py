@@ -13,21 +13,28 @@ from distsvc.config import Job
 from distsvc.errors import DataError, JobFileError, shown
 from distsvc.forms import Form, parsed
 from distsvc.job_file import parse_job
-from distsvc.models.fields import Array, check_fields
-from distsvc.models.rules import Rule
+from distsvc.models.drift import NEEDS as COLUMN_NEEDS
+from distsvc.models.fields import Array, Count, check_fields
 from distsvc.parameters import PARAMETERS
 from distsvc.run.algorithms import ROOMS, rule_named
 from distsvc.run.directory import Result
-from distsvc.run.labelling import HISTOGRAM_BINS
+from distsvc.run.labeller import HISTOGRAM_BINS, Labeller
 from distsvc.run.preparation import Preparation
 from distsvc.storage.where import where_columns
 
-MODEL_VERSION = 3
+MODEL_VERSION = 4
 LONGEST_REASON = 400
 MOST_BYTES = 64 * 2**20
 """Of a ``model.json``."""
 
-SCORE_EDGES = Array("float64", str(HISTOGRAM_BINS + 1))
+NEEDS = COLUMN_NEEDS | {
+    "ids": Array("int32", "k", least=0),
+    "score_edges": Array("float64", str(HISTOGRAM_BINS + 1)),
+    "score_counts": Array("int64", str(HISTOGRAM_BINS), least=0),
+    "cluster_counts": Array("int64", "k 2", least=0),
+    "next_id": Count(1, 2**31),
+}
+"""What a model holds besides its rule and the preparation of its rows; ``k`` is its clusters."""
 
 
 def _one_of(names: list[str]) -> AfterValidator:
@@ -92,7 +99,9 @@ def check_content(content: Any, path: Path) -> None:
         raise DataError(f"{path}: {str(error)[:LONGEST_REASON]}") from None
 
 
-def job_of(content: dict[str, Any], path: str, output_path: str) -> Job:
+def job_of(
+    content: dict[str, Any], path: str, output_path: str, cluster: Mapping[str, Any] | None = None
+) -> Job:
     """Return the job that labels the table at `path` with the model of a ``model.json``."""
     given = {"path": path, "id": content["input"]["id"]}
     return parse_job(
@@ -100,13 +109,16 @@ def job_of(content: dict[str, Any], path: str, output_path: str) -> Job:
             "input": {k: v for k, v in given.items() if v} | {"columns": content["columns"]},
             "preprocess": content["preprocess"],
             "model": {"algorithm": content["algorithm"]},
+            "cluster": dict(cluster or {}),
             "output": {"path": output_path, "reasons": content["facts"].get("reasons", 0)},
         }
     )
 
 
-def restored(content: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> tuple[Preparation, Rule]:
-    """Return the preparation and the rule of a checked ``model.json`` and its arrays.
+def restored(
+    content: dict[str, Any], arrays: Mapping[str, np.ndarray]
+) -> tuple[Preparation, Labeller]:
+    """Return what prepares and labels rows, of a checked ``model.json`` and its arrays.
 
     Raises
     ------
@@ -118,16 +130,22 @@ def restored(content: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> tuple
     form = rule_named(content["form"])
     rule = form.restored(facts, arrays, d)
     preparation = Preparation.restored(Result(facts, dict(arrays)), d)
-    check_fields({"score_edges": SCORE_EDGES}, arrays, {})
-    if (np.diff(arrays["score_edges"]) < 0.0).any():
-        raise DataError("array score_edges: expected rising edges, found falling ones")
+    check_fields(NEEDS, facts | dict(arrays), {"d": d, "k": rule.n_clusters})
+    for name in "score_edges", "column_edges":
+        if (np.diff(arrays[name]) < 0.0).any():
+            raise DataError(f"array {name}: expected rising edges, found falling ones")
+    ids = arrays["ids"]
+    if len(np.unique(ids)) < len(ids) or ids.max() >= facts["next_id"]:
+        raise DataError("array ids: expected each id once, below next_id, found others")
     expected = {"wide": form.float64, "algorithm": form.form, "n_clusters": rule.n_clusters}
     for name, value in expected.items():
         found = facts.get(name)
         if type(found) is not type(value) or found != value:
             raise DataError(f"fact {name}: expected {value!r}, found {shown(found)}")
-    known = {*rule.arrays(), *form.beside, *preparation.result().arrays, "score_edges"}
+    beside = {name for name, of in NEEDS.items() if isinstance(of, Array)}
+    known = {*rule.arrays(), *form.beside, *preparation.result().arrays, *beside}
     unknown = sorted(arrays.keys() - known)
     if unknown:
         raise DataError(f"array {shown(unknown[0])} is not one of such a model")
-    return preparation, rule
+    edges = arrays["score_edges"], arrays["column_edges"]
+    return preparation, Labeller(rule, ids, facts["next_id"], *edges, content["columns"])

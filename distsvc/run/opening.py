@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distsvc.config import Job
-from distsvc.errors import JobFileError, ParameterError
 from distsvc.run import algorithms
+from distsvc.run.beginning import Asked, begun, naming_the_section
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import check_output
+from distsvc.run.output_columns import check_output
 from distsvc.run.plan import Plan
+from distsvc.run.previous import Previous, adopt, find_previous, labelled_by, with_previous
 from distsvc.run.progress import Progress
-from distsvc.run.resuming import Asked, Attempt, note_death, run_directory
-from distsvc.run.room import Room
+from distsvc.run.room import Room, Table
 from distsvc.storage.publication import Output
-from distsvc.storage.tables import Table, fingerprint, open_table, shown_columns
+from distsvc.storage.tables import fingerprint, open_table, shown_columns
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class Opened:
 
     Attributes
     ----------
+    job : Job
+        With what a model before decides of it.
     run : RunDirectory
     output : Output
         Where it is published.
@@ -34,15 +35,19 @@ class Opened:
     table : Table
     room : Room
         The algorithm.
+    previous : Previous or None
+        The published run that this one goes on from.
 
     """
 
+    job: Job
     run: RunDirectory
     output: Output
     digest: str
     inputs: str
     table: Table
     room: Room
+    previous: Previous | None
 
 
 @contextmanager
@@ -60,11 +65,17 @@ def opened(
         raise of a job that can't be done.
 
     """
-    output, asked = Output(job.output.path), Asked(job, job.digest(), fresh=fresh)
-    with _naming_the_section(), begun(output, asked, overwrite, progress) as run:
-        if run is None:
+    previous = find_previous(job.continuity, required=job.model.mode == "assign")
+    job = labelled_by(job, previous)
+    output, model = Output(job.output.path), previous.digest if previous else ""
+    asked = Asked(job, with_previous(job.digest(), model), model=model, fresh=fresh)
+    if previous is not None and previous.address == output.place.address:
+        asked = replace(asked, also=_itself(output, job))
+    with naming_the_section(), begun(output, asked, overwrite, progress) as found:
+        if found is None:
             yield None
             return
+        run = found.run
         with progress.phase("open"):
             table = run.plan.table if run.is_planned else open_table(job.input, run.staging)
             progress.event("columns", **shown_columns(table))
@@ -72,49 +83,25 @@ def opened(
                 run.write_plan(Plan.of(job, table))
             room = algorithms.begin(job, table)
             check_output(job, table, room)
-        yield Opened(run, output, asked.digest, fingerprint(table), table, room)
+            _tell(job, previous, progress)
+            if previous is not None:
+                adopt(previous, run, list(table.columns))
+        inputs = fingerprint(table)
+        yield Opened(job, run, output, asked.digest, inputs, table, room, previous)
 
 
-@contextmanager
-def begun(
-    output: Output, asked: Asked, overwrite: bool, progress: Progress
-) -> Iterator[RunDirectory | None]:
-    """Hold an output and yield a run's directory in it, or None where the run is published already.
-
-    Errors as in `Output.locked`, `Output.check_free` and `run_directory`.
-    """
-    job, digest, attempt = asked.job, asked.digest, Attempt(progress)
-    output.check_apart(job.input.path)
-    if _is_published(job, output, digest):
-        yield None
-        return
-    output.check_free(digest, overwrite)  # before anything is made
-    with output.locked(digest, overwrite, attempt.doing) as before:
-        if _is_published(job, output, digest):  # in the meantime
-            yield None
-            return
-        output.check_free(digest, overwrite)
-        note_death(output, before)
-        with run_directory(output, asked, attempt, progress) as run:
-            yield run
+def _itself(output: Output, job: Job) -> str:
+    """Return the digest of a run that goes on from what it replaced, if that is published."""
+    before = (output.manifest() or {}).get("previous")
+    known = before.get("model_sha256", "") if isinstance(before, dict) else ""
+    return with_previous(job.digest(), str(known))
 
 
-def _is_published(job: Job, output: Output, digest: str) -> bool:
-    """Return whether the run is published already; the output need not be writable then."""
-    if not output.holds(digest):
-        return False
-    with tempfile.TemporaryDirectory() as staging:
-        inputs = fingerprint(open_table(job.input, staging))
-    if not output.holds(digest, inputs):
-        return False
-    output.mend()
-    return True
-
-
-@contextmanager
-def _naming_the_section() -> Iterator[None]:
-    """Say that a parameter that is not allowed is one of the job file's ``[model]``."""
-    try:
-        yield
-    except ParameterError as error:
-        raise JobFileError(f"model: {error}") from error
+def _tell(job: Job, previous: Previous | None, progress: Progress) -> None:
+    """Say which run this one goes on from."""
+    wanted = job.continuity.previous
+    if previous is not None:
+        skipped = {"not_published": wanted[0]} if previous.nights else {}
+        progress.event("goes on from", path=previous.path, published=previous.run_id, **skipped)
+    elif wanted:
+        progress.event("begins a lineage", not_published=wanted[0])

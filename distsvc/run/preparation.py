@@ -64,13 +64,13 @@ class Preparation:
         return cls(scaling, a["origin"], bool(result.facts["wide"]))
 
 
-def prepared(run: RunDirectory, X: np.ndarray) -> np.ndarray:
+def prepared(run: RunDirectory, X: np.ndarray, name: str = PREPARATION) -> np.ndarray:
     """Return raw rows X (n, d) float64 as the run's learner and its rule want them."""
-    return Preparation.restored(run.read(PREPARATION))(X)
+    return Preparation.restored(run.read(name))(X)
 
 
-def prepared_block(run: RunDirectory, block: Block) -> np.ndarray:
-    """Return the rows (n, d) of a block, of any table, as the run's rule wants them.
+def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> np.ndarray:
+    """Return the rows (n, d) of a block, of any table, as the rule of a preparation wants them.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def prepared_block(run: RunDirectory, block: Block) -> np.ndarray:
         another origin its rows are at most twice as long.
 
     """
-    Z = prepared(run, block.X)
+    Z = prepared(run, block.X, name)
     try:
         check_length(Z, 2.0 * LONGEST)
     except UnusableRowsError:

@@ -9,7 +9,8 @@ from distsvc.report.content import ForecastPart, Report
 from distsvc.report.page import render_page
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import Labelled
-from distsvc.run.model import write_model
+from distsvc.run.model import copy_model, write_model
+from distsvc.run.nights import Night
 from distsvc.run.progress import Progress
 from distsvc.run.room import Room
 from distsvc.run.summary import make_report
@@ -17,6 +18,7 @@ from distsvc.storage.arrays import read_json, write_json, write_text
 from distsvc.storage.publication import COPIES, Output
 
 PAGE, REPORT = COPIES
+LINEAGE_FILE, DRIFT_FILE = "lineage.json", "drift.json"
 
 
 def write_report(
@@ -25,6 +27,7 @@ def write_report(
     room: Room,
     pilot: np.ndarray,
     labelled: Labelled,
+    night: Night,
     command: str,
     progress: Progress,
     forecast: ForecastPart | None = None,
@@ -37,9 +40,16 @@ def write_report(
     if place.has(REPORT):
         return Report.parsed(read_json(place.local(REPORT)), f"{place.address}/{REPORT}")
     with progress.phase("report"):
-        write_model(run, job, room)
-        report = make_report(run, job, room, pilot, labelled, command)
+        if room.folder is None:
+            write_model(run, job, room, labelled.counts)
+        else:
+            copy_model(run, room.folder)
+        report = make_report(run, job, room, pilot, labelled, night, command)
         report = report.model_copy(update={"forecast": forecast})
+        for name, part in (LINEAGE_FILE, night.lineage), (DRIFT_FILE, night.drift):
+            if part is not None:
+                with place.created(name) as path:
+                    write_json(path, part.model_dump())
         with place.created(PAGE) as path:
             write_text(path, render_page(report.with_phases(progress.phases)))
     report = report.with_phases(progress.phases)

@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from distsvc.config import Job
+from distsvc.config import UNDECIDING, Job
 from distsvc.errors import (
+    CheckFailedError,
     DataError,
     DistsvcError,
     InputNotFoundError,
@@ -47,6 +48,8 @@ class Asked:
     model : str
         SHA-256 of a published model that is used; empty where the job learns its own.
     fresh : bool
+    also : str
+        Another digest, by which the same may have been published before.
 
     """
 
@@ -54,10 +57,11 @@ class Asked:
     digest: str
     model: str = ""
     fresh: bool = False
+    also: str = ""
 
     def content(self) -> dict[str, Any]:
         """Return all but the input that the results of a run depend on, as what JSON can hold."""
-        job = self.job.model_dump(mode="json", exclude={"output": {"path"}, "cluster": True})
+        job = self.job.model_dump(mode="json", exclude=UNDECIDING)
         cut = {"partition_rows": self.job.cluster.partition_rows}
         return {
             "job": job | {"cluster": cut},
@@ -113,7 +117,7 @@ def run_directory(
     """Yield the directory of a run in an output that is held: one that was interrupted, or a new.
 
     It stays where the run ends with an error that another start may not meet, and something is
-    done. Where the data or the job is at fault, it goes.
+    done. Where the data or the job is at fault, or a check holds the result back, it goes.
 
     Raises
     ------
@@ -135,7 +139,7 @@ def run_directory(
         attempt.begins(run, progress)
     try:
         yield run
-    except (DataError, InputNotFoundError, ParameterError):
+    except (CheckFailedError, DataError, InputNotFoundError, ParameterError):
         discard(output, run)
         raise
     except BaseException as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypedDict
 
 import numpy as np
@@ -100,18 +101,25 @@ class Room(Protocol):
     learning, readings : tuple of str
         The phases of `fit` that take as long as `work` says, and those that read the table; all
         others take the same time for every table.
+    folder : Path or None
+        Of the published model that it is, if it learns none.
 
     """
 
     rules: ClassVar[tuple[type[Rule], ...]]
     learning: ClassVar[tuple[str, ...]]
     readings: ClassVar[tuple[str, ...]] = ()
+    folder: Path | None = None
     parameters: dict[str, Any]
     engine: Engine
 
     @classmethod
     def begin(cls, job: Job, table: Table) -> Room | None:
         """Return the room of a job, its parameters checked, or None where the job is another's."""
+
+    def algorithm(self, job: Job) -> str:
+        """Return the algorithm that the model of a run is by."""
+        return job.model.algorithm
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn, in phases on workers and steps of the driver; return what labels rows."""

@@ -12,7 +12,7 @@ from distsvc.models.sampling import BLOCK_ROWS, Ranges
 from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import prepared
 from distsvc.run.sizes import Sizes, Terms
-from distsvc.run.survey import sample_parts
+from distsvc.run.survey import sample_keys, sample_parts
 
 
 def sample_blocks(
@@ -84,3 +84,17 @@ def _parts(run: RunDirectory) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the keys (n,) and the raw rows (n, d) of every part of the sample."""
     for name in sample_parts(run):
         yield run.map_large(name, "keys"), run.map_large(name, "X")
+
+
+def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:
+    """Yield raw rows (n, d) float64 of the sample of a table of n_rows, about `most` in all.
+
+    They are those with the lowest keys, whatever the cut of the table.
+    """
+    low, last = sample_keys(run)
+    share = min(most / n_rows, 1.0)
+    high = min(low + int(share * 2.0**64), last)
+    for keys, X in _parts(run):
+        rows = X[: np.searchsorted(keys, np.uint64(high), "right")]
+        for first in range(0, len(rows), BLOCK_ROWS):
+            yield np.array(rows[first : first + BLOCK_ROWS])

@@ -21,8 +21,11 @@ from distsvc.report.content import (
     Report,
     ScoreHistogram,
 )
+from distsvc.run.counts import Counts
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import RULE, Counts, Labelled, read_rule
+from distsvc.run.labeller import RULE, Labeller, read_rule
+from distsvc.run.labelling import Labelled
+from distsvc.run.nights import Night
 from distsvc.run.pictures import labelled_pilot
 from distsvc.run.room import Room, Rows
 from distsvc.urls import masked, shown_url
@@ -36,14 +39,15 @@ def make_report(
     room: Room,
     pilot: np.ndarray,
     labelled: Labelled,
+    night: Night,
     command: str,
 ) -> Report:
-    """Return what ``report.json`` holds, but for the phases."""
+    """Return what ``report.json`` holds, but for the phases; its labels are ids."""
     counts, tally = labelled.counts, labelled.tally
     rule = read_rule(run)
     rows = labelled_pilot(run, rule, pilot)
     parts = room.parts(run, rows, tally)
-    return Report(
+    report = Report(
         title=Path(job.output.path).name or "distsvc",
         distsvc_version=__version__,
         command=masked(command),
@@ -51,7 +55,7 @@ def make_report(
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
         model=ModelPart(
-            algorithm=job.model.algorithm,
+            algorithm=room.algorithm(job),
             parameters=room.parameters,
             fitted=room.engine.fitted_facts(),
         ),
@@ -64,6 +68,9 @@ def make_report(
         phases=[],
         **parts,
     )
+    named = report.with_ids(Labeller.read(run).ids.tolist())
+    warnings = [*named.warnings, *night.notes]
+    return named.model_copy(update=night.told() | {"warnings": warnings})
 
 
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:

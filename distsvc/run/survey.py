@@ -55,7 +55,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
     limit = {"pilot": _limit(plan)}
     keys_of_sample = _write_keys(steps, SURVEY, key_ranges(plan.table.n_rows), limit)
     sums = ColumnSums.empty(plan.shift.copy())
-    pilot, n_rows = _Pilot(plan), 0
+    pilot, n_rows = Pilot(plan), 0
     for result in steps.map(SURVEY):
         facts, arrays = result.facts, result.arrays
         n_rows += facts["n_rows"]
@@ -85,12 +85,18 @@ def sample_parts(run: RunDirectory) -> list[str]:
     return [phase.result(number) for number in range(-(-n // share))]
 
 
+def sample_keys(run: RunDirectory) -> tuple[int, int]:
+    """Return the first and the last key that a row of the sample may have."""
+    facts = run.read(_keys_of(sampling_phase(run))).facts
+    return facts["low"], facts["high"] - 1
+
+
 def survey_partition(run: RunDirectory, number: int) -> Result:
     """Sum up a partition's columns; keep its rows with the lowest keys and those of the sample."""
     plan = run.plan
     sums = ColumnSums.empty(plan.shift.copy())
     limit = run.read(_keys_of(SURVEY)).facts["pilot"]
-    pilot, sample, n_rows = _Pilot(plan, limit), _Sample(run, SURVEY), 0
+    pilot, sample, n_rows = Pilot(plan, limit), _Sample(run, SURVEY), 0
     for block in plan.blocks(number):
         too_far = sums.add(block.X)
         if too_far:
@@ -150,7 +156,7 @@ def _limit(plan: Plan) -> int:
     return int(share * 2.0**64) if all_rows and share < 1.0 else LAST_KEY
 
 
-class _Pilot:
+class Pilot:
     """The rows X (m, d) with the lowest keys (m,) of those seen, in the order of their keys.
 
     Keys above `limit` are not looked at.
@@ -159,6 +165,11 @@ class _Pilot:
     def __init__(self, plan: Plan, limit: int = LAST_KEY):
         self.most, self.limit = plan.pilot_rows, np.uint64(limit)
         self.X, self.keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
+
+    @classmethod
+    def limited(cls, plan: Plan) -> Pilot:
+        """Return no rows, of a partition; only those that can be in the table's are looked at."""
+        return cls(plan, _limit(plan))
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
         """See more rows X (n, d) float64 with their keys (n,)."""

@@ -21,6 +21,9 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 MOST_COLUMNS = 2**20
 """Feature columns: rows are read as dense blocks, and every column has its statistics."""
 
+NOT_CHOSEN = "not in input.columns"
+"""Why a numeric column is no feature of a job that names its columns."""
+
 UNKNOWN = pa.null()
 """The type of a column with a problem that may be one of numbers."""
 
@@ -158,6 +161,12 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     features = _default(config, scan) if config.columns is None else given
     if len(features) > MOST_COLUMNS:
         raise too_wide(path, len(features))
+    missing = [name for name in features if name not in scan.types and name not in scan.problems]
+    if len(missing) > 1:
+        raise DataError(
+            f"input.columns: {path} has no columns {some([repr(name) for name in missing])}; "
+            f"available: {some(list(scan.types))}"
+        )
     for name in features:
         _check(name, "input.columns", path, scan)
         if not is_numeric(scan.types[name]):
@@ -176,7 +185,8 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
 
     def reason(name: str) -> str:
         if name in uses or config.columns is not None:
-            return uses.get(name, "not in input.columns")
+            more = "" if is_numeric(scan.types[name]) else f", {scan.shown[name]}"
+            return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
             return "an index of pandas"
         if name not in listed and name not in scan.problems:

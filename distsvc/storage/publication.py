@@ -33,7 +33,7 @@ from distsvc.storage.place import Place, place_of
 from distsvc.storage.published import described
 from distsvc.urls import without_user
 
-SUCCESS, RUNS, REPLACED = "_SUCCESS", SPARE, "replaced"
+SUCCESS, RUNS, REPLACED, HELD = "_SUCCESS", SPARE, "replaced", "held"
 PLACES = ("labels", "model", "report")
 """The folders in which each run has a folder of what it publishes."""
 WORKDIR = "workdir.json"
@@ -216,12 +216,30 @@ class Output:
             Something else was published here in the meantime, past the lock.
 
         """
+        held = self.held()
         self._swap(manifest)
+        for run_id, other in held.items():  # of an answer that is older, or this one
+            self.runs.put(f"{REPLACED}/{run_id}.json", json_bytes(other))
+            self.runs.remove(f"{HELD}/{run_id}.json")
         try:
             self.finish()
         except DistsvcError as error:
             raise type(error)(f"the run is published in {self.shown}, but {error}") from error
         return self._found[0] or {}
+
+    def hold(self, manifest: dict[str, Any]) -> None:
+        """Keep what a manifest lists beside what is published, which stays."""
+        self.place.settle(_names(manifest))
+        self.runs.put(f"{HELD}/{manifest['run_id']}.json", json_bytes(manifest))
+
+    def held(self) -> dict[str, dict[str, Any]]:
+        """Return the manifests that are held back, by their runs; `DataError` for a damaged one."""
+        found = {}
+        for name in self.runs.sizes(HELD):
+            content = read_json(self.runs.local(name))
+            check_manifest(content, f"{self.runs.address}/{name}")
+            found[str(content["run_id"])] = content
+        return found
 
     def revise(self, name: str, content: str) -> None:
         """Publish another content of a file: a new file, in whose favour the manifest is swapped.
@@ -244,7 +262,7 @@ class Output:
 
     def finish(self) -> None:
         """Bring what lies beside the manifest up to date: copies for people, ``_SUCCESS``."""
-        originals = {name.rpartition("/")[2]: name for name in self._known()}
+        originals = {name.rpartition("/")[2]: name for name in _names(self.manifest() or {})}
         for name in COPIES:
             if name in originals:
                 self.place.copy(originals[name], name)
@@ -340,8 +358,9 @@ class Output:
         return removed
 
     def _known(self) -> set[str]:
-        """Return the names of the files that are published."""
-        return set(_names(self.manifest() or {}))
+        """Return the names of the files that are published, or held back."""
+        several = [self.manifest() or {}, *self.held().values()]
+        return {name for manifest in several for name in _names(manifest)}
 
 
 def _names(manifest: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
-from distsvc.storage.columns import Scan, choose_features, left_out, other_columns, some
+from distsvc.storage.columns import NOT_CHOSEN, Scan, choose_features, left_out, other_columns, some
 from distsvc.storage.location import Location
 from distsvc.storage.place import place_of
 from distsvc.storage.sources import find_source, source_named
@@ -32,6 +32,7 @@ __all__ = [
     "decoding_bytes",
     "fingerprint",
     "id_type",
+    "ignored_columns",
     "open_table",
     "read_blocks",
     "shown_columns",
@@ -168,6 +169,11 @@ def fingerprint(table: Table) -> str:
     files = [(name, version.size, version.tag) for name, version in table.versions.items()]
     content = [table.format, table.columns, types, table.extents, files]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def ignored_columns(table: Table) -> list[str]:
+    """Return the columns that could be features, but are not among those that a job names."""
+    return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
 
 
 def shown_columns(table: Table) -> dict[str, str]:

@@ -1,0 +1,87 @@
+"""The date of a run in a job file's strings: ``{run_date}``, days around it, formats and ranges."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+FORM = re.compile(
+    r"\{run_date(?P<days>[+-]\d{1,5}d)?(?P<to>\.\.run_date(?P<end>[+-]\d{1,5}d)?)?"
+    r"(?::(?P<format>[^{}]*))?\}"
+)
+MOST_DAYS = 3660
+"""Of a range."""
+
+WORDS = "{run_date}, {run_date-7d}, {run_date:%Y/%m/%d} or {run_date-7d:%Y%m%d}"
+RANGES = "{run_date-6d..run_date}"
+
+
+def parse_day(text: str) -> datetime.date:
+    """Return the day of ``YYYY-MM-DD``; ValueError for any other text."""
+    day = datetime.date.fromisoformat(text)
+    if day.isoformat() != text:
+        raise ValueError(f"expected YYYY-MM-DD, found {text!r}")
+    return day
+
+
+def names_day(text: str) -> bool:
+    """Return whether a text has the date of the run in it."""
+    return "{run_date" in text
+
+
+def filled(text: str, day: datetime.date) -> str:
+    """Return a text with every form of ``{run_date}`` filled in.
+
+    Raises
+    ------
+    ValueError
+        It has a range, a form that is unknown, or a day that is no date.
+
+    """
+
+    def said(found: re.Match[str]) -> str:
+        if found["to"]:
+            raise ValueError(f"must hold one day, {WORDS}, and no range, found {found[0]!r}")
+        return _said(found, _shifted(day, found["days"]))
+
+    return _checked(FORM.sub(said, text))
+
+
+def filled_each(text: str, day: datetime.date) -> list[str]:
+    """Return a text for each day of the range that it has, in their order; errors as in `filled`.
+
+    Several ranges in one text go side by side, so they have to be alike.
+    """
+    ranges = [found for found in FORM.finditer(text) if found["to"]]
+    if not ranges:
+        return [filled(text, day)]
+    ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
+    first, last = ends[0]
+    if any(one != ends[0] for one in ends):
+        raise ValueError(f"must have one range of days, found {text!r}")
+    if not 0 <= (last - first).days < MOST_DAYS:
+        raise ValueError(f"must have a range of 1 to {MOST_DAYS} days, found {ranges[0][0]!r}")
+
+    def said(found: re.Match[str], number: int) -> str:
+        at = first + datetime.timedelta(number) if found["to"] else _shifted(day, found["days"])
+        return _said(found, at)
+
+    days = range((last - first).days + 1)
+    return [_checked(FORM.sub(lambda found, n=n: said(found, n), text)) for n in days]  # type: ignore[misc]
+
+
+def _shifted(day: datetime.date, days: str | None) -> datetime.date:
+    try:
+        return day + datetime.timedelta(int(days[:-1])) if days else day
+    except OverflowError:
+        raise ValueError(f"must hold a date, found {days!r} around {day}") from None
+
+
+def _said(found: re.Match[str], day: datetime.date) -> str:
+    return day.strftime(found["format"]) if found["format"] else day.isoformat()
+
+
+def _checked(text: str) -> str:
+    if names_day(text):
+        raise ValueError(f"must give the date as {WORDS}, or a range {RANGES}, found {text!r}")
+    return text

@@ -1,0 +1,166 @@
+"""Which cluster of one night is which of the night before.
+
+The same rows are labelled by both models. Clusters are matched one to one so that the sum of their
+Jaccard indices is largest (Kuhn, 1955, by `scipy.optimize.linear_sum_assignment`), pairs below a
+limit being no pairs. What became of every cluster is told in the terms of MONIC (Spiliopoulou,
+Ntoutsi, Theodoridis and Schult, KDD 2006). Departures from it: clusters are matched one to one,
+overlaps are Jaccard indices, and rows have no age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+Event = Literal["survived", "split", "absorbed", "appeared", "disappeared"]
+
+HALF = 0.5
+"""Share of a cluster's rows that makes it a part of another."""
+
+PIECE = 0.1
+"""Least share of a cluster's rows that is told as a piece of it."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What became of a cluster, or where it came from.
+
+    Attributes
+    ----------
+    id : int
+    event : str
+        ``survived``: it goes on under its id. ``split``: it lives on in two clusters or more, in
+        none of them as itself; or, of a new cluster, at least half of it was one older cluster.
+        ``absorbed``: at least half of it is now part of another. ``appeared``, ``disappeared``.
+    jaccard : float
+        With the cluster that is matched to it, or that it overlaps most; 0 where there is none.
+    before, after : int
+        Its rows among those labelled by both models.
+    others : list of int
+        Ids: of what it split into or is part of; of a new one, of those it came out of.
+
+    """
+
+    id: int
+    event: Event
+    jaccard: float
+    before: int
+    after: int
+    others: list[int]
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The ids of a model's clusters that go on from those of another.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (k,), int32
+        Of every cluster, by its label.
+    next_id : int
+        Above every id that was ever given.
+    stories : list of Story
+        Of every cluster of either model, by id.
+    overlap : ndarray of shape (k_before, k), int64
+        Rows by their clusters in both models.
+
+    """
+
+    ids: np.ndarray
+    next_id: int
+    stories: list[Story]
+    overlap: np.ndarray
+
+    def moved(self, ids_before: Sequence[int]) -> float:
+        """Return the share of the rows whose id is another now."""
+        same = np.equal.outer(np.asarray(ids_before), self.ids)
+        return float(self.overlap[~same].sum() / max(self.overlap.sum(), 1))
+
+
+def continued(
+    ids_before: Sequence[int], next_id: int, overlap: np.ndarray, match: float
+) -> Lineage:
+    """Give ids to clusters, each that of the cluster it goes on from, or one never given.
+
+    Parameters
+    ----------
+    ids_before
+        Of the model before, by its labels, each once and below `next_id`.
+    next_id
+        Above every id that was ever given.
+    overlap : ndarray of shape (k_before, k), int64
+        Rows by their labels in both models.
+    match
+        Least Jaccard index of two clusters of which one goes on from the other, in (0, 1].
+
+    """
+    jaccard = jaccard_indices(overlap)
+    pairs = np.where(jaccard >= match, jaccard, 0.0)
+    rows, columns = linear_sum_assignment(pairs, maximize=True)
+    goes_on = {int(j): int(i) for i, j in zip(rows, columns, strict=True) if pairs[i, j] > 0.0}
+    ids = np.zeros(overlap.shape[1], np.int32)
+    for j in range(overlap.shape[1]):
+        if j in goes_on:
+            ids[j] = ids_before[goes_on[j]]
+        else:
+            ids[j], next_id = next_id, next_id + 1
+    stories = _stories(list(ids_before), ids.tolist(), goes_on, overlap, jaccard)
+    return Lineage(ids, next_id, stories, overlap)
+
+
+def jaccard_indices(overlap: np.ndarray) -> np.ndarray:
+    """Return the Jaccard index of every pair of clusters; overlap as in `continued`."""
+    union = overlap.sum(axis=1)[:, None] + overlap.sum(axis=0)[None, :] - overlap
+    return overlap / np.maximum(union, 1)
+
+
+def _stories(
+    before: list[int],
+    after: list[int],
+    goes_on: dict[int, int],
+    overlap: np.ndarray,
+    jaccard: np.ndarray,
+) -> list[Story]:
+    went_on = {i: j for j, i in goes_on.items()}
+    sizes_before, sizes_after = overlap.sum(axis=1), overlap.sum(axis=0)
+    found = []
+    for i, one in enumerate(before):
+        if i in went_on:
+            j = went_on[i]
+            both = float(jaccard[i, j]), int(sizes_before[i]), int(sizes_after[j])
+            found.append(Story(one, "survived", *both, []))
+            continue
+        event, others = _end(overlap[i])
+        nearest = float(jaccard[i].max(initial=0.0))
+        found.append(
+            Story(one, event, nearest, int(sizes_before[i]), 0, [after[j] for j in others])
+        )
+    for j, one in enumerate(after):
+        if j in goes_on:
+            continue
+        origin = [i for i in _largest(overlap[:, j]) if overlap[i, j] >= HALF * sizes_after[j] > 0]
+        nearest = float(jaccard[:, j].max(initial=0.0))
+        others = [before[i] for i in origin]
+        event = "split" if others else "appeared"
+        found.append(Story(one, event, nearest, 0, int(sizes_after[j]), others))
+    return sorted(found, key=lambda story: story.id)
+
+
+def _end(rows: np.ndarray) -> tuple[Event, list[int]]:
+    """Return what became of a cluster that does not go on, by its rows in the new ones (k,)."""
+    n = rows.sum()
+    largest = _largest(rows)
+    if n and rows[largest[0]] >= HALF * n:
+        return "absorbed", largest[:1]
+    pieces = [j for j in largest if rows[j] >= PIECE * n > 0]
+    if len(pieces) > 1 and rows[pieces].sum() >= HALF * n:
+        return "split", pieces
+    return "disappeared", []
+
+
+def _largest(rows: np.ndarray) -> list[int]:
+    return [int(j) for j in np.argsort(-rows, kind="stable")]

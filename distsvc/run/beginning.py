@@ -1,0 +1,71 @@
+"""Beginning a run, or going on with it: the output is held, and has not the same already."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from distsvc.errors import JobFileError, ParameterError
+from distsvc.run.directory import RunDirectory
+from distsvc.run.progress import Progress
+from distsvc.run.resuming import Asked, Attempt, note_death, run_directory
+from distsvc.storage.publication import Output
+from distsvc.storage.tables import fingerprint, open_table
+
+__all__ = ["Asked", "Begun", "begun", "naming_the_section"]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run's directory, and where it is published, which is held."""
+
+    run: RunDirectory
+    output: Output
+
+
+@contextmanager
+def begun(
+    output: Output, asked: Asked, overwrite: bool, progress: Progress
+) -> Iterator[Begun | None]:
+    """Hold an output and yield a run in it, or None where the run is published already.
+
+    Errors as in `Output.locked`, `Output.check_free` and `run_directory`.
+    """
+    job, digest, attempt = asked.job, asked.digest, Attempt(progress)
+    output.check_apart(job.input.path)
+    if _is_published(output, asked):
+        yield None
+        return
+    output.check_free(digest, overwrite)  # before anything is made
+    with output.locked(digest, overwrite, attempt.doing) as before:
+        if _is_published(output, asked):  # in the meantime
+            yield None
+            return
+        output.check_free(digest, overwrite)
+        note_death(output, before)
+        with run_directory(output, asked, attempt, progress) as run:
+            yield Begun(run, output)
+
+
+def _is_published(output: Output, asked: Asked) -> bool:
+    """Return whether the run is published already; the output need not be writable then."""
+    digest = next((one for one in (asked.digest, asked.also) if one and output.holds(one)), None)
+    if digest is None:
+        return False
+    with tempfile.TemporaryDirectory() as staging:
+        inputs = fingerprint(open_table(asked.job.input, staging))
+    if not output.holds(digest, inputs):
+        return False
+    output.mend()
+    return True
+
+
+@contextmanager
+def naming_the_section() -> Iterator[None]:
+    """Say that a parameter that is not allowed is one of the job file's ``[model]``."""
+    try:
+        yield
+    except ParameterError as error:
+        raise JobFileError(f"model: {error}") from error

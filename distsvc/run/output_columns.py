@@ -1,0 +1,59 @@
+"""What a run publishes of every row: the columns of its rule, and where the parts are written."""
+
+from __future__ import annotations
+
+from distsvc.config import Job
+from distsvc.errors import JobFileError
+from distsvc.models.rules import Rule
+from distsvc.run.algorithms import room_of
+from distsvc.run.directory import RunDirectory
+from distsvc.run.labeller import read_rule
+from distsvc.run.plan import Plan
+from distsvc.run.room import Room, Tally
+from distsvc.storage.outputs import output_format
+from distsvc.storage.place import Place
+from distsvc.storage.published import COLUMNS, Part, meanings
+from distsvc.storage.tables import Table, id_type
+
+ROW = COLUMNS[0].name
+
+
+def tally_of(run: RunDirectory, rule: Rule) -> Tally | None:
+    """Return an empty tally of what the rule's algorithm counts besides, if it does."""
+    return room_of(type(rule)).tally(rule, run.plan.table.columns, run.plan.reasons)
+
+
+def published_names(rule: type[Rule], reasons: int) -> list[str]:
+    """Return the columns that are published besides the row: the rule's, and its tally's."""
+    return [*rule.meanings, *room_of(rule).tally_columns(reasons)]
+
+
+def check_output(job: Job, table: Table, room: Room) -> None:
+    """Check, before anything is computed, that the output's format can hold what is published."""
+    names = published_names(room.rules[0], job.output.reasons)
+    if table.id in names:
+        raise JobFileError(
+            f"input.id = {table.id!r} is the name of a published column besides "
+            f"({', '.join(names)}); rename it in the table, or leave input.id out"
+        )
+    output_format(job.output.format).check(table.id or ROW, id_type(table), names)
+
+
+def new_part(plan: Plan, rule: type[Rule]) -> Part:
+    """Return an empty part of what is published of a table."""
+    names = published_names(rule, plan.reasons)
+    return Part(plan.table.id or ROW, id_type(plan.table), names)
+
+
+def schema(run: RunDirectory) -> dict[str, str]:
+    """Return what the manifest says of every column that a run publishes."""
+    rule = read_rule(run)
+    names = published_names(type(rule), run.plan.reasons)
+    return meanings(run.plan.table.id or ROW, names, rule.meanings)
+
+
+def parts_place(run: RunDirectory) -> Place:
+    """Return the place of the parts, which is one of the run's work if they are not published."""
+    if output_format(run.plan.output_format).publishes_parts:
+        return run.place("labels")
+    return run.work.below("parts")
