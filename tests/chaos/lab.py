@@ -58,13 +58,13 @@ class Undisturbed:
         skipped = max((c.time for c in self.changes if c.result in kept), default=opened)
         if working:
             last = max((c.time for c in self.changes if c.result), default=skipped)
-            time = skipped + moment * (last - skipped)
+            time = skipped + moment * max(last - skipped, 0.0)
         else:
             time = moment * (SPAN * self.changes[-1].time - skipped + opened)
             time += skipped - opened if time > opened else 0.0
         before = [c.time for c in self.changes if c.time <= time]
         n_skipped = sum(opened < one <= skipped for one in before)
-        return len(before) - n_skipped, time - max([0.0, *before])
+        return len(before) - n_skipped, max(time - max([0.0, *before]), 0.0)
 
     def publishing(self, *, narrow: bool = False) -> list[int]:
         """Return the numbers, from 1, of the changes that were made when all labels were written.
