@@ -1,0 +1,38 @@
+"""An Airflow DAG that clusters every day's table, for Airflow 3; put it into the DAG folder."""
+
+import subprocess
+from datetime import datetime, timedelta, timezone
+
+from airflow.sdk import CronDataIntervalTimetable, dag, task
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+COMMAND = ["distsvc", "run", "/etc/distsvc/nightly.toml"]  # add "--skip-missing" to skip late days
+RETRY = 75, 143  # temporary failure, terminated: a new start goes on where this one ended
+SKIP = 99
+
+
+@dag(
+    schedule=CronDataIntervalTimetable("30 2 * * *", timezone="UTC"),  # ds is the day before
+    start_date=datetime(2026, 11, 1, tzinfo=timezone.utc),
+    catchup=False,
+    max_active_runs=1,
+)
+def distsvc_nightly():
+    @task(retries=5, retry_delay=timedelta(minutes=10), execution_timeout=timedelta(hours=12))
+    def cluster(ds: str) -> None:
+        with subprocess.Popen([*COMMAND, "--run-date", ds]) as process:
+            try:
+                code = process.wait()
+            finally:
+                process.terminate()  # where the task is stopped; nothing to do after the end
+        if code == SKIP:
+            raise AirflowSkipException("the input is not ready")
+        if code in RETRY:
+            raise AirflowException(f"exit code {code}, tried again")
+        if code != 0:
+            raise AirflowFailException(f"exit code {code}, see the log; not tried again")
+
+    cluster()
+
+
+distsvc_nightly()

@@ -1,0 +1,315 @@
+"""The recipes of deploy/ for other schedulers: every exit code is retried, skipped or a failure."""
+
+import ast
+import importlib.resources
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from distributed.cli.dask_scheduler import main as scheduler_command
+from distributed.cli.dask_worker import main as worker_command
+
+from distsvc import errors
+from distsvc.cli import main
+from distsvc.ending import DEFECT, TERMINATED
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+USAGE, SKIP = 2, 99
+TEMPORARY = errors.TemporaryError.exit_code
+FINAL = {
+    DEFECT,
+    USAGE,
+    *(
+        kind.exit_code
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.DistsvcError)
+    ),
+} - {TEMPORARY}
+RETRIED = {TEMPORARY, TERMINATED}
+CODES = sorted({0, SKIP, *FINAL, *RETRIED})
+
+
+def documents(name) -> list[dict]:
+    return list(yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text()))
+
+
+def options(command) -> set[str]:
+    return {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+
+
+def used(arguments) -> set[str]:
+    return {argument for argument in arguments if argument.startswith("--")}
+
+
+# --- Kubernetes
+
+[CRON] = documents("cronjob.yaml")
+JOB = CRON["spec"]["jobTemplate"]["spec"]
+POD = JOB["template"]["spec"]
+ENVIRONMENT, CLUSTER, POLICY = documents("dask-cluster.yaml")
+PARTS = {part: CLUSTER["spec"][part]["spec"] for part in ("scheduler", "worker")}
+
+
+def test_a_cron_job_retries_what_a_new_start_mends():
+    codes = {"FailJob": set(), "Count": set(), "Ignore": set()}
+    for rule in JOB["podFailurePolicy"]["rules"]:
+        found = rule.get("onExitCodes", {"containerName": "distsvc", "values": []})
+        assert found["containerName"] == POD["containers"][0]["name"]
+        assert found["values"] == sorted(found["values"])
+        codes[rule["action"]] |= set(found["values"])
+    assert codes["FailJob"] == FINAL
+    assert codes["Count"] >= RETRIED
+    assert not codes["FailJob"] & codes["Count"]
+    assert JOB["backoffLimit"] > 0
+    assert POD["restartPolicy"] == "Never", "the policy works with no other"
+    assert CRON["spec"]["concurrencyPolicy"] == "Forbid"
+    assert CRON["spec"]["timeZone"] == "Etc/UTC"
+
+
+@pytest.mark.parametrize("pod", [POD, *PARTS.values()], ids=["driver", *PARTS])
+def test_a_pod_is_confined(pod):
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["automountServiceAccountToken"] is False
+    [container] = pod["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["resources"]["limits"]["memory"]
+    assert container["image"] == POD["containers"][0]["image"], "the versions have to be the same"
+    places = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert {volume["name"] for volume in pod["volumes"]} == set(places.values())
+    [cache] = [volume for volume in pod["volumes"] if volume["name"] == places["/tmp"]]
+    assert "emptyDir" in cache
+
+
+def test_driver_and_workers_see_the_same_files():
+    def mounts(pod):
+        found = pod["containers"][0]["volumeMounts"]
+        return [mount for mount in found if mount["name"] == "work"]
+
+    assert mounts(POD) == mounts(PARTS["worker"])
+    [claim] = documents("volume.yaml")
+    for pod in (POD, PARTS["worker"]):
+        [work] = [volume for volume in pod["volumes"] if volume["name"] == "work"]
+        assert work["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+        assert pod["containers"][0]["workingDir"] == "/work"
+
+
+def test_the_commands_of_the_pods_exist():
+    program, job, *arguments = POD["containers"][0]["args"]
+    assert f"/usr/local/bin/{program}" in (DEPLOY / "Dockerfile").read_text()
+    assert (DEPLOY.parent / job).exists()
+    assert used(arguments) <= options(main.commands["run"])
+    for part, command in (("scheduler", scheduler_command), ("worker", worker_command)):
+        program, subcommand, *arguments = PARTS[part]["containers"][0]["args"]
+        assert (program, subcommand) == ("dask", part)
+        assert used(arguments) <= options(command)
+
+
+def test_the_driver_is_told_where_the_scheduler_is():
+    address = ENVIRONMENT["data"]["DASK_SCHEDULER_ADDRESS"]
+    assert address == f"tcp://{CLUSTER['metadata']['name']}-scheduler:8786"
+    [source] = POD["containers"][0]["envFrom"]
+    assert source["configMapRef"] == {"name": ENVIRONMENT["metadata"]["name"], "optional": True}
+
+
+def test_only_the_driver_and_the_operator_reach_the_cluster():
+    selected = POLICY["spec"]["podSelector"]["matchLabels"]
+    assert selected.items() <= CLUSTER["metadata"]["labels"].items()
+    assert selected == JOB["template"]["metadata"]["labels"]
+    within, operator = POLICY["spec"]["ingress"]
+    assert within["from"] == [{"podSelector": {"matchLabels": selected}}]
+    assert {port["port"] for port in operator["ports"]} == {8786, 8787}
+
+
+@pytest.mark.parametrize("name", ["volume.yaml", "cronjob.yaml", "dask-cluster.yaml"])
+def test_manifests_follow_the_schemas_of_kubernetes(name):
+    validate = pytest.importorskip(
+        "kubernetes_validate", reason="pip install kubernetes-validate"
+    ).validate
+    for document in documents(name):
+        if document["kind"] != "DaskCluster":
+            for version in ("1.31", "1.34"):
+                validate(document, version, strict=True)
+
+
+def test_the_dask_cluster_follows_the_operators_schema():
+    jsonschema = pytest.importorskip("jsonschema", reason="pip install jsonschema")
+    pytest.importorskip("dask_kubernetes", reason="pip install dask-kubernetes")
+    folder = importlib.resources.files("dask_kubernetes") / "operator/deployment/helm"
+    crd = folder / "dask-kubernetes-operator/crds/daskcluster.yaml"
+    [version] = yaml.safe_load(crd.read_text())["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    jsonschema.validate(CLUSTER, schema)
+    wrong = json.loads(json.dumps(CLUSTER))
+    wrong["spec"]["worker"]["replicas"] = "four"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema)
+
+
+# --- scripts, with a distsvc that only ends
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """Programs that stand in for others come first on the path; yields what writes one."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, text):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+
+    return write
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_nightly_passes_exit_codes_on_but_for_skipped(programs, tmp_path, code):
+    programs("distsvc", f'echo "$@" > {tmp_path}/asked; exit {code}')
+    days = [(datetime.now(UTC) - timedelta(days=1)).date()]
+    found = subprocess.run([DEPLOY / "nightly.sh", "a job.toml", "--overwrite"], check=False)
+    days.append((datetime.now(UTC) - timedelta(days=1)).date())  # midnight may have come
+    assert found.returncode == (0 if code == SKIP else code)
+    asked = (tmp_path / "asked").read_text().strip()
+    assert asked in [f"run --run-date {day} a job.toml --overwrite" for day in days]
+
+
+def test_nightly_passes_sigterm_on(programs, tmp_path):
+    programs("distsvc", 'trap "exit 143" TERM; touch started; while :; do sleep 0.05; done')
+    with subprocess.Popen([DEPLOY / "nightly.sh", "job.toml"]) as process:
+        while not (tmp_path / "started").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == TERMINATED
+
+
+SLURM = (DEPLOY / "slurm.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("code", "restarts"), [*((code, "0") for code in CODES), (TEMPORARY, "5")]
+)
+def test_slurm_queues_a_temporary_failure_again(programs, tmp_path, code, restarts):
+    programs("openssl", 'while [ "$1" != -out ]; do shift; done; touch "$2"')
+    programs("srun", 'printf x > "$FILE"; exec /bin/sleep 60')
+    programs("scontrol", f'echo "$1" >> {tmp_path}/scontrol; exit 0')
+    programs("sleep", "exec /bin/sleep 0.02")
+    programs("distsvc", f'echo "$@" > {tmp_path}/asked; exit {code}')
+    environment = os.environ | {
+        "SLURM_JOB_ID": "7",
+        "SLURM_NTASKS": "3",
+        "SLURM_MEM_PER_CPU": "100",
+        "SLURM_RESTART_COUNT": restarts,
+        "FILE": f"{tmp_path}/.distsvc-7/scheduler.json",
+    }
+    found = subprocess.run(
+        ["bash", DEPLOY / "slurm.sh", "job.toml", "--overwrite"],
+        env=environment,
+        check=False,
+        timeout=60,
+    )
+    assert found.returncode == (0 if code == SKIP else code)
+    again = code == TEMPORARY and restarts == "0"
+    assert (tmp_path / "scontrol").exists() == again
+    _, *asked = (tmp_path / "asked").read_text().split()
+    assert asked[:2] == ["job.toml", "--overwrite"]
+    assert used(asked) <= options(main.commands["run"])
+    assert not (tmp_path / ".distsvc-7").exists(), "the key is left behind"
+
+
+def test_the_options_of_the_slurm_script_exist():
+    joined = SLURM.replace("\\\n", " ")
+    for name, command in (("scheduler", scheduler_command), ("worker", worker_command)):
+        [line] = re.findall(rf"dask {name} (.*)", joined)
+        assert used(line.split())
+        assert used(line.split()) <= options(command)
+    assert "#SBATCH --requeue" in SLURM
+    subprocess.run(["bash", "-n", DEPLOY / "slurm.sh"], check=True)
+
+
+# --- Airflow and Dagster
+
+
+def constants(name) -> dict[str, object]:
+    """Return the constants of a recipe, without importing what it imports."""
+    tree = ast.parse((DEPLOY / name).read_text())
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and node.targets[0].id.isupper():
+            found[node.targets[0].id] = ast.literal_eval(node.value)
+    return found
+
+
+@pytest.mark.parametrize("name", ["airflow_dag.py", "dagster_asset.py"])
+def test_a_pipeline_tells_the_exit_codes_apart(name):
+    found = constants(name)
+    assert set(found["RETRY"]) == RETRIED
+    assert found["SKIP"] == SKIP
+    program, subcommand, *_ = found["COMMAND"]
+    assert program == "distsvc"
+    assert "--run-date" in options(main.commands[subcommand])
+
+
+IN_DAGSTER = """
+import sys, time, dagster as dg
+sys.path.insert(0, sys.argv[1])
+import dagster_asset
+time.sleep = lambda _: None
+dg.Definitions.validate_loadable(dagster_asset.defs)
+found = dg.materialize(
+    [dagster_asset.nightly_clusters], partition_key="2026-11-20", raise_on_error=False
+)
+types = {event.event_type_value for event in found.all_events}
+if "STEP_UP_FOR_RETRY" in types: print("retry")
+elif not found.success: print("fail")
+else: print("success" if "ASSET_MATERIALIZATION" in types else "skip")
+"""
+
+
+def test_dagster_skips_retries_and_fails(programs, monkeypatch):
+    pytest.importorskip("dagster", reason="pip install dagster")
+    monkeypatch.setenv("DAGSTER_DISABLE_TELEMETRY", "1")
+    for code in CODES:
+        programs("distsvc", f"exit {code}")
+        found = subprocess.run(
+            [sys.executable, "-c", IN_DAGSTER, DEPLOY], capture_output=True, text=True, check=True
+        )
+        expected = {0: "success", SKIP: "skip"} | dict.fromkeys(RETRIED, "retry")
+        assert found.stdout.split()[-1] == expected.get(code, "fail"), code
+
+
+IN_AIRFLOW = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import airflow_dag
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+[task] = airflow_dag.distsvc_nightly().tasks
+assert task.retries > 0
+try:
+    task.python_callable(ds="2026-11-20")
+    print("success")
+except AirflowSkipException: print("skip")
+except AirflowFailException: print("fail")
+except Exception: print("retry")
+"""
+
+
+def test_airflow_skips_retries_and_fails(programs, monkeypatch, tmp_path):
+    pytest.importorskip("airflow", reason="pip install apache-airflow")
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    for code in CODES:
+        programs("distsvc", f"exit {code}")
+        found = subprocess.run(
+            [sys.executable, "-c", IN_AIRFLOW, DEPLOY], capture_output=True, text=True, check=True
+        )
+        expected = {0: "success", SKIP: "skip"} | dict.fromkeys(RETRIED, "retry")
+        assert found.stdout.split()[-1] == expected.get(code, "fail"), code
