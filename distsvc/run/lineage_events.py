@@ -35,7 +35,7 @@ from distsvc.urls import links, without_user
 PATIENCE = 3.0
 """Seconds that the end of a run waits for its events to be sent."""
 
-PRODUCER = f"https://pypi.org/project/distsvc/{__version__}/"
+PRODUCER = f"urn:distsvc:{__version__}"
 NAMESPACE = "distsvc"
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
