@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distsvc.errors import one_line
-from distsvc.run.outcome import Outcome, blame, held_report
+from distsvc.run.outcome import Outcome, blame, held_report, words
 from distsvc.urls import masked
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Watch:
                     "pip install 'distsvc[lineage]'"
                 )
             except Exception as error:
-                warn(f"OpenLineage: no events are sent: {blame(error)[1]}")
+                warn(f"OpenLineage: no events are sent: {words(error)}")
         return job
 
     def ends(self, report: Report) -> Report:

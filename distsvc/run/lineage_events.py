@@ -29,7 +29,7 @@ from distsvc import __version__
 from distsvc.config import Job
 from distsvc.report.content import Report
 from distsvc.report.night_parts import CheckPart
-from distsvc.run.outcome import Outcome, blame
+from distsvc.run.outcome import Outcome, words
 from distsvc.urls import links, without_user
 
 PATIENCE = 3.0
@@ -62,7 +62,7 @@ class Events:
         try:
             self._waiting.put(self._event(state, outcome))
         except Exception as error:
-            self._wrong = blame(error)[1]
+            self._wrong = words(error)
         self._waiting.put(None)
         self._thread.join(PATIENCE)
         if self._thread.is_alive() and not self._wrong:
@@ -77,12 +77,12 @@ class Events:
                 client = client or OpenLineageClient()
                 client.emit(event)
             except Exception as error:
-                self._wrong = self._wrong or f"an event was not sent: {blame(error)[1]}"
+                self._wrong = self._wrong or f"an event was not sent: {words(error)}"
         try:
             if client is not None:
                 client.close(PATIENCE)
         except Exception as error:
-            self._wrong = self._wrong or blame(error)[1]
+            self._wrong = self._wrong or words(error)
 
     def _event(self, state: ol.RunState, outcome: Outcome | None = None) -> ol.RunEvent:
         return ol.RunEvent(

@@ -56,7 +56,12 @@ def blame(error: BaseException | None) -> tuple[int, str]:
     known = fault(error)
     if known is not None:
         return known.exit_code, str(known)
-    return DEFECT, one_line(masked(f"{type(error).__name__}: {error}"))
+    return DEFECT, words(error)
+
+
+def words(error: BaseException) -> str:
+    """Return the name of an error and what it says, in one line and without secrets."""
+    return one_line(masked(f"{type(error).__name__}: {error}"))
 
 
 def held_report(error: BaseException | None) -> Report | None:
