@@ -16,7 +16,7 @@ import click
 
 from distsvc import __version__
 from distsvc.cli_evaluation import bench, datasets, shown_progress
-from distsvc.ending import failing_cleanly
+from distsvc.ending import failing_cleanly, watched
 from distsvc.errors import one_line
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def demo(out: str) -> None:
 @click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
+@click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
     job_file: str,
@@ -73,14 +74,15 @@ def run(
     run_date: str | None,
     overwrite: bool,
     fresh: bool,
+    metrics_file: str | None,
     as_json: bool,
 ) -> None:
     """Cluster the table that JOB.toml names and publish labels, model and report."""
-    with failing_cleanly(), shown_progress() as progress:
+    with failing_cleanly(), watched(job_file, metrics_file) as watch, shown_progress() as progress:
         from distsvc.job_file import load_job
         from distsvc.run.job import run_job
 
-        job = load_job(job_file, settings, run_date)
+        job = watch.begins(load_job(job_file, settings, run_date))
         report = run_job(
             job,
             command=shlex.join(["distsvc", *sys.argv[1:]]),
@@ -91,6 +93,7 @@ def run(
             fresh=fresh,
             progress=progress,
         )
+        watch.ends(report)
     if as_json:
         click.echo(json.dumps(report.dumped()))
         return

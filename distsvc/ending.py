@@ -20,6 +20,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from distsvc.faults import fault
+from distsvc.run.announce import watched
+
+__all__ = ["Stopped", "failing_cleanly", "stoppable", "watched"]
 
 DEFECT, INTERRUPTED, TERMINATED = 1, 130, 143
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}

@@ -1,6 +1,7 @@
 """The few exceptions that a user can meet, each with the exit code that a scheduler sees."""
 
 import re
+from typing import Any
 
 LONGEST_WORD, LONGEST_TEXT = 300, 2000
 """Characters of a word and of a message that are shown; of longer ones the ends are."""
@@ -80,9 +81,17 @@ class TemporaryError(DistsvcError):
 
 
 class CheckFailedError(DistsvcError):
-    """A check of the job failed; the result is kept beside what is published."""
+    """A check of the job failed; the result is kept beside what is published.
+
+    Attributes
+    ----------
+    report : distsvc.report.content.Report or None
+        Of that result.
+
+    """
 
     exit_code = 76
+    report: Any = None
 
 
 class OutputPermissionError(DistsvcError):

@@ -43,11 +43,13 @@ def publish(found: Opened, counts: Counts, report: Report) -> None:
         found.output.hold(manifest)
         failed = "; ".join(check.words for check in report.failed)
         run_id, shown = found.run.name, found.output.shown
-        raise CheckFailedError(
+        error = CheckFailedError(
             f"run {run_id} is held back: {failed}. What was published in {shown} stays. See "
             f"{shown}/{found.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
             f"publish {shown} --held {run_id}"
         )
+        error.report = report
+        raise error
     found.output.publish(manifest)
 
 
