@@ -63,6 +63,7 @@ def demo(out: str) -> None:
 @click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
+@click.option("--skip-missing", is_flag=True, help="Exit with 99 where the input is not there yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
     job_file: str,
@@ -73,6 +74,7 @@ def run(
     run_date: str | None,
     overwrite: bool,
     fresh: bool,
+    skip_missing: bool,
     as_json: bool,
 ) -> None:
     """Cluster the table that JOB.toml names and publish labels, model and report."""
@@ -89,6 +91,7 @@ def run(
             require_tls=require_tls,
             overwrite=overwrite,
             fresh=fresh,
+            skip_missing=skip_missing,
             progress=progress,
         )
     if as_json:
