@@ -185,7 +185,8 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
 
     def reason(name: str) -> str:
         if name in uses or config.columns is not None:
-            more = "" if is_numeric(scan.types[name]) else f", {scan.shown[name]}"
+            usable = is_numeric(scan.types[name]) or scan.types[name] == UNKNOWN
+            more = "" if usable else f", {scan.shown[name]}"
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
             return "an index of pandas"
