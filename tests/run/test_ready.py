@@ -15,6 +15,7 @@ from distsvc.cli import main
 from distsvc.config import InputConfig
 from distsvc.errors import JobFileError, SkippedError, TemporaryError
 from distsvc.job_file import parse_job
+from distsvc.report import page
 from distsvc.run import job as job_module
 from distsvc.run.job import run_job
 from distsvc.storage.ready import check_ready
@@ -38,6 +39,9 @@ NIGHT = "2026-03-02"
 def night(tmp_path, monkeypatch):
     """Return the folder of a night's input, whose files are there, in the present folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        page, "_figures", lambda _: dict.fromkeys(page.FIGURES)
+    )  # they take most of the time
     (tmp_path / "job.toml").write_text(JOB)
     folder = tmp_path / f"in/date={NIGHT}"
     folder.mkdir(parents=True)
