@@ -103,12 +103,12 @@ def joined(each: Sequence[Files]) -> Files:
     if len(each) == 1:
         return first
     folders = [found.folder.path.split("/") for found in each]
-    pairs = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
-    shared = [parts[0] for parts in pairs]
-    for found in each:
-        if not shared or found.folder.fs is not first.folder.fs:
+    for found, folder in zip(each, folders, strict=True):
+        if found.folder.fs is not first.folder.fs or folder[0] != folders[0][0]:
             one, other = first.location.shown, found.location.shown
             raise JobFileError(f"input.path: {_ONE_STORE}, found {one} and {other}")
+    pairs = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    shared = [parts[0] for parts in pairs]
     infos: _Infos = {}
     above: dict[str, int] = {}
     for found, folder in zip(each, folders, strict=True):
