@@ -64,6 +64,7 @@ def demo(out: str) -> None:
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
 @click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
+@click.option("--skip-missing", is_flag=True, help="Exit with 99 where the input is not there yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
     job_file: str,
@@ -75,6 +76,7 @@ def run(
     overwrite: bool,
     fresh: bool,
     metrics_file: str | None,
+    skip_missing: bool,
     as_json: bool,
 ) -> None:
     """Cluster the table that JOB.toml names and publish labels, model and report."""
@@ -91,6 +93,7 @@ def run(
             require_tls=require_tls,
             overwrite=overwrite,
             fresh=fresh,
+            skip_missing=skip_missing,
             progress=progress,
         )
         watch.ends(report)

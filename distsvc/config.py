@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic_core.core_schema import CoreSchema, tagged_union_schema
 
 from distsvc.parameters import LAST_SEED, MOST, PARAMETERS, check_together
-from distsvc.urls import shown_url, without_user
+from distsvc.urls import shown_url, shown_urls, without_user
 
 
 def _usable_path(path: str) -> str:
@@ -55,18 +55,57 @@ Text = Annotated[str, Field(min_length=1)]
 PathOrUrl = Annotated[Text, AfterValidator(_usable_path)]
 
 
-class InputConfig(_Section):
-    """``[input]``: the table to read."""
+def _several(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else (value,)
 
-    path: Annotated[PathOrUrl, Field(repr=False)]
+
+def _one_or_all(paths: tuple[str, ...]) -> str | tuple[str, ...]:
+    return paths[0] if len(paths) == 1 else paths
+
+
+Several = Annotated[
+    tuple[PathOrUrl, ...], Field(min_length=1, strict=False), BeforeValidator(_several)
+]
+OneOrSeveral = GetPydanticSchema(
+    lambda _, schema: schema(Annotated[Several, AfterValidator(_one_or_all)])
+)
+"""A text that may be a list of texts; a list of one is that one."""
+
+
+def _relative(name: str) -> str:
+    """Return the name of a file below a folder; ValueError for any other text."""
+    parts = name.split("/")
+    if "://" in name or "\0" in name or {"", ".", ".."} & set(parts):
+        raise ValueError(
+            f"must be the name of a file below the path, such as '_SUCCESS', found {name!r}"
+        )
+    return name
+
+
+class InputConfig(_Section):
+    """``[input]``: the table to read, from one path or several."""
+
+    path: Annotated[str | tuple[str, ...], OneOrSeveral, Field(repr=False)]
     columns: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
     id: Text | None = None
     label: Text | None = None
     where: str | None = None
+    ready: Annotated[Text, AfterValidator(_relative)] | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path, or all of them in their order."""
+        return (self.path,) if isinstance(self.path, str) else self.path
+
+    @property
+    def shown(self) -> str:
+        """The path as messages show it; of several the first one."""
+        return shown_urls(self.paths)
 
     @field_serializer("path")
-    def _shown_path(self, path: str) -> str:
-        return shown_url(path)  # what is written of a job holds no secrets
+    def _shown_path(self, path: str | tuple[str, ...]) -> str | list[str]:
+        # What is written of a job holds no secrets.
+        return shown_url(path) if isinstance(path, str) else [shown_url(one) for one in path]
 
 
 class JobConfig(_Section):
@@ -130,10 +169,6 @@ def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
     """Return the schema of ``[model]``: that of the algorithm which it names."""
     choices = {algorithm: schema(section) for algorithm, section in MODELS.items()}
     return tagged_union_schema(choices, _algorithm)
-
-
-def _several(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
 
 
 class ContinuityConfig(_Section):
@@ -210,6 +245,7 @@ class OutputConfig(_Section):
 
 UNDECIDING: Any = {
     "job": True,
+    "input": {"ready"},
     "checks": True,
     "cluster": True,
     "output": {"path"},
@@ -260,7 +296,8 @@ class Job(_Section):
         The input's password is not in it, since it is published and could be guessed from it.
         """
         content = self.model_dump(mode="json", exclude=UNDECIDING)
-        content["input"]["path"] = without_user(self.input.path)
+        bare = [without_user(path) for path in self.input.paths]
+        content["input"]["path"] = bare[0] if len(bare) == 1 else bare
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -50,7 +50,8 @@ def filled(text: str, day: datetime.date) -> str:
 def filled_each(text: str, day: datetime.date) -> list[str]:
     """Return a text for each day of the range that it has, in their order; errors as in `filled`.
 
-    Several ranges in one text go side by side, so they have to be alike.
+    A text that several days lead to, such as that of a month, is there once. Several ranges in one
+    text go side by side, so they have to be alike.
     """
     ranges = [found for found in FORM.finditer(text) if found["to"]]
     if not ranges:
@@ -67,7 +68,8 @@ def filled_each(text: str, day: datetime.date) -> list[str]:
         return _said(found, at)
 
     days = range((last - first).days + 1)
-    return [_checked(FORM.sub(lambda found, n=n: said(found, n), text)) for n in days]  # type: ignore[misc]
+    each = [FORM.sub(lambda found, n=n: said(found, n), text) for n in days]  # type: ignore[misc]
+    return [_checked(one) for one in dict.fromkeys(each)]
 
 
 def _shifted(day: datetime.date, days: str | None) -> datetime.date:

@@ -68,6 +68,12 @@ class InputNotFoundError(DistsvcError):
     exit_code = 66
 
 
+class SkippedError(DistsvcError):
+    """The input is not there yet, and such a run is to be skipped."""
+
+    exit_code = 99
+
+
 class PartitionFailedError(DistsvcError):
     """One partition keeps failing for a reason that is neither its data nor the cluster."""
 

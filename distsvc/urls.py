@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections.abc import Sequence
 
 MASK = "***"
 MOST_URLS = 16
@@ -36,6 +37,12 @@ def shown_url(url: str) -> str:
     if "://" not in url:
         return url
     return "::".join(_masked_link(link) for link in links(_STAND_IN.sub("", url)))
+
+
+def shown_urls(urls: Sequence[str]) -> str:
+    """Return one or several paths or URLs as a message shows them: the first, and how many more."""
+    more = f" and {len(urls) - 1} more" if len(urls) > 1 else ""
+    return shown_url(urls[0]) + more
 
 
 def masked(text: str) -> str:

@@ -249,7 +249,7 @@ def test_fewer_than_two_rows(bench, n):
 def test_fewer_than_two_rows_are_kept(bench):
     bench.table(place=np.arange(N))
     bench.refuses(65, "expected at least 2 rows", input={"where": "place == 3"})
-    bench.refuses(65, "input.where = 'place > 99' leaves no row", input={"where": "place > 99"})
+    bench.refuses(65, "has no rows: input.where = 'place > 99'", input={"where": "place > 99"})
 
 
 def test_two_rows_are_enough(bench):

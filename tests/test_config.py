@@ -177,6 +177,7 @@ WRONG = {
     ],
     "input.id": [(3, "must be a valid string, found 3")],
     "input.label": [(3, "must be a valid string, found 3")],
+    "input.ready": [("../a", "must be the name of a file below the path")],
     "input.where": [(True, "must be a valid string, found True")],
     "preprocess.scale": [("log", "must be 'standard', 'minmax' or 'none', found 'log'")],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],

@@ -13,6 +13,7 @@ CODES = {
     "DataError": 65,
     "UnusableRowsError": 65,
     "InputNotFoundError": 66,
+    "SkippedError": 99,
     "PartitionFailedError": 70,
     "TemporaryError": 75,
     "OutputPermissionError": 77,

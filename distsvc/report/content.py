@@ -25,14 +25,21 @@ MOST_BINS, MOST_POINTS, MOST_PHASES = 10_000, 200_000, 10_000
 
 
 class InputPart(Part):
-    """The table: rows used and read, and the columns that were clustered."""
+    """The table: its path or paths, rows used and read, and the columns that were clustered."""
 
-    path: str
+    path: str | Annotated[list[str], Field(min_length=2)]
     format: str
     n_rows: Size
     n_rows_read: Size
     n_features: Size
     columns: list[str]
+
+    @property
+    def shown_path(self) -> str:
+        """The path; of several the first one."""
+        if isinstance(self.path, str):
+            return self.path
+        return f"{self.path[0]} and {len(self.path) - 1} more"
 
 
 class ModelPart(Part):

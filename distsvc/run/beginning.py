@@ -34,7 +34,8 @@ def begun(
     Errors as in `Output.locked`, `Output.check_free` and `run_directory`.
     """
     job, digest, attempt = asked.job, asked.digest, Attempt(progress)
-    output.check_apart(job.input.path)
+    for path in job.input.paths:
+        output.check_apart(path)
     if _is_published(output, asked):
         yield None
         return

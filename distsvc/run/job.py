@@ -34,6 +34,7 @@ def run_job(
     require_tls: bool = False,
     overwrite: bool = False,
     fresh: bool = False,
+    skip_missing: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Cluster a table and publish labels, model and report; return the report.
@@ -53,12 +54,14 @@ def run_job(
         Whether something else that is published at the output is replaced.
     fresh
         Whether to start over where an earlier run was interrupted, which otherwise goes on.
+    skip_missing
+        Whether an input that is not there yet is to be skipped (`SkippedError`).
     progress
         Where phases and events are shown; nowhere when not given.
 
     """
     progress = progress or Progress(quiet=True)
-    with opened(job, overwrite, progress, fresh) as found:
+    with opened(job, overwrite, progress, fresh, skip_missing) as found:
         if found is None:
             progress.event("already published", output=job.output.path)
             return read_report(job.output.path)

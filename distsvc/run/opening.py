@@ -16,6 +16,7 @@ from distsvc.run.previous import Previous, adopt, find_previous, labelled_by, wi
 from distsvc.run.progress import Progress
 from distsvc.run.room import Room, Table
 from distsvc.storage.publication import Output
+from distsvc.storage.ready import check_ready
 from distsvc.storage.tables import fingerprint, open_table, shown_columns
 
 
@@ -52,19 +53,25 @@ class Opened:
 
 @contextmanager
 def opened(
-    job: Job, overwrite: bool, progress: Progress, fresh: bool = False
+    job: Job,
+    overwrite: bool,
+    progress: Progress,
+    fresh: bool = False,
+    skip_missing: bool = False,
 ) -> Iterator[Opened | None]:
     """Hold the output of a job, and open its table; None where the run is already published.
 
-    A run that was interrupted goes on, unless a `fresh` one is asked for.
+    A run that was interrupted goes on, unless a `fresh` one is asked for. Nothing is touched where
+    the input is not there yet.
 
     Raises
     ------
     DistsvcError
-        What `Output.locked`, `open_table`, `Output.check_free`, `run_directory` and the algorithm
-        raise of a job that can't be done.
+        What `check_ready`, `Output.locked`, `open_table`, `Output.check_free`, `run_directory` and
+        the algorithm raise of a job that can't be done.
 
     """
+    check_ready(job.input, skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
     job = labelled_by(job, previous)
     output, model = Output(job.output.path), previous.digest if previous else ""

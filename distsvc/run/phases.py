@@ -160,7 +160,8 @@ def steps_on(
     where = scheduler, scheduler_file, require_tls
     with connected(config, n_bytes, progress, *where) as client:
         if client is not None and client.cluster is None:
-            _check_sendable(run.plan.table.source)
+            for source in run.plan.table.sources:
+                _check_sendable(source)
         yield Steps(run, client, progress)
 
 

@@ -17,7 +17,6 @@ from distsvc.models.sampling import PILOT_ROWS
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.storage.place import place_of
 from distsvc.storage.tables import Block, Table, read_blocks
-from distsvc.urls import shown_url
 
 PILOT_BYTES = 16 * 2**20
 FIRST_VALUES = 2**26
@@ -72,7 +71,8 @@ class Plan:
         )
         if first is None:
             raise DataError(
-                f"input.where = {job.input.where!r} leaves no row of {shown_url(job.input.path)}"
+                f"{table.shown} has no rows: input.where = {job.input.where!r} leaves none of its "
+                f"{table.n_rows}"
             )
         known = np.where(np.isfinite(first.X), first.X, 0.0)
         return cls(
@@ -121,9 +121,8 @@ class Plan:
         """Return the error for a value of a block that can't be used."""
         value, name = block.X[row, column], self.table.columns[column]
         hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
-        source = shown_url(self.table.source)
         return DataError(
-            f"{source}: column {name!r}, row {block.rows[row]}: expected a finite "
+            f"{self.table.shown}: column {name!r}, row {block.rows[row]}: expected a finite "
             f"number whose square is one too, found {value}{hint}"
         )
 
@@ -134,7 +133,7 @@ def cut(job: Job, table: Table) -> list[tuple[int, int]]:
     rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
     if table.n_rows > rows * MOST_PARTITIONS:
         raise DataError(
-            f"{job.input.path} says it has {table.n_rows} rows of {d} columns, which are "
+            f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
             f"more than {MOST_PARTITIONS} partitions of {rows} rows"
         )
     return plan_partitions(table.extents, rows)

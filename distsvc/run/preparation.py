@@ -85,7 +85,7 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
     except UnusableRowsError:
         table, (row, column) = run.plan.table, np.unravel_index(np.abs(Z).argmax(), Z.shape)
         raise DataError(
-            f"{table.source}: column {table.columns[column]!r}, row {block.rows[row]}: expected "
+            f"{table.shown}: column {table.columns[column]!r}, row {block.rows[row]}: expected "
             f"a row of a length of at most {2.0 * LONGEST:g} once it is scaled, found "
             f"{block.X[row, column]:g}"
         ) from None

@@ -28,7 +28,7 @@ from distsvc.run.labelling import Labelled
 from distsvc.run.nights import Night
 from distsvc.run.pictures import labelled_pilot
 from distsvc.run.room import Room, Rows
-from distsvc.urls import masked, shown_url
+from distsvc.urls import masked
 
 INDEX_ROWS = 5000
 
@@ -76,7 +76,7 @@ def make_report(
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
     table = run.plan.table
     return InputPart(
-        path=shown_url(job.input.path),
+        path=job.input.model_dump(mode="json")["path"],
         format=table.format,
         n_rows=counts.n_rows,
         n_rows_read=table.n_rows,

@@ -62,6 +62,8 @@ def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
         bounds = arrays["least"], arrays["most"], arrays["counts"]
         sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
         pilot.add(arrays["pilot"], arrays["keys"])
+    if not n_rows:
+        raise DataError(f"{plan.table.shown} has no rows without a missing value")
     if n_rows < 2:
         raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
     ranges = key_ranges(n_rows)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from distsvc.storage.location import Location
 from distsvc.storage.versions import Version, Versions
 from distsvc.storage.where import parse_where
+from distsvc.urls import shown_urls
 
 MOST_ROWS, MOST_UNITS = 2**40, 10**7
 """Of a table: more than any is known to have, and what the driver can list."""
@@ -40,10 +41,11 @@ class Table:
         As in the job.
     extents : tuple of int
         Rows of each storage unit in table order, such as row groups or chunks.
-    source : str
-        The path that the job names; differs from `path` where the table was converted.
-    root, files, file_units
-        Of a table of many files: the folder, the files in it and the number of units of each.
+    sources : tuple of str
+        The paths that the job names; they differ from `path` where the table was converted.
+    root, files, file_units, file_depths
+        Of a table of many files: the folder, the files in it, the number of units of each, and how
+        many folders of its name belong to the path that it was found at.
     schema : str
         Arrow types of the id, label and ``where`` columns, serialised.
     types : tuple of str
@@ -52,6 +54,8 @@ class Table:
         Why the table's other columns are no features, by their names.
     versions : dict
         Which version of each file of the source was there before anything of it was read.
+    ready : str or None
+        The file that says that a path is complete, which is none of the table's.
 
     """
 
@@ -62,14 +66,21 @@ class Table:
     label: str | None
     where: str | None
     extents: tuple[int, ...]
-    source: str
+    sources: tuple[str, ...]
     root: str
     files: tuple[str, ...]
     file_units: tuple[int, ...]
+    file_depths: tuple[int, ...]
     schema: str
     types: tuple[str, ...]
     left_out: dict[str, str]
     versions: Versions
+    ready: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """The path as messages show it; of several the first one."""
+        return shown_urls(self.sources)
 
     @property
     def n_rows(self) -> int:
@@ -157,7 +168,7 @@ def arrow_blocks(
     """
     making = _Making(table, span)
     row, block = span.start, making.block(span.start)
-    reading = Location.of(table.source).reading
+    reading = Location.of(table.sources[0]).reading
     for batch in batches(making.wanted):
         n_rows, offset = len(batch[making.wanted[0]]), 0
         while offset < n_rows:

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.location import Location
 from distsvc.storage.where import where_columns
 
 # pandas stores an index of the table under such a name; it is not a column the user made.
@@ -34,7 +33,7 @@ class Scan:
 
     Attributes
     ----------
-    format, path, root, files, file_units, extents
+    format, path, root, files, file_units, file_depths, extents
         As in a `blocks.Table`.
     types : dict
         Each column's type, dictionary encoding undone.
@@ -58,6 +57,7 @@ class Scan:
     root: str = ""
     files: tuple[str, ...] = ()
     file_units: tuple[int, ...] = ()
+    file_depths: tuple[int, ...] = ()
 
 
 def is_numeric(kind: pa.DataType) -> bool:
@@ -147,7 +147,7 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
         ``input.columns`` names a column twice.
 
     """
-    path = Location.of(config.path).shown
+    path = config.shown
     where = where_columns(config.where)
     used = {"input.id": [config.id], "input.label": [config.label], "input.where": where}
     for field, columns in used.items():
@@ -185,7 +185,8 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
 
     def reason(name: str) -> str:
         if name in uses or config.columns is not None:
-            more = "" if is_numeric(scan.types[name]) else f", {scan.shown[name]}"
+            usable = is_numeric(scan.types[name]) or scan.types[name] == UNKNOWN
+            more = "" if usable else f", {scan.shown[name]}"
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
             return "an index of pandas"
@@ -219,7 +220,7 @@ def _default(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     )
     if not features:
         raise DataError(
-            f"{Location.of(config.path).shown} has no numeric column to use as a feature; "
+            f"{config.shown} has no numeric column to use as a feature; "
             f"found {some([f'{n} ({t})' for n, t in scan.shown.items()])}"
         )
     return features

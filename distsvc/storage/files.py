@@ -1,38 +1,48 @@
-"""The files of an input: one file, the files of a folder, or those that a glob matches."""
+"""The files of an input: one file, those of a folder or a glob, or of several of these."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from distsvc.errors import DataError, InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.location import Location
 from distsvc.storage.versions import Version, Versions, version_of
 
 _Infos = dict[str, dict[str, Any]]
 
+SUCCESS = "_SUCCESS"
+"""Spark and others write it into a folder that is complete."""
+
+_ONE_STORE = "the paths of a list must be in one file system, or one bucket, and hold no secrets"
+
 
 @dataclass(frozen=True)
 class Files:
-    """The files at a location.
+    """The files at a location, or at several.
 
     Attributes
     ----------
     location : Location
-        What was asked for: a file, a folder or a glob.
+        What was asked for: a file, a folder or a glob; the first one of several.
     folder : Location
         The folder that the files' names are relative to.
     infos : dict
-        What a remote file system knows about each file, by its name; sorted.
+        What a remote file system knows about each file, by its name; sorted, at each location.
+    above : dict
+        Of files of several locations, how many folders at the beginning of a name belong to the
+        location that the file was found at; 0 for one that is not there.
 
     """
 
     location: Location
     folder: Location
     infos: _Infos
+    above: dict[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,11 +90,43 @@ def key_of(folder: Location, place: Location) -> str:
     return place.bare[len(folder.path) + 1 :]
 
 
-def find_files(location: Location, *, hidden: bool = False) -> Files:
+def joined(each: Sequence[Files]) -> Files:
+    """Return the files of several locations, which are of one file system, in their order.
+
+    Raises
+    ------
+    JobFileError
+        They are not, or a file belongs to two of them.
+
+    """
+    first = each[0]
+    if len(each) == 1:
+        return first
+    folders = [found.folder.path.split("/") for found in each]
+    for found, folder in zip(each, folders, strict=True):
+        if found.folder.fs is not first.folder.fs or folder[0] != folders[0][0]:
+            one, other = first.location.shown, found.location.shown
+            raise JobFileError(f"input.path: {_ONE_STORE}, found {one} and {other}")
+    pairs = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    shared = [parts[0] for parts in pairs]
+    infos: _Infos = {}
+    above: dict[str, int] = {}
+    for found, folder in zip(each, folders, strict=True):
+        inner = folder[len(shared) :]
+        for name, info in found.infos.items():
+            full = "/".join([*inner, name])
+            if full in infos:
+                raise JobFileError(f"input.path names {found.folder.join(name).shown} twice")
+            infos[full], above[full] = info, len(inner)
+    return Files(first.location, first.folder.at("/".join(shared)), infos, above)
+
+
+def find_files(location: Location, *, hidden: bool = False, ready: str | None = None) -> Files:
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
     Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location itself
-    names them or `hidden` is true.
+    names them or `hidden` is true. So is the file `ready`, or ``_SUCCESS``, which says that the
+    location is complete: it may have no other files then.
 
     Raises
     ------
@@ -98,28 +140,36 @@ def find_files(location: Location, *, hidden: bool = False) -> Files:
     with location.reading():
         info = location.info()
         if info and info["type"] != "directory":
-            folder, _, name = location.path.rpartition("/")
-            return Files(location, location.at(folder), {name: info})
-        folder, found = (location.path, _walk(location)) if info else _glob(location)
-    folder = folder.rstrip("/")
-    infos = {path[len(folder) :].lstrip("/"): info for path, info in found.items()}
-    infos = {name: infos[name] for name in sorted(infos) if hidden or not _is_hidden(name)}
-    if not infos:
-        raise InputNotFoundError(f"no file in {location.shown}")
-    return Files(location, location.at(folder), infos)
+            above, _, name = location.path.rpartition("/")
+            return Files(location, location.at(above), {name: info})
+        folder = location.at((location.path if info else base_of(location.path)).rstrip("/"))
+        found = _walk(location) if info else _glob(location)
+        infos = {path[len(folder.path) :].lstrip("/"): info for path, info in found.items()}
+        names = sorted(n for n in infos if n != ready and (hidden or not _is_hidden(n)))
+        if not names and not any(folder.join(name).info() for name in (SUCCESS, ready) if name):
+            raise InputNotFoundError(f"no file in {location.shown}")
+    return Files(location, folder, {name: infos[name] for name in names})
 
 
-def _glob(location: Location) -> tuple[str, _Infos]:
-    """Return the last folder before the glob's first star, and what is known of the files."""
-    magic = "*" if location.path.startswith("http") else "*?["
-    parts = location.path.split("/")
-    first = next((i for i, part in enumerate(parts) if set(part) & set(magic)), None)
-    if first is None:
+def base_of(path: str) -> str:
+    """Return the path of a folder as it is, of a glob that of the folder before its first star."""
+    magic = "*" if path.startswith("http") else "*?["
+    parts = path.split("/")
+    first = next((i for i, part in enumerate(parts) if set(part) & set(magic)), len(parts))
+    return "/".join(parts[:first])
+
+
+def _glob(location: Location) -> _Infos:
+    """Return what is known of the files that a glob matches, and of those in folders that it does.
+
+    `InputNotFoundError` where the location is no glob.
+    """
+    if base_of(location.path) == location.path:
         raise location.not_found()
     found: _Infos = {}
     for path, info in location.fs.glob(location.path, detail=True).items():
         found |= _walk(location.at(path)) if info["type"] == "directory" else {path: info}
-    return "/".join(parts[:first]), found
+    return found
 
 
 def _walk(folder: Location) -> _Infos:

@@ -171,9 +171,13 @@ class Output:
             inside = f"{bare}/".startswith(f"{published}/")
             around = f"{published}/".startswith(f"{bare}/")
         if inside:
-            raise JobFileError(f"input.path {path} lies in the folder of the output, {self.shown}")
+            raise JobFileError(
+                f"input.path {table.shown} lies in the folder of the output, {self.shown}"
+            )
         if around:
-            raise JobFileError(f"output.path {self.shown} lies in the folder of the input, {path}")
+            raise JobFileError(
+                f"output.path {self.shown} lies in the folder of the input, {table.shown}"
+            )
 
     def check_free(self, job_sha256: str, overwrite: bool) -> None:
         """Check that a run may be published here, which is not the one that is.

@@ -27,6 +27,8 @@ class Source(Protocol):
         What its files or stores are named like, in lower case.
     states_width : bool
         Whether the data says which columns a table has; if not, a column that no row has is zero.
+    joins : bool
+        Whether files of several paths can be one table.
 
     """
 
@@ -34,6 +36,7 @@ class Source(Protocol):
     title: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
     states_width: ClassVar[bool] = True
+    joins: ClassVar[bool] = True
 
     def is_store(self, location: Location) -> bool:
         """Return whether a location is one table as a whole, whatever files it consists of."""

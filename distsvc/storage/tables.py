@@ -21,7 +21,7 @@ from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.columns import NOT_CHOSEN, Scan, choose_features, left_out, other_columns, some
 from distsvc.storage.location import Location
 from distsvc.storage.place import place_of
-from distsvc.storage.sources import find_source, source_named
+from distsvc.storage.sources import find_sources, source_named
 from distsvc.storage.versions import compare
 from distsvc.storage.where import Condition, parse_where, where_columns
 
@@ -44,8 +44,8 @@ __all__ = [
 def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
     """Find a table, read its metadata and choose its features.
 
-    `sources.find_source` says whose format a path is, `files.find_files` which files belong to it,
-    and `columns.choose_features` which columns become features.
+    `sources.find_sources` says whose format the paths are, `files.find_files` which files belong to
+    each, and `columns.choose_features` which columns become features.
 
     Parameters
     ----------
@@ -57,22 +57,24 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
     Raises
     ------
     InputNotFoundError
-        There is nothing at the path.
+        There is nothing at a path.
     DataError
         The table is empty or damaged, its files differ, or a column is missing or not numeric.
     JobFileError
-        ``where`` can't be parsed, the protocol of the path is unknown, or the format can't have
-        what the job asks for.
+        ``where`` can't be parsed, the protocol of a path is unknown, the format can't have what the
+        job asks for, or several paths don't make one table.
     OutputPermissionError, TemporaryError
         The table can't be staged; the store does not answer.
 
     """
     condition = parse_where(config.where) if config.where is not None else None
-    location = Location.of(config.path)
-    source, found = find_source(location)
+    locations = [Location.of(path) for path in config.paths]
+    source, found = find_sources(locations, config.ready)
+    if not (found.infos or source.is_store(found.location)):
+        raise DataError(f"{config.shown} has no rows: it is complete, and holds no data file")
     versions = source.versions(found)  # before anything is read
     scan = source.scan(found, config, place_of(staging))
-    _check_size(location, scan.extents)
+    _check_size(config.shown, scan.extents)
     columns = choose_features(config, scan)
     return Table(
         path=scan.path,
@@ -82,14 +84,16 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
         label=config.label,
         where=config.where,
         extents=scan.extents,
-        source=location.address,
+        sources=tuple(location.address for location in locations),
         root=scan.root,
         files=scan.files,
         file_units=scan.file_units,
+        file_depths=scan.file_depths,
         schema=_other_types(config, scan, condition),
         types=tuple(str(scan.types[name]) for name in columns),
         left_out=left_out(config, scan, columns),
         versions=versions,
+        ready=config.ready,
     )
 
 
@@ -148,12 +152,13 @@ def check_unchanged(table: Table) -> None:
         The store does not answer.
 
     """
-    location = Location.of(table.source)
+    locations = [Location.of(address) for address in table.sources]
     try:
-        source, found = find_source(location)
+        source, found = find_sources(locations, table.ready)
         versions = source.versions(found)
     except InputNotFoundError as error:
-        raise DataError(f"{location.shown} has gone while the table was in use") from error
+        gone = next((one for one in locations if not one.info()), locations[0])
+        raise DataError(f"{gone.shown} has gone while the table was in use") from error
     compare(found.folder, table.versions, versions)
 
 
@@ -202,12 +207,12 @@ def id_type(table: Table) -> pa.DataType:
     return pa.int64() if table.id is None else table.type_of(table.id)
 
 
-def _check_size(location: Location, extents: tuple[int, ...]) -> None:
+def _check_size(shown: str, extents: tuple[int, ...]) -> None:
     n_rows = sum(extents)
     if not n_rows:
-        raise DataError(f"{location.shown} has no rows")
+        raise DataError(f"{shown} has no rows")
     if n_rows > MOST_ROWS or min(extents) < 0:
-        raise DataError(f"{location.shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
+        raise DataError(f"{shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
 
 
 def _other_types(config: InputConfig, scan: Scan, condition: Condition | None) -> str:

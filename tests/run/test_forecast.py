@@ -56,8 +56,9 @@ def big_table(n_rows: int, n_columns: int, unit: int) -> Table:
     columns, types = tuple(f"x{k}" for k in range(n_columns)), ("double",) * n_columns
     return Table(
         path="/t.parquet", format="parquet", columns=columns, id=None, label=None, where=None,
-        extents=extents, source="/t.parquet", root="/", files=("t.parquet",),
-        file_units=(len(extents),), schema="", types=types, left_out={}, versions={},
+        extents=extents, sources=("/t.parquet",), root="/", files=("t.parquet",),
+        file_units=(len(extents),), file_depths=(0,), schema="", types=types, left_out={},
+        versions={},
     )  # fmt: skip
 
 

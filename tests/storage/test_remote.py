@@ -47,7 +47,7 @@ def test_memory_csv_and_zarr(tmp_path, memory):
     memory.pipe("/t.csv.gz", gzip.compress(b"x,y\n1,2\n3,4\n"))
     table = opened("memory://t.csv.gz", tmp_path)
     np.testing.assert_array_equal(everything(table)[1], [[1, 2], [3, 4]])
-    assert table.source == "memory://t.csv.gz"
+    assert table.sources == ("memory://t.csv.gz",)
     first = fingerprint(table)
     check_unchanged(table)
     memory.pipe("/t.csv.gz", gzip.compress(b"x,y\n1,2\n3,5\n"))

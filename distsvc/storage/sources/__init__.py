@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from distsvc.errors import DataError
-from distsvc.storage.files import Files, find_files
+from collections.abc import Sequence
+
+from distsvc.errors import DataError, JobFileError
+from distsvc.storage.files import Files, find_files, joined
 from distsvc.storage.location import Location
 from distsvc.storage.source import Source
 from distsvc.storage.sources.csv import Csv
@@ -15,8 +17,42 @@ SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Parquet())
 """In the order in which they are asked; what none of them claims is the last one's."""
 
 
-def find_source(location: Location) -> tuple[Source, Files]:
+def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
+    """Return whose format some locations are, and the files of all; else as `find_source`.
+
+    Raises
+    ------
+    JobFileError
+        They are of several formats, of one that has no lists, or not in one file system, or a
+        file belongs to two of them.
+
+    """
+    each = [find_source(location, ready) for location in locations]
+    if len(each) == 1:
+        return each[0]
+    for source, found in each:
+        if not source.joins:
+            titles = [one.title for one in SOURCES if one.joins]
+            raise JobFileError(
+                f"input.path: a list of paths can be of {', '.join(titles[:-1])} or {titles[-1]}, "
+                f"found {source.title} ({found.location.shown})"
+            )
+    held = [(source, found) for source, found in each if found.infos] or each[:1]
+    source, first = held[0]
+    for other, found in held:
+        if other is not source:
+            raise JobFileError(
+                f"input.path: the paths of a list must be of one format, found {source.title} "
+                f"({first.location.shown}) and {other.title} ({found.location.shown})"
+            )
+    return source, joined([found for _, found in held])
+
+
+def find_source(location: Location, ready: str | None = None) -> tuple[Source, Files]:
     """Return whose format a location is, and its files; those of a store are not listed.
+
+    The file `ready`, which says that the location is complete, is none of them. There may be none
+    where a location is complete, and has no rows.
 
     Raises
     ------
@@ -30,7 +66,7 @@ def find_source(location: Location) -> tuple[Source, Files]:
     for source in named or SOURCES:
         if source.is_store(location):
             return source, Files(location, location, {})
-    found = find_files(location)
+    found = find_files(location, ready=ready)
     claims = [(source, own) for source in SOURCES if (own := source.claim(found)).infos]
     if len(claims) > 1:
         (one, its), (other, others) = claims[:2]

@@ -54,7 +54,8 @@ class Parquet(Source):
             footers = list(pool.map(_footer, found.places))
         shown = [place.shown for place in found.places]
         types, problems = merge_schemas([schema for schema, _ in footers], shown)
-        types = _partition_types(found.names, shown) | types
+        depths = tuple(found.above.get(name, 0) for name in found.names)
+        types = _partition_types(found.names, depths, shown) | types
         return Scan(
             format=Parquet.name,
             path=found.location.address,
@@ -66,6 +67,7 @@ class Parquet(Source):
             root=found.folder.path,
             files=found.names,
             file_units=tuple(len(groups) for _, groups in footers),
+            file_depths=depths,
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
@@ -92,9 +94,9 @@ class Parquet(Source):
         """
         folder = Location.of(table.path).at(table.root)
         at_once = _at_once(span.block_rows)
-        for name, start, stop, n_rows in _pieces(table, span.start, span.stop):
+        for name, depth, start, stop, n_rows in _pieces(table, span.start, span.stop):
             place = folder.join(name)
-            keys = _partition_keys(name)
+            keys = _partition_keys(name, depth)
             recorded = table.versions.get(key_of(folder, place))
             with (
                 unchanged(place, recorded),
@@ -118,15 +120,16 @@ def _at_once(block_rows: int) -> int:
     return min(max(block_rows, _FEWEST_ROWS), _MOST_ROWS)
 
 
-def _pieces(table: Table, start: int, stop: int) -> Iterator[tuple[str, int, int, int]]:
-    """Yield (file, first row, row after the last, rows) of each file that holds rows of a range."""
+def _pieces(table: Table, start: int, stop: int) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield (file, depth, first row, row after the last, rows) of files with rows of a range."""
     extents = iter(table.extents)
     first = 0
-    for name, units in zip(table.files, table.file_units, strict=True):
+    each = zip(table.files, table.file_units, table.file_depths, strict=True)
+    for name, units, depth in each:
         n_rows = sum(itertools.islice(extents, units))
         begin, end = max(start - first, 0), min(stop - first, n_rows)
         if begin < end:
-            yield name, begin, end, n_rows
+            yield name, depth, begin, end, n_rows
         first += n_rows
 
 
@@ -170,22 +173,25 @@ def _footer(place: Location) -> tuple[pa.Schema, list[int]]:
         return file.schema_arrow.remove_metadata(), [rows for rows in groups if rows]
 
 
-def _partition_keys(name: str) -> dict[str, str | None]:
-    pairs = [folder.partition("=") for folder in name.split("/")[:-1] if "=" in folder]
+def _partition_keys(name: str, depth: int) -> dict[str, str | None]:
+    """Return the keys that the folders of a file name, but for the first `depth` of them."""
+    pairs = [folder.partition("=") for folder in name.split("/")[depth:-1] if "=" in folder]
     return {
         unquote(key): None if value == _HIVE_NULL else unquote(value) for key, _, value in pairs
     }
 
 
-def _partition_types(names: tuple[str, ...], shown: list[str]) -> dict[str, pa.DataType]:
-    found = [_partition_keys(name) for name in names]
+def _partition_types(
+    names: tuple[str, ...], depths: tuple[int, ...], shown: list[str]
+) -> dict[str, pa.DataType]:
+    found = [_partition_keys(*one) for one in zip(names, depths, strict=True)]
     for keys, path in zip(found, shown, strict=True):
         if keys.keys() != found[0].keys():
             raise DataError(
                 f"{path} lies in folders for {list(keys)}, "
                 f"{shown[0]} in folders for {list(found[0])}"
             )
-    return {key: _narrowest([keys[key] for keys in found]) for key in found[0]}
+    return {key: _narrowest([keys[key] for keys in found]) for key in (found or [{}])[0]}
 
 
 def _narrowest(values: list[str | None]) -> pa.DataType:

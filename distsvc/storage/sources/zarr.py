@@ -62,6 +62,7 @@ class Zarr(Source):
     name = "zarr"
     title = "Zarr"
     suffixes = (".zarr",)
+    joins = False
 
     def is_store(self, location: Location) -> bool:
         """Return whether a location is named like Zarr or holds its metadata."""

@@ -20,7 +20,7 @@ def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
     assert table.columns == ("x", "ok", "y")
     assert table.format == "parquet"
     assert table.path.startswith(str(tmp_path / "staging"))
-    assert table.source == str(tmp_path / "t.csv")
+    assert table.sources == (str(tmp_path / "t.csv"),)
     rows, X, ids, labels = everything(table)
     nan = np.nan
     np.testing.assert_array_equal(X, [[1, 1, 2], [nan, 0, nan], [2.5, 1, nan]])

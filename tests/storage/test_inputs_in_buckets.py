@@ -1,0 +1,80 @@
+"""Several paths in a bucket, and the file there that says that they are complete."""
+
+import io
+
+import pyarrow.parquet as pq
+import pytest
+from small_tables import everything, sample
+
+from distsvc.config import InputConfig
+from distsvc.errors import DataError, InputNotFoundError, JobFileError, SkippedError, TemporaryError
+from distsvc.storage.ready import check_ready
+from distsvc.storage.tables import check_unchanged, open_table
+from tests.s3_server import BUCKET, client, reached, s3_server
+
+s3fs = pytest.importorskip("s3fs")
+pytest.importorskip("moto")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store():
+    with s3_server() as url:
+        client().create_bucket(Bucket="other")
+        for day in range(3):
+            put(f"in/day={day}/0.parquet", pq.write_table, sample(5, seed=day))
+        put("0.parquet", pq.write_table, sample(5), bucket="other")
+        yield url
+
+
+def put(key, write=None, *what, bucket=BUCKET):
+    stream = io.BytesIO()
+    if write is not None:
+        write(*what, stream)
+    client().put_object(Bucket=bucket, Key=key, Body=stream.getvalue())
+
+
+def config_of(*days, **fields):
+    return InputConfig(path=[f"s3://{BUCKET}/in/day={day}" for day in days], **fields)
+
+
+def test_rows_of_several_prefixes(tmp_path):
+    table = open_table(config_of(2, 0, id="row_id"), tmp_path)
+    assert table.columns == ("a", "b", "c", "flag", "split")
+    assert everything(table)[2] == [f"id-{day}-{k}" for day in (2, 0) for k in range(5)]
+    check_unchanged(table)
+    with pytest.raises(InputNotFoundError, match=rf"s3://{BUCKET}/in/day=7 does not exist"):
+        open_table(config_of(0, 7), tmp_path)
+
+
+def test_two_buckets_are_refused(tmp_path):
+    config = InputConfig(path=[f"s3://{BUCKET}/in/day=0", "s3://other/0.parquet"])
+    with pytest.raises(JobFileError, match=r"or one bucket, .* and s3://other/0"):
+        open_table(config, tmp_path)
+
+
+def test_what_is_waited_for_comes(tmp_path):
+    waiting = config_of(0, 8, ready="_SUCCESS")
+    late = f"s3://{BUCKET}/in/day=8/_SUCCESS"
+    with pytest.raises(TemporaryError, match=rf"not there yet: .*day=0/_SUCCESS, {late}$"):
+        check_ready(waiting)
+    put("in/day=0/_SUCCESS")
+    with pytest.raises(TemporaryError, match=rf"not there yet: {late}$"):
+        check_ready(waiting)
+    with pytest.raises(SkippedError, match=rf"not there yet: {late.removesuffix('/_SUCCESS')};"):
+        check_ready(config_of(0, 8), skip_missing=True)
+    put("in/day=8/_SUCCESS")
+    check_ready(waiting)
+    check_ready(config_of(0, 8), skip_missing=True)
+    assert open_table(waiting, tmp_path).n_rows == 5
+    with pytest.raises(DataError, match=r"day=8 has no rows"):
+        open_table(config_of(8), tmp_path)
+
+
+def test_a_store_that_does_not_answer_is_not_a_late_input():
+    config = InputConfig(path="s3://elsewhere/in", ready="_SUCCESS")
+    s3fs.S3FileSystem.clear_instance_cache()
+    try:
+        with reached("http://127.0.0.1:9"), pytest.raises(TemporaryError, match="can't reach"):
+            check_ready(config, skip_missing=True)
+    finally:
+        s3fs.S3FileSystem.clear_instance_cache()
