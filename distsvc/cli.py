@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distsvc import __version__
+from distsvc import __version__, cli_outputs
 from distsvc.cli_evaluation import bench, datasets, shown_progress
 from distsvc.ending import failing_cleanly
 from distsvc.errors import one_line
@@ -29,8 +29,8 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-main.add_command(datasets)
-main.add_command(bench)
+for command in (datasets, bench, *cli_outputs.COMMANDS):
+    main.add_command(command)
 
 
 @main.command()
@@ -145,46 +145,6 @@ def predict(
         click.echo(json.dumps(manifest))
     else:
         click.echo(f"{manifest['rows']:,} rows labelled in {output_path}/labels")
-
-
-@main.command()
-@click.argument("run_dir")
-def report(run_dir: str) -> None:
-    """Write the page of a published run again, from its report.json."""
-    with failing_cleanly():
-        from distsvc.run.report_files import rewrite_page
-
-        click.echo(rewrite_page(run_dir))
-
-
-@main.command()
-@click.argument("output_path", metavar="OUT")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def status(output_path: str, as_json: bool) -> None:
-    """Say what is published at OUT, what runs there, and what was interrupted."""
-    with failing_cleanly():
-        from distsvc.run import status as statuses
-
-        found = statuses.status(output_path)
-        lines = statuses.in_words(found)
-    click.echo(json.dumps(found) if as_json else one_line_each(lines))
-
-
-@main.command()
-@click.argument("output_path", metavar="OUT")
-@click.option("--json", "as_json", is_flag=True, help="Print the names of the files removed.")
-def gc(output_path: str, as_json: bool) -> None:
-    """Remove from OUT what its manifest does not name, such as results that were replaced."""
-    with failing_cleanly():
-        from distsvc.storage.publication import collect
-
-        removed = collect(output_path)
-    click.echo(json.dumps({"removed": removed}) if as_json else f"{len(removed)} files removed")
-
-
-def one_line_each(lines: list[str]) -> str:
-    """Return lines as one text, each safe to print."""
-    return "\n".join(map(one_line, lines))
 
 
 def outside(report: Report, of: str = "") -> str:
