@@ -128,18 +128,43 @@ def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json
 @click.argument("run_dir")
 @click.argument("input_path", metavar="INPUT")
 @click.argument("output_path", metavar="OUTPUT")
+@click.option(
+    "--set", "settings", multiple=True, metavar="cluster.KEY=VALUE", help="A key of [cluster]."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
+@click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
+@click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
 @click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier one was interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def predict(
-    run_dir: str, input_path: str, output_path: str, overwrite: bool, fresh: bool, as_json: bool
+    run_dir: str,
+    input_path: str,
+    output_path: str,
+    settings: tuple[str, ...],
+    scheduler: str | None,
+    scheduler_file: str | None,
+    require_tls: bool,
+    overwrite: bool,
+    fresh: bool,
+    as_json: bool,
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
     with failing_cleanly(), shown_progress() as progress:
+        from distsvc.job_file import cluster_settings
         from distsvc.run.predict import predict_table
 
         manifest = predict_table(
-            run_dir, input_path, output_path, overwrite=overwrite, fresh=fresh, progress=progress
+            run_dir,
+            input_path,
+            output_path,
+            settings=cluster_settings(settings),
+            scheduler=scheduler,
+            scheduler_file=scheduler_file,
+            require_tls=require_tls,
+            overwrite=overwrite,
+            fresh=fresh,
+            progress=progress,
         )
     if as_json:
         click.echo(json.dumps(manifest))

@@ -10,7 +10,7 @@ from typing import Any
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.storage.candidates import HELD
 from distsvc.storage.listing import MANIFEST, read_manifest
-from distsvc.storage.place import place_of
+from distsvc.storage.place import Place, place_of
 from distsvc.storage.publication import COPIES, RUNS, SUCCESS, Output
 
 DEEPEST = 8
@@ -98,17 +98,16 @@ def retain(path: str, keep: int) -> dict[str, list[dict[str, str]]]:
             continue
         if found:
             continue
-        why = _waits(output, held) or _removed(output, None)
+        why = _waits(output, held) or _removed(output, None, base)
         if why:
             kept.append(_told(output, why))
     because = kept_because([night for night, _ in nights], keep, waiting)
     for night, output in sorted(nights, key=lambda pair: _age(pair[0])):
-        why = because.get(night.address) or _removed(output, night.run_id)
+        why = because.get(night.address) or _removed(output, night.run_id, base)
         if why:
             kept.append(night.told() | {"because": why})
         else:
             removed.append(night.told())
-            base.prune(output.shown[len(path.rstrip("/")) + 1 :])
     return {"removed": removed, "kept": sorted(kept, key=lambda one: (one["date"], one["path"]))}
 
 
@@ -174,15 +173,21 @@ def _part(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _removed(output: Output, run_id: str | None) -> str:
-    """Remove an output whose run, if any, is still the one named; return why it stays, if so."""
+def _removed(output: Output, run_id: str | None, base: Place) -> str:
+    """Remove an output below `base` unless it has changed; return why it stays, if it does.
+
+    It has where its run, if any, is not the one named.
+    """
     try:
         with output.locked():
             if (output.manifest() or {}).get("run_id") != run_id:
                 return "another run was published there in the meantime"
+            if run_id is None and (output.kept_works() or output.held()):
+                return "another run was begun there in the meantime"
             _clear(output)
     except TemporaryError as error:
         return str(error)
+    base.prune(output.place.address[len(base.address) + 1 :])
     return ""
 
 
