@@ -16,6 +16,7 @@ import click
 
 from distsvc import __version__, cli_outputs
 from distsvc.cli_evaluation import bench, datasets, shown_progress
+from distsvc.cli_nights import backfill
 from distsvc.ending import failing_cleanly
 from distsvc.errors import one_line
 
@@ -29,7 +30,7 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-for command in (datasets, bench, *cli_outputs.COMMANDS):
+for command in (datasets, bench, backfill, *cli_outputs.COMMANDS):
     main.add_command(command)
 
 

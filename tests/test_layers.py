@@ -25,6 +25,7 @@ OURS = {
     },
     "cli": {
         "cli_evaluation",
+        "cli_nights",
         "cli_outputs",
         "ending",
         "errors",
@@ -34,6 +35,7 @@ OURS = {
         "storage",
         "urls",
     },
+    "cli_nights": {"ending", "errors", "job_file", "run", "urls"},
     "cli_outputs": {"ending", "errors", "run", "storage"},
     "cli_evaluation": {"bench", "datasets", "ending", "run"},
     "run": {

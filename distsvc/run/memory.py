@@ -140,13 +140,13 @@ def check_memory(job: Job, table: Table, workers: Workers) -> Memory:
     return memory
 
 
-def check_labelling(job: Job, table: Table, workers: Workers, float64: bool) -> None:
-    """Check that a job that only labels its table fits; `float64` is what its rule wants.
+def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> None:
+    """Check that a job fits that only labels its table; errors as in `check_memory`.
 
-    Errors as in `check_memory`.
+    `wide` is whether its rule takes rows of float64.
     """
     sizes = sizes_of(job, table, None)
-    tasks = _tasks(sizes, table, {}, float64)[-1:]
+    tasks = _tasks(sizes, table, {}, wide)[-1:]
     lacking = _lacking(_memory(sizes, table, workers, [{}], tasks), workers)
     if lacking:
         raise JobFileError(
