@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distsvc import __version__
+from distsvc import __version__, cli_outputs
 from distsvc.cli_evaluation import bench, datasets, shown_progress
+from distsvc.cli_nights import backfill
 from distsvc.ending import failing_cleanly, watched
 from distsvc.errors import one_line
 
@@ -29,8 +30,8 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-main.add_command(datasets)
-main.add_command(bench)
+for command in (datasets, bench, backfill, *cli_outputs.COMMANDS):
+    main.add_command(command)
 
 
 @main.command()
@@ -134,63 +135,48 @@ def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json
 @click.argument("run_dir")
 @click.argument("input_path", metavar="INPUT")
 @click.argument("output_path", metavar="OUTPUT")
+@click.option(
+    "--set", "settings", multiple=True, metavar="cluster.KEY=VALUE", help="A key of [cluster]."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
+@click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
+@click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
 @click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier one was interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def predict(
-    run_dir: str, input_path: str, output_path: str, overwrite: bool, fresh: bool, as_json: bool
+    run_dir: str,
+    input_path: str,
+    output_path: str,
+    settings: tuple[str, ...],
+    scheduler: str | None,
+    scheduler_file: str | None,
+    require_tls: bool,
+    overwrite: bool,
+    fresh: bool,
+    as_json: bool,
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
     with failing_cleanly(), shown_progress() as progress:
+        from distsvc.job_file import cluster_settings
         from distsvc.run.predict import predict_table
 
         manifest = predict_table(
-            run_dir, input_path, output_path, overwrite=overwrite, fresh=fresh, progress=progress
+            run_dir,
+            input_path,
+            output_path,
+            settings=cluster_settings(settings),
+            scheduler=scheduler,
+            scheduler_file=scheduler_file,
+            require_tls=require_tls,
+            overwrite=overwrite,
+            fresh=fresh,
+            progress=progress,
         )
     if as_json:
         click.echo(json.dumps(manifest))
     else:
         click.echo(f"{manifest['rows']:,} rows labelled in {output_path}/labels")
-
-
-@main.command()
-@click.argument("run_dir")
-def report(run_dir: str) -> None:
-    """Write the page of a published run again, from its report.json."""
-    with failing_cleanly():
-        from distsvc.run.report_files import rewrite_page
-
-        click.echo(rewrite_page(run_dir))
-
-
-@main.command()
-@click.argument("output_path", metavar="OUT")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def status(output_path: str, as_json: bool) -> None:
-    """Say what is published at OUT, what runs there, and what was interrupted."""
-    with failing_cleanly():
-        from distsvc.run import status as statuses
-
-        found = statuses.status(output_path)
-        lines = statuses.in_words(found)
-    click.echo(json.dumps(found) if as_json else one_line_each(lines))
-
-
-@main.command()
-@click.argument("output_path", metavar="OUT")
-@click.option("--json", "as_json", is_flag=True, help="Print the names of the files removed.")
-def gc(output_path: str, as_json: bool) -> None:
-    """Remove from OUT what its manifest does not name, such as results that were replaced."""
-    with failing_cleanly():
-        from distsvc.storage.publication import collect
-
-        removed = collect(output_path)
-    click.echo(json.dumps({"removed": removed}) if as_json else f"{len(removed)} files removed")
-
-
-def one_line_each(lines: list[str]) -> str:
-    """Return lines as one text, each safe to print."""
-    return "\n".join(map(one_line, lines))
 
 
 def outside(report: Report, of: str = "") -> str:

@@ -79,6 +79,23 @@ def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None
         raise JobFileError(f"{source}: " + "; ".join(_explain(error))) from None
 
 
+def cluster_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Return the keys of ``[cluster]`` that ``cluster.key=value`` strings give.
+
+    Raises
+    ------
+    JobFileError
+        One is of another section, or not of that form.
+
+    """
+    content: dict[str, Any] = {"cluster": {}}
+    for setting in settings:
+        _override(content, setting)
+        if list(content) != ["cluster"]:
+            raise JobFileError(f"--set expects cluster.key=value here, found {setting!r}")
+    return dict(content["cluster"])
+
+
 def _read_text(path: str | Path) -> str:
     try:
         return _read_bytes(path).decode("utf-8-sig")

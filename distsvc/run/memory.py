@@ -66,8 +66,8 @@ class Memory:
         return ForecastPart(driver=_parts(self.driver), worker=_parts(self.worker))
 
 
-def sizes_of(job: Job, table: Table, room: Room) -> Sizes:
-    """Return the sizes of a job on a table."""
+def sizes_of(job: Job, table: Table, room: Room | None) -> Sizes:
+    """Return the sizes of a job on a table; without a room, nothing is learned from a sample."""
     d, partitions = len(table.columns), cut(job, table)
     return Sizes(
         n_rows=table.n_rows,
@@ -75,7 +75,7 @@ def sizes_of(job: Job, table: Table, room: Room) -> Sizes:
         partitions=len(partitions),
         partition_rows=max(stop - start for start, stop in partitions),
         block_rows=job.cluster.block_rows or choose_block_rows(d),
-        sample_rows=sample_rows(room, table.n_rows),
+        sample_rows=sample_rows(room, table.n_rows) if room else 0,
         pilot_rows=min(pilot_rows(d), table.n_rows),
     )
 
@@ -84,7 +84,6 @@ def forecast_memory(job: Job, table: Table, workers: Workers) -> Memory:
     """Return what driver and workers will hold; errors as in `algorithms.begin`."""
     room = algorithms.begin(job, table)
     sizes = sizes_of(job, table, room)
-    process = process_terms()
     held, pilot = room.held(sizes), float(sizes.row * sizes.pilot_rows)
     tasks = _tasks(sizes, table, held.worker, room.rules[0].float64)
     steps: list[Terms] = [
@@ -92,6 +91,14 @@ def forecast_memory(job: Job, table: Table, workers: Workers) -> Memory:
         {"the pilot": 2.0 * pilot} | held.driver,
         {"the pilot": 2.0 * pilot, "the page's figures": FIGURES},
     ]
+    return _memory(sizes, table, workers, steps, tasks)
+
+
+def _memory(
+    sizes: Sizes, table: Table, workers: Workers, steps: list[Terms], tasks: list[Terms]
+) -> Memory:
+    """Return what driver and workers hold at most of `steps`, the driver's, and of `tasks`."""
+    process = process_terms()
     plan: Terms = {"plan and tasks": 1.0 * A_PARTITION * sizes.partitions}
     if not workers.each:
         before, largest = sorted([*steps, *tasks], key=_sum)[-2:]
@@ -131,6 +138,20 @@ def check_memory(job: Job, table: Table, workers: Workers) -> Memory:
     if lacking:
         raise JobFileError(f"{lacking}; {_remedy(job, table, workers)}")
     return memory
+
+
+def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> None:
+    """Check that a job fits that only labels its table; errors as in `check_memory`.
+
+    `wide` is whether its rule takes rows of float64.
+    """
+    sizes = sizes_of(job, table, None)
+    tasks = _tasks(sizes, table, {}, wide)[-1:]
+    lacking = _lacking(_memory(sizes, table, workers, [{}], tasks), workers)
+    if lacking:
+        raise JobFileError(
+            f"{lacking}; smaller cluster.block_rows or cluster.partition_rows need less"
+        )
 
 
 def machine_bytes() -> int:

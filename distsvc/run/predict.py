@@ -11,6 +11,7 @@ from distsvc.errors import JobFileError
 from distsvc.run.beginning import Asked, begun
 from distsvc.run.labelling import fill_output, label_table
 from distsvc.run.manifest import make_manifest
+from distsvc.run.memory import check_labelling
 from distsvc.run.model import (
     checked_model,
     model_digest,
@@ -76,6 +77,7 @@ def predict_table(
                 run.write_plan(Plan.of(job, table))
         where = job.cluster, table.nbytes, scheduler, scheduler_file, require_tls
         with steps_on(run, progress, *where) as steps:
+            check_labelling(job, table, steps.workers, content["facts"]["wide"])
             counts = label_table(steps).counts
             fill_output(steps, counts)
         check_unchanged(table)

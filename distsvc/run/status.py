@@ -1,10 +1,11 @@
-"""What is published at an output, what runs there, and what was interrupted."""
+"""What is published at an output, what is held back and runs there, what was interrupted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from distsvc.errors import InputNotFoundError
+from distsvc.run.held import candidates
 from distsvc.run.resuming import BEGUN, STOPPED, interrupted_runs, kept_results, read_note
 from distsvc.storage.lease import is_gone, read_holder
 from distsvc.storage.publication import RUNS, Output
@@ -21,7 +22,8 @@ def status(path: str) -> dict[str, Any]:
     -------
     dict
         ``output``; ``published``, what the manifest says of the run, or None; ``running``, who
-        holds the output with its last sign of life, or None; and ``interrupted``, the runs that can
+        holds the output with its last sign of life, or None; ``held``, the candidates that a check
+        held back, as of `distsvc.run.held.candidates`; and ``interrupted``, the runs that can
         go on, with the results that are kept of each phase. Where the holder is a process of
         another machine, ``running.alive`` is None: its next sign of life tells.
 
@@ -30,7 +32,7 @@ def status(path: str) -> dict[str, Any]:
     InputNotFoundError
         No run ever wrote there.
     DataError
-        The manifest is damaged.
+        A manifest is damaged.
 
     """
     output = Output(path)
@@ -60,6 +62,7 @@ def status(path: str) -> dict[str, Any]:
         "output": output.place.address,
         "published": manifest and {name: manifest.get(name) for name in PUBLISHED},
         "running": running,
+        "held": candidates(output),
         "interrupted": interrupted,
     }
 
@@ -77,6 +80,12 @@ def in_words(found: dict[str, Any]) -> list[str]:
         who = f"process {running['process']} on {running['host']}, since {running['since']}"
         sign = f"; last sign of life {running['now']}" if running["now"] else ""
         lines.append(f"running: {who}{sign}{_where(running['doing'] or {})}")
+    for one in found["held"]:
+        failed = "; ".join(check["words"] for check in one["failed"])
+        lines.append(
+            f"held back: run {one['run_id']} of {one['created']}, {one['rows']:,} rows, "
+            f"{one['clusters']} clusters; {failed}; see {one['page']}"
+        )
     for run in found["interrupted"]:
         stopped = run["stopped"]
         kept = ", ".join(f"{phase} {n}" for phase, n in run["kept"].items()) or "nothing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.forms import Form, parsed
 from distsvc.storage.arrays import parse_json
+from distsvc.storage.folder import SPARE
 from distsvc.storage.place import Place
 from distsvc.storage.published import described
 
@@ -105,6 +107,20 @@ def listed(place: Place, manifest: dict[str, Any], name: str) -> str:
         where = f"{place.address}/{MANIFEST}"
         raise DataError(f"{where}: expected one file {name}, found {len(found)}")
     return found[0]
+
+
+def names_of(manifest: dict[str, Any], without: Collection[str]) -> list[str]:
+    """Return the names of a manifest's files, less those that can't be of a run, and others."""
+    files = manifest.get("files", [])
+    files = files if isinstance(files, list) else []  # of another version, perhaps
+    names = [str(file["file"]) for file in files if isinstance(file, dict) and "file" in file]
+    return [
+        name
+        for name in names
+        if not PurePosixPath(name).is_absolute()
+        and not {"..", SPARE}.intersection(PurePosixPath(name).parts)
+        and name not in without
+    ]
 
 
 def checked(place: Place, manifest: dict[str, Any], file: str) -> Path:

@@ -13,6 +13,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,15 +26,24 @@ from distsvc.errors import (
     TemporaryError,
 )
 from distsvc.storage.arrays import json_bytes, parse_json, read_json, write_text, write_whole
+from distsvc.storage.candidates import HELD, REPLACED, held_in, let_go
 from distsvc.storage.folder import SPARE, ChangedError
 from distsvc.storage.lease import Lease, State, held
-from distsvc.storage.listing import FORMAT, MANIFEST, check_manifest, checked, listed, read_manifest
+from distsvc.storage.listing import (
+    FORMAT,
+    MANIFEST,
+    check_manifest,
+    checked,
+    listed,
+    names_of,
+    read_manifest,
+)
 from distsvc.storage.location import Location
 from distsvc.storage.place import Place, place_of
 from distsvc.storage.published import described
 from distsvc.urls import without_user
 
-SUCCESS, RUNS, REPLACED, HELD = "_SUCCESS", SPARE, "replaced", "held"
+SUCCESS, RUNS = "_SUCCESS", SPARE
 PLACES = ("labels", "model", "report")
 """The folders in which each run has a folder of what it publishes."""
 WORKDIR = "workdir.json"
@@ -222,9 +232,8 @@ class Output:
         """
         held = self.held()
         self._swap(manifest)
-        for run_id, other in held.items():  # of an answer that is older, or this one
-            self.runs.put(f"{REPLACED}/{run_id}.json", json_bytes(other))
-            self.runs.remove(f"{HELD}/{run_id}.json")
+        for run_id in held:  # of an answer that is older, or this one
+            let_go(self.runs, run_id, manifest, _names)
         try:
             self.finish()
         except DistsvcError as error:
@@ -238,12 +247,7 @@ class Output:
 
     def held(self) -> dict[str, dict[str, Any]]:
         """Return the manifests that are held back, by their runs; `DataError` for a damaged one."""
-        found = {}
-        for name in self.runs.sizes(HELD):
-            content = read_json(self.runs.local(name))
-            check_manifest(content, f"{self.runs.address}/{name}")
-            found[str(content["run_id"])] = content
-        return found
+        return held_in(self.runs)
 
     def revise(self, name: str, content: str) -> None:
         """Publish another content of a file: a new file, in whose favour the manifest is swapped.
@@ -251,22 +255,38 @@ class Output:
         Errors as in `file`.
         """
         self._found = self._look()
-        manifest = read_manifest(self.place)
-        old = listed(self.place, manifest, name)
+        with self.rewritten(read_manifest(self.place), {name: content}) as manifest:
+            self._swap(manifest)
+        self.finish()
+
+    @contextmanager
+    def rewritten(
+        self, manifest: dict[str, Any], contents: dict[str, str]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a manifest with other contents of files: new ones, which go if it is not published.
+
+        Errors as in `file`.
+        """
         folder = f"report/{manifest['run_id']}/{secrets.token_hex(4)}"
+        olds = {listed(self.place, manifest, name): name for name in contents}
+        files = []
         try:
-            with self.place.created(f"{folder}/{name}") as path:
-                write_text(path, content)
-                new = {"file": f"{folder}/{name}"} | described(path)
-            files = [new if file["file"] == old else file for file in manifest["files"]]
-            self._swap(manifest | {"files": files})
+            for file in manifest["files"]:
+                name = olds.get(file["file"])
+                if name is not None:
+                    with self.place.created(f"{folder}/{name}") as path:
+                        write_text(path, contents[name])
+                        file = {"file": f"{folder}/{name}"} | described(path)
+                files.append(file)
+            yield manifest | {"files": files}
         finally:
             self.place.clear(folder, self._known())
-        self.finish()
 
     def finish(self) -> None:
         """Bring what lies beside the manifest up to date: copies for people, ``_SUCCESS``."""
-        originals = {name.rpartition("/")[2]: name for name in _names(self.manifest() or {})}
+        manifest = self.manifest() or {}
+        let_go(self.runs, manifest.get("run_id"), manifest, _names)
+        originals = {name.rpartition("/")[2]: name for name in _names(manifest)}
         for name in COPIES:
             if name in originals:
                 self.place.copy(originals[name], name)
@@ -290,7 +310,7 @@ class Output:
         for name in self.kept_works():
             removed += [f"{RUNS}/{name}/{file}" for file in self.work(name).clear("")]
             self.runs.clear(name)
-        for folder in self._folders():
+        for folder in self.folders():
             removed += self.place.clear(folder, known)
         return removed
 
@@ -344,7 +364,7 @@ class Output:
         self._found = manifest, mark
         self._remove_replaced(set(_names(manifest)), keep=replaced)
 
-    def _folders(self) -> list[str]:
+    def folders(self) -> list[str]:
         """Return the folders of what runs published, or began to."""
         found = [f"{name}/{run_id}" for name in PLACES for run_id in self.place.folders(name)]
         return [name for name in found if _RUN.fullmatch(PurePosixPath(name).name)]
@@ -367,19 +387,7 @@ class Output:
         return {name for manifest in several for name in _names(manifest)}
 
 
-def _names(manifest: dict[str, Any]) -> list[str]:
-    """Return the names of a manifest's files, less those that can't be of a run."""
-    files = manifest.get("files", [])
-    files = files if isinstance(files, list) else []  # of another version, perhaps
-    names = [str(file["file"]) for file in files if isinstance(file, dict) and "file" in file]
-    outside = (MANIFEST, SUCCESS, *COPIES)
-    return [
-        name
-        for name in names
-        if not PurePosixPath(name).is_absolute()
-        and not {"..", RUNS}.intersection(PurePosixPath(name).parts)
-        and name not in outside
-    ]
+_names = partial(names_of, without=(MANIFEST, SUCCESS, *COPIES))
 
 
 def collect(path: str) -> list[str]:

@@ -1,0 +1,168 @@
+"""Candidates that a check held back: told, published all the same, and whole at every step."""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from small_runs import ROOMS, small_job, three_clusters, write_table
+
+from distsvc.cli import main
+from distsvc.errors import CheckFailedError, DataError, DistsvcError, InputNotFoundError
+from distsvc.run import held
+from distsvc.run.held import publish_held
+from distsvc.run.job import run_job
+from distsvc.run.report_files import read_report
+from distsvc.run.status import in_words, status
+from distsvc.storage.publication import Output, collect
+from tests.storage.publishing import (
+    Crash,
+    check_tidy,
+    crashing,
+    digest_of,
+    name_of,
+    names,
+    run,
+    seen,
+    work_of,
+    write_run,
+)
+
+
+def held_back(job) -> str:
+    with pytest.raises(CheckFailedError, match="min_rows: 600 rows, expected at least 1,000"):
+        run_job(job, overwrite=True)
+    [run_id] = Output(job.output.path).held()
+    return run_id
+
+
+def with_checks(job, **checks):
+    return job.model_copy(update={"checks": type(job.checks).model_validate(checks)})
+
+
+def test_a_candidate_is_told_and_published(tmp_path):
+    table = write_table(tmp_path / "t.parquet", three_clusters(600))
+    job = small_job(table, ROOMS["sampled"])
+    run_job(job)
+    before = json.loads((tmp_path / "out/manifest.json").read_text())
+    failing = small_job(table, ROOMS["sampled"], preprocess={"scale": "none"})
+    run_id = held_back(with_checks(failing, min_rows=1000))
+    assert json.loads((tmp_path / "out/manifest.json").read_text()) == before
+
+    found = status(job.output.path)
+    [told] = found["held"]
+    assert (told["run_id"], told["rows"]) == (run_id, 600)
+    assert [check["name"] for check in told["failed"]] == ["min_rows"]
+    assert Path(told["page"]).is_file()
+    assert f"held back: run {run_id} of 20" in in_words(found)[1]
+    assert "expected at least 1,000; see " in in_words(found)[1]
+
+    said = CliRunner().invoke(main, ["publish", job.output.path, "--held", run_id])
+    assert said.exit_code == 0, said.output
+    assert "warning: min_rows: 600 rows" in said.output
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert (manifest["run_id"], manifest["override"]) == (run_id, True)
+    assert [check["state"] for check in manifest["checks"]] == ["failed"]
+    report = read_report(job.output.path)
+    assert report.held is False
+    assert [check.name for check in report.failed] == ["min_rows"]
+    warning = "published although these checks failed: min_rows: 600 rows, expected at least 1,000"
+    assert report.warnings[0] == warning
+    assert warning in Output(job.output.path).file("report.html").read_text()
+    assert (tmp_path / "out/report.html").read_text() == (
+        Output(job.output.path).file("report.html").read_text()
+    )
+    assert status(job.output.path)["held"] == []
+    run_job(with_checks(failing, min_rows=1000))  # is published, so that nothing is done
+    again = CliRunner().invoke(main, ["publish", job.output.path, "--held", run_id, "--json"])
+    assert json.loads(again.output)["run_id"] == run_id
+    collect(job.output.path)
+    assert status(job.output.path)["published"]["run_id"] == run_id
+
+
+def hold(out, mark: str) -> str:
+    """Hold a candidate back, whose files have a mark; return its run."""
+    output = Output(out)
+    with output.locked(), work_of(output, digest_of(mark)) as work:
+        run_id = name_of(work)
+        output.hold(write_run(output, run_id, mark))
+    return run_id
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """No disk, no page: the report of a candidate is its mark."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+    def overridden(output, manifest):
+        mark = (output.place.root / manifest["files"][0]["file"]).read_text().split()[0]
+        return {name: f"{mark} {name}" for name in ("report.html", "report.json")}
+
+    monkeypatch.setattr(held, "_overridden", overridden)
+
+
+def test_an_unknown_candidate(tmp_path, quick):
+    out = tmp_path / "out"
+    with pytest.raises(InputNotFoundError, match=r"no candidate x .*: none is held back there"):
+        publish_held(str(out), "x")
+    assert not out.exists()
+    run_id = hold(out, "a")
+    with pytest.raises(InputNotFoundError, match=f"held back are {run_id}$"):
+        publish_held(str(out), "x")
+    assert CliRunner().invoke(main, ["publish", str(out), "--held", "x"]).exit_code == 66
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "other"])
+def test_a_candidate_that_is_not_whole_is_not_published(tmp_path, quick, damage):
+    out = tmp_path / "out"
+    run(out, "old")
+    run_id = hold(out, "new")
+    path = out / f"labels/{run_id}/part-00001.parquet"
+    content = path.read_text()
+    path.write_text({"gone": "", "cut": content[:-1], "other": content.upper()}[damage])
+    if damage == "gone":
+        path.unlink()
+    before = names(out)
+    with pytest.raises(DataError, match=r"part-00001\.parquet"):
+        publish_held(str(out), run_id)
+    assert (seen(out), names(out)) == ("old", before)
+
+
+@pytest.mark.parametrize(
+    ("error", "before"), [(Crash(), None), (Crash(), "old"), (OSError(28, "No space"), "old")]
+)
+def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, quick, monkeypatch, error, before):
+    for after in range(1000):
+        out = tmp_path / f"out-{after}"
+        if before:
+            run(out, before)
+        run_id = hold(out, "new")
+        failing = crashing(monkeypatch, after, error, once=isinstance(error, OSError))
+        with failing as changes, suppress(type(error), DistsvcError):
+            publish_held(str(out), run_id)
+        assert seen(out) in (before, "new")
+        if seen(out) == before:
+            assert list(Output(out).held()) == [run_id]
+        publish_held(str(out), run_id)
+        assert seen(out) == "new"
+        collect(str(out))
+        check_tidy(out, "new")
+        if len(changes) <= after:
+            break
+    assert after > 20, "the crashes came too late to tell"
+
+
+def test_what_was_published_although_a_check_failed_is_replaced_like_any_run(tmp_path, quick):
+    out = tmp_path / "out"
+    run(out, "old")
+    publish_held(str(out), hold(out, "a"))
+    files = json.loads((out / "manifest.json").read_text())["files"]
+    run(out, "b")
+    for file in files:
+        assert (out / file["file"]).read_text().startswith("a ")
+    run(out, "c")
+    assert not any((out / file["file"]).exists() for file in files)
+    collect(str(out))
+    check_tidy(out, "c")
