@@ -133,7 +133,7 @@ def _checked(name: str, given: Any, value: float | None, measure: Measure) -> Ch
             "clu": limits[0] <= value <= limits[-1],
         }[name[:3]]
         state = "passed" if passed else "warned" if given.level == "warn" else "failed"
-    shown = " to ".join(map(measure.limit, limits))
+    shown = " to ".join(dict.fromkeys(map(measure.limit, limits)))
     wanted = {"min": f"at least {shown}", "max": f"at most {shown}", "clu": shown}[name[:3]]
     found = "not measured" if value is None else measure.found(value, limits)
     words = f"{name}: {found}, {wanted} expected"
