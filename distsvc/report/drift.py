@@ -83,8 +83,8 @@ def _besides(found: DriftPart) -> Iterable[str]:
     """Say how scores and outliers are beside those of the run before."""
     if found.score is not None and found.score_rows:
         yield (
-            f"The scores that the model before gives to {things(found.score_rows, 'row')} of this "
-            f"table have the index {_index(found.score)}."
+            f"The scores that the model before gives to {things(found.score_rows, 'row')} have the "
+            f"index {_index(found.score)}."
         )
     before, after = found.outlier_share_before, found.outlier_share_after
     if before is not None and after is not None:

@@ -151,16 +151,20 @@ def _summary(found: LineagePart) -> str:
         )
         if kinds.count(kind)
     ]
-    n_new = kinds.count("new")
-    n_old = len(kinds) - n_new
-    text = f"Of {things(n_old, 'cluster')}, {listed(old)}. " if old else ""
-    text += f"{count(n_new)} {'is' if n_new == 1 else 'are'} new. " if n_new else "None is new. "
-    if found.moved is not None and found.rows:
-        text += (
-            f"{percent(found.moved)} of the {things(found.rows, 'row')} that both models labelled "
-            f"{'has' if found.rows == 1 else 'have'} another id now."
-        )
-    return text.strip()
+    n_new, n_old = kinds.count("new"), len(kinds) - kinds.count("new")
+    every = kinds.count("survived") == n_old
+    text = "Every cluster goes on" if every else f"Of {things(n_old, 'cluster')}, {listed(old)}"
+    if found.moved is None or not found.rows:
+        return f"{text}; {_new(n_new)}."
+    share = "None" if found.moved == 0 else percent(found.moved)
+    return (
+        f"{text}; {_new(n_new)}. {share} of the {things(found.rows, 'row')} that both models "
+        "labelled went to another id."
+    )
+
+
+def _new(number: int) -> str:
+    return f"{count(number) if number else 'none'} {'are' if number > 1 else 'is'} new"
 
 
 def _kind(story: StoryPart) -> str:
@@ -206,10 +210,10 @@ def _story(story: StoryPart) -> StoryRow:
 def _event(story: StoryPart) -> str:
     others = _ids(story.others)
     if story.event == "split":
-        return f"new: split off from {others}" if _is_new(story) else f"split into {others}"
+        return f"new, out of {others}" if _is_new(story) else f"split into {others}"
     return {
         "survived": "goes on",
-        "absorbed": f"became part of {others}",
+        "absorbed": f"absorbed into {others}",
         "appeared": "new",
         "disappeared": "disappeared",
     }[story.event]
