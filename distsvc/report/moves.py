@@ -28,7 +28,8 @@ MAX_SHOWN = figures.MAX_SHOWN  # clusters of each run; one more is drawn, not jo
 LOWEST, HIGHEST, ROOMY = 1.8, 6.6, 0.34  # heights of all bars, and of a slot
 HEAD, FOOT = 0.3, 0.04
 GAP, WIDEST_GAP, NARROWEST = 0.05, 0.35, 0.165  # between slots, of a slot
-BAR, FINEST = 0.13, 0.002  # the width of a bar; bands that are narrower are left out
+BAR = 0.13  # the width of a bar
+FINEST, HAIR = 0.002, 0.007  # narrower bands are left out, but for the widest one of each bar
 TEXT, SMALL, DIGIT = 9.5, 7.0, 0.56  # sizes of text; the width of a digit in units of its size
 MOST_ROOM = 1.75  # for texts beside the bars
 LONGEST_ID = 20
@@ -209,8 +210,9 @@ def _draw_bands(
     """Draw a band for every pair of clusters; they leave, and arrive, in the order of the bars."""
     starts = np.cumsum(widths, axis=1) - widths + np.array([[bar.top] for bar in bars[0]])
     stops = np.cumsum(widths, axis=0) - widths + np.array([bar.top for bar in bars[1]])
-    for i, j in np.argwhere(widths > FINEST):
-        band = _band(ends, starts[i, j], stops[i, j], widths[i, j])
+    largest = (widths == widths.max(axis=1)[:, None]) | (widths == widths.max(axis=0))
+    for i, j in np.argwhere((widths > FINEST) | (largest & (widths > 0))):
+        band = _band(ends, starts[i, j], stops[i, j], max(widths[i, j], HAIR))
         colour = _colour(found.after[j], colours)
         axes.add_patch(PathPatch(band, facecolor=colour, alpha=0.45, linewidth=0))
 
