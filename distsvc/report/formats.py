@@ -32,6 +32,11 @@ def things(number: int, name: str) -> str:
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
+def listed(parts: Sequence[str]) -> str:
+    """Join parts, of which there is one at least: "a, b and c"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
 def percent(share: float) -> str:
     """Format a share so that rounding never claims "none" or "all"."""
     if 0 < share < 0.0005:

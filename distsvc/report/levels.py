@@ -277,7 +277,7 @@ def _layout(shown: Sequence[Hill], room: float) -> Slot:
     peaks = [_peak(hill, own[hill.id], below[hill.id]) for hill in shown]
     late = sum(own[hill.id][-1] for hill in shown) - sum(peaks)
     narrowest = max(_narrowest(shown), min(ROOMY, 0.6 * room / len(shown) - GAP))
-    unit = _unit(peaks, float(late), room - GAP * (len(shown) - 1), narrowest)
+    unit = unit_length(peaks, float(late), room - GAP * (len(shown) - 1), narrowest)
 
     def place(hill: Hill, start: float) -> Slot:
         values = own[hill.id]
@@ -295,7 +295,7 @@ def _layout(shown: Sequence[Hill], room: float) -> Slot:
     return place(shown[0], 0.0)
 
 
-def _unit(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
+def unit_length(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
     """Return the inches for all rows at which slots, none too narrow, and growth fill the room."""
     shares = sorted(peaks)
     for n_narrow in range(len(shares) + 1):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from distsvc.report.part import Known, Label, Number, Part, Size
+from distsvc.report.part import Known, Label, Number, Part, Size, check_lengths
 
 State = Literal["passed", "warned", "failed", "not measured"]
 
@@ -46,6 +46,13 @@ class Moves(Part):
     before: list[Label]
     after: list[Label]
     rows: list[list[Size]]
+
+    @model_validator(mode="after")
+    def _shape(self) -> Self:
+        check_lengths(self.before, self.rows)
+        for row in self.rows:
+            check_lengths(self.after, row)
+        return self
 
 
 class LineagePart(Part):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.metrics import INDICES, Index
-from distsvc.report import consensus, figures, formats, splits
+from distsvc.report import consensus, figures, formats, nights, splits
 from distsvc.report.content import ClusterRow, IndexValue, PhaseCost, Report, Sample
 from distsvc.report.formats import count, one_line, percent, things
 from distsvc.report.templates import template
@@ -36,6 +36,7 @@ def render_page(report: Report) -> str:
         colours=colours,
         grey=figures.GREY,
         levels=consensus.section(found, len(clusters), colours) if found else None,
+        night=nights.section(report, colours),
         splits=splits.section(tree, clusters) if tree else None,
         indices=_indices(report.indices or {}),
         total=_total(report.phases),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +14,11 @@ DRIFTING = {"max_drift", "max_outlier_share"}
 
 USUAL_DRIFT = 0.25
 """Above which a population is said to be another (`models.drift.stability_index`)."""
+
+OF_ROWS = "% of the rows"
+
+MOST_PLACES = 9
+"""Decimal places of a number that is beside its limit."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +47,65 @@ class Found:
     agreement: float | None
 
 
+@dataclass(frozen=True)
+class Measure:
+    """How a number that a check looks at is written.
+
+    Attributes
+    ----------
+    before, after : str
+        What stands on either side of the number; that of a share begins with `OF_ROWS`.
+    places : int
+        Decimal places, of a share those of its percentage; more where fewer would hide on which
+        side of a limit the number is.
+
+    """
+
+    before: str = ""
+    after: str = ""
+    places: int = 1
+
+    @property
+    def share(self) -> bool:
+        """Whether it is a share of the rows."""
+        return self.after.startswith(OF_ROWS)
+
+    def limit(self, limit: float) -> str:
+        """Write a limit."""
+        return f"{100 * limit:,.10g} %" if self.share else f"{limit:,.10g}"
+
+    def found(self, value: float, limits: Sequence[float]) -> str:
+        """Write what was found, and what it is."""
+        scale, places = 100 if self.share else 1, self.places
+        near = {round(scale * limit, MOST_PLACES) for limit in limits if limit != value}
+        while places < MOST_PLACES and round(scale * value, places) in near:
+            places += 1
+        return f"{self.before} {scale * value:,.{places}f} {self.after}".strip()
+
+
 def checked(config: ChecksConfig, found: Found) -> list[CheckPart]:
     """Return how every check of a job turned out."""
-    known: dict[str, tuple[float | None, str]] = {
-        "min_rows": (found.rows, "rows"),
-        "max_outlier_share": (found.outlier_share, "of the rows outside every cluster"),
-        "clusters": (found.clusters, "clusters"),
-        "max_rows_moved": (found.rows_moved, "of the rows in another cluster than before"),
-        "max_drift": (found.drift, f"drift of column {found.drifted!r}"),
-        "min_agreement": (found.agreement, "agreement of the models"),
+    clusters = "cluster" if found.clusters == 1 else "clusters"
+    index = f"the population stability index of column {found.drifted!r} is"
+    known: dict[str, tuple[float | None, Measure]] = {
+        "min_rows": (found.rows, Measure(after="rows", places=0)),
+        "max_outlier_share": (
+            found.outlier_share,
+            Measure(after=f"{OF_ROWS} lie outside every cluster"),
+        ),
+        "clusters": (found.clusters, Measure(after=clusters, places=0)),
+        "max_rows_moved": (
+            found.rows_moved,
+            Measure(after=f"{OF_ROWS} have another id than before"),
+        ),
+        "max_drift": (found.drift, Measure(index, places=3)),
+        "min_agreement": (found.agreement, Measure("the agreement of the models is", places=2)),
     }
     parts = []
-    for name, (value, what) in known.items():
+    for name, (value, measure) in known.items():
         given = getattr(config, name)
         if given is not None:
-            parts.append(_checked(name, given, value, what))
+            parts.append(_checked(name, given, value, measure))
     return parts
 
 
@@ -73,7 +123,7 @@ def reasons_to_refit(config: ChecksConfig, found: Found) -> list[str]:
     return [part.words for part in parts if part.state in ("failed", "warned")]
 
 
-def _checked(name: str, given: Any, value: float | None, what: str) -> CheckPart:
+def _checked(name: str, given: Any, value: float | None, measure: Measure) -> CheckPart:
     limits = list(given.limit) if name == "clusters" else [given.limit]
     state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
     if value is not None:
@@ -83,10 +133,10 @@ def _checked(name: str, given: Any, value: float | None, what: str) -> CheckPart
             "clu": limits[0] <= value <= limits[-1],
         }[name[:3]]
         state = "passed" if passed else "warned" if given.level == "warn" else "failed"
-    shown = " to ".join(f"{one:,g}" for one in limits)
+    shown = " to ".join(dict.fromkeys(map(measure.limit, limits)))
     wanted = {"min": f"at least {shown}", "max": f"at most {shown}", "clu": shown}[name[:3]]
-    found = "not measured" if value is None else f"{value:,.4g} {what}"
-    words = f"{name}: {found}, expected {wanted}"
+    found = "not measured" if value is None else measure.found(value, limits)
+    words = f"{name}: {found}, {wanted} expected"
     return CheckPart(
         name=name, level=given.level, limit=limits, found=value, state=state, words=words
     )

@@ -1,11 +1,12 @@
 import pytest
 
-from distsvc.report import levels, page, tree
+from distsvc.report import levels, moves, page, tree
 
 
 @pytest.fixture
 def undrawn(monkeypatch):
     """Leave the figures out where a test looks only at the page's own text."""
     monkeypatch.setattr(page, "_figures", lambda _: dict.fromkeys(page.FIGURES))
-    for module, name in ((levels, "level_tree"), (tree, "tree"), (tree, "curve")):
+    drawings = (levels, "level_tree"), (tree, "tree"), (tree, "curve"), (moves, "alluvial")
+    for module, name in drawings:
         monkeypatch.setattr(module, name, lambda *_: None)

@@ -260,3 +260,73 @@ def make_levels_report(tree="spiral", **kwargs):
     found = make_levels(tree, **kwargs)
     report = make_report(max(1, sum(branch["kept"] for branch in found["tree"]["branches"])))
     return report | {"levels": found}
+
+
+def make_story(number, event="survived", before=100, after=100, others=(), jaccard=0.9):
+    return {
+        "id": number, "event": event, "jaccard": jaccard, "rows_before": before,
+        "rows_after": after, "others": list(others),
+    }  # fmt: skip
+
+
+def make_lineage(n_clusters=3, first=0):
+    """Split the first cluster in two and let the last one disappear, of many; the others stay."""
+    ids = [first + i for i in range(n_clusters + 1)]
+    new = [ids[-1] + 1, ids[-1] + 2]
+    kept, after = ids[1:-1], [*new, *ids[1:-1]]
+    rows = np.zeros((len(ids), len(after)), int)
+    rows[0, :2] = 600, 300
+    for i in range(len(kept)):
+        rows[i + 1, i + 2] = 500 - i
+    stories = [make_story(ids[0], "split", 900, 0, new, 0.6667)]
+    stories += [make_story(one, "survived", 500 - i, 500 - i) for i, one in enumerate(kept)]
+    stories += [make_story(ids[-1], "disappeared", 0, 0, (), 0.0)]
+    stories += [
+        make_story(one, "split", 0, n, ids[:1], n / 900)
+        for one, n in zip(new, (600, 300), strict=True)
+    ]
+    return {
+        "path": "out/2026-07-31", "run_id": "r-0731", "mode": "refit", "because": [],
+        "not_published": None, "rows": int(rows.sum()), "moved": float(900 / rows.sum()),
+        "next_id": new[-1] + 1, "clusters": stories,
+        "moves": {"before": ids, "after": after, "rows": rows.tolist()},
+    }  # fmt: skip
+
+
+def make_assigned(n_clusters=3):
+    return make_lineage() | {
+        "mode": "assign", "moves": None, "moved": 0.0, "next_id": n_clusters,
+        "clusters": [make_story(k, "survived", 10, 500) for k in range(n_clusters)],
+    }  # fmt: skip
+
+
+def make_drift(indices=(0.3, 0.12, 0.01), missing=0.0):
+    columns = [
+        {"column": f"column {i}", "index": index, "missing_before": 0.0, "missing_after": missing}
+        for i, index in enumerate(indices)
+    ]
+    return {
+        "columns": columns, "score": 0.0312, "score_rows": 1500,
+        "outlier_share_before": 0.015, "outlier_share_after": 0.021,
+    }  # fmt: skip
+
+
+def make_check(name="max_outlier_share", state="passed", words=None):
+    words = words or "21.0 % of the rows lie outside every cluster, at most 20 % expected"
+    return {
+        "name": name, "level": "warn" if state == "warned" else "error", "limit": [0.2],
+        "found": 0.21, "state": state, "words": f"{name}: {words}",
+    }  # fmt: skip
+
+
+def make_night_report(n_clusters=3, lineage=None, checks=("passed",), first=0):
+    """Return the report of a run that goes on from another; it is held where a check failed."""
+    lineage = lineage or make_lineage(n_clusters, first)
+    ids = lineage["moves"]["after"] if lineage["moves"] else range(n_clusters)
+    report = make_report(len(ids), n_rows=15_000)
+    for row, one in zip(report["clusters"], ids, strict=True):
+        row["label"] = one
+    report["sample"]["label"] = [ids[k] for k in report["sample"]["label"]]
+    checks = [make_check(state=state) for state in checks]
+    parts = {"lineage": lineage, "drift": make_drift(), "checks": checks}
+    return report | parts | {"held": any(check["state"] == "failed" for check in checks)}
