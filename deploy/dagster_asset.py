@@ -1,4 +1,7 @@
-"""A Dagster asset with a partition for each day: dagster dev --python-file deploy/dagster_asset.py."""
+"""A Dagster asset with a partition for each day.
+
+dagster dev --python-file deploy/dagster_asset.py
+"""
 
 import subprocess
 

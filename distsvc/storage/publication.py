@@ -170,6 +170,7 @@ class Output:
 
         """
         table, published = Location.of(path), self.place.address
+        given, own = table.shown, self.shown
         if table.is_local != ("://" not in published):
             return
         if table.is_local:
@@ -181,13 +182,9 @@ class Output:
             inside = f"{bare}/".startswith(f"{published}/")
             around = f"{published}/".startswith(f"{bare}/")
         if inside:
-            raise JobFileError(
-                f"input.path {table.shown} lies in the folder of the output, {self.shown}"
-            )
+            raise JobFileError(f"input.path {given} lies in the folder of the output, {own}")
         if around:
-            raise JobFileError(
-                f"output.path {self.shown} lies in the folder of the input, {table.shown}"
-            )
+            raise JobFileError(f"output.path {own} lies in the folder of the input, {given}")
 
     def check_free(self, job_sha256: str, overwrite: bool) -> None:
         """Check that a run may be published here, which is not the one that is.

@@ -195,9 +195,7 @@ def test_nightly_passes_sigterm_on(programs, tmp_path):
 SLURM = (DEPLOY / "slurm.sh").read_text()
 
 
-@pytest.mark.parametrize(
-    ("code", "restarts"), [*((code, "0") for code in CODES), (TEMPORARY, "5")]
-)
+@pytest.mark.parametrize(("code", "restarts"), [*((code, "0") for code in CODES), (TEMPORARY, "5")])
 def test_slurm_queues_a_temporary_failure_again(programs, tmp_path, code, restarts):
     programs("openssl", 'while [ "$1" != -out ]; do shift; done; touch "$2"')
     programs("srun", 'printf x > "$FILE"; exec /bin/sleep 60')
