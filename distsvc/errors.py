@@ -1,7 +1,6 @@
 """The few exceptions that a user can meet, each with the exit code that a scheduler sees."""
 
 import re
-from typing import Any
 
 LONGEST_WORD, LONGEST_TEXT = 300, 2000
 """Characters of a word and of a message that are shown; of longer ones the ends are."""
@@ -97,7 +96,7 @@ class CheckFailedError(DistsvcError):
     """
 
     exit_code = 76
-    report: Any = None
+    report: object = None
 
 
 class OutputPermissionError(DistsvcError):

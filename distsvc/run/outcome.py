@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from distsvc.errors import CheckFailedError, one_line
 from distsvc.faults import fault
@@ -66,4 +66,4 @@ def words(error: BaseException) -> str:
 
 def held_report(error: BaseException | None) -> Report | None:
     """Return the report of the result that a check held back, if that was the error."""
-    return error.report if isinstance(error, CheckFailedError) else None
+    return cast("Report", error.report) if isinstance(error, CheckFailedError) else None
