@@ -1,7 +1,7 @@
 """An Airflow DAG that clusters every day's table, for Airflow 3; put it into the DAG folder."""
 
 import subprocess
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import CronDataIntervalTimetable, dag, task
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
@@ -13,11 +13,13 @@ SKIP = 99
 
 @dag(
     schedule=CronDataIntervalTimetable("30 2 * * *", timezone="UTC"),  # ds is the day before
-    start_date=datetime(2026, 11, 1, tzinfo=timezone.utc),
+    start_date=datetime(2026, 11, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
 )
 def distsvc_nightly():
+    """Cluster the table of one day; a day that is skipped is shown as skipped."""
+
     @task(retries=5, retry_delay=timedelta(minutes=10), execution_timeout=timedelta(hours=12))
     def cluster(ds: str) -> None:
         with subprocess.Popen([*COMMAND, "--run-date", ds]) as process:
