@@ -18,7 +18,7 @@ SKIP = 99
     max_active_runs=1,
 )
 def distsvc_nightly():
-    """Cluster the table of every day."""
+    """Cluster the table of one day; a day that is skipped is shown as skipped."""
 
     @task(retries=5, retry_delay=timedelta(minutes=10), execution_timeout=timedelta(hours=12))
     def cluster(ds: str) -> None:

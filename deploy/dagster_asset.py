@@ -1,7 +1,4 @@
-"""A Dagster asset with a partition for each day.
-
-dagster dev --python-file deploy/dagster_asset.py
-"""
+"""A Dagster asset with a partition for each day; try it with `dagster dev -f dagster_asset.py`."""
 
 import subprocess
 

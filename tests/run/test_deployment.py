@@ -3,10 +3,12 @@
 import configparser
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import time
+import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -16,6 +18,8 @@ import tomli_w
 import yaml
 from distributed.cli.dask_scheduler import main as scheduler_command
 from distributed.cli.dask_worker import main as worker_command
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from distsvc.cli import main
 from distsvc.job_file import load_job
@@ -167,11 +171,13 @@ def test_the_service():
     assert Path(shell).exists()
     assert flag == "-c"
     _, program, subcommand, job_file, *arguments = shlex.split(script)
+    assert arguments.pop() == "$$DISTSVC_OPTIONS"  # options come from the environment file
     assert Path(program).name in {entry.name for entry in entry_points(group="console_scripts")}
     assert subcommand in main.commands
     assert used(arguments) <= options(main.commands[subcommand])
     assert (ROOT / "jobs" / Path(job_file).name).exists()
     assert (service["Restart"], service["RestartForceExitStatus"]) == ("no", "75")
+    assert set(service["SuccessExitStatus"].split()) == {"99", "143"}
     assert service["Type"] != "oneshot"
     assert service["User"] != "root"
     assert "MemoryDenyWriteExecute" not in service
@@ -192,10 +198,36 @@ def test_the_timer_starts_the_service():
 
 
 def test_the_image():
-    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
-    assert lines.index("USER distsvc") > lines.index("RUN pip install /src && rm -rf /src")
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", "")
+    lines = text.splitlines()
+    [base] = [line for line in lines if line.startswith("FROM")]
+    assert base == "FROM ${PYTHON_IMAGE}"
+    assert "ARG PYTHON_IMAGE" in lines, "it has to be given, by its digest"
+    installs = [line for line in lines if "pip install" in line]
+    assert [line for line in installs if "--require-hashes" in line or "--no-deps" in line] == (
+        installs
+    )
+    assert lines.index("USER distsvc") > max(map(lines.index, installs))
     for name in ("NUMBA_NUM_THREADS=1", "OMP_NUM_THREADS=1"):
         assert any(name in line for line in lines)
     wanted = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
-    for name in (line[1:] for line in wanted if line.startswith("!")):
+    kept = {line[1:] for line in wanted if line.startswith("!")}
+    for name in kept:
         assert (ROOT / name).exists()
+    assert {name for name in kept if name.startswith("deploy/")} == set(
+        re.findall(r"deploy/[\w.]+", "\n".join(lines[lines.index("FROM ${PYTHON_IMAGE}") :]))
+    )
+
+
+def test_the_locked_packages_are_those_that_the_project_asks_for():
+    text = (DEPLOY / "requirements.txt").read_text()
+    entries = re.split(r"\n(?=\w)", re.sub(r"(?m)^#.*\n", "", text).strip())
+    assert all("--hash=sha256:" in entry for entry in entries)
+    pins = [Requirement(entry.split()[0]) for entry in entries]
+    locked = {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin in pins}
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = table["project"]["optional-dependencies"]
+    wanted = table["build-system"]["requires"] + table["project"]["dependencies"]
+    wanted += [line for extra in ("lineage", "s3") for line in extras.get(extra, ())]
+    for requirement in map(Requirement, wanted):
+        assert locked[canonicalize_name(requirement.name)] in requirement.specifier
