@@ -191,7 +191,7 @@ def _bars(shares: Array, unit: float, height: float) -> list[Bar]:
     slots = np.maximum(NARROWEST, unit * shares)
     n_gaps = max(1, len(slots) - 1)
     spare = height - slots.sum()
-    gap = min(max(GAP, WIDEST_GAP), spare / n_gaps)
+    gap = min(WIDEST_GAP, spare / n_gaps)
     top, found = (spare - gap * (len(slots) - 1)) / 2, []
     for slot, share in zip(slots, shares, strict=True):
         found.append(Bar(top + slot / 2, top + (slot - unit * share) / 2, unit * share))
