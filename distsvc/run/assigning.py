@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from distsvc.config import Job
+from distsvc.errors import DataError
 from distsvc.models.rules import Rule
 from distsvc.run.checks import reasons_to_refit
 from distsvc.run.directory import Result
@@ -54,12 +55,20 @@ def assign_table(
 
     Returns that model as a room, the pilot (m, d) float64 and what labelling counted; None where a
     model is to be learned: at once, or since a limit on drift is passed.
+
+    Raises
+    ------
+    DataError
+        Every row has missing values, and the model's job drops such rows.
+
     """
     run = steps.run
     if previous is None or job.model.mode == "refit":
         return None
     if not refit_because(run):
         labelled = label_table(steps, PREVIOUS)
+        if not labelled.counts.n_rows:
+            raise DataError(f"{run.plan.table.shown} has no rows without a missing value")
         drift = drift_of(run, labelled.counts)
         why = []
         if job.model.mode == "auto":

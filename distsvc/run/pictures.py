@@ -71,6 +71,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
     """Project rows on the principal components of those inside; return x, y, shares of variance."""
     base = X[inside] if inside.sum() > 2 else X
+    base = base if len(base) > 1 else np.repeat(base, 2, axis=0)
     _, spread, axes = np.linalg.svd(base - base.mean(axis=0), full_matrices=False)
     x, y = ((X - base.mean(axis=0)) @ axes[:2].T).T
     total = float((spread**2).sum())

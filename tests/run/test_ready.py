@@ -196,8 +196,17 @@ def test_a_night_of_missing_values(night):
     X = three_clusters(50)
     X[:, 0] = float("nan")
     write_table(night / "0.parquet", X)
-    code, message = ran("", "preprocess.missing=drop")
-    assert (code, message) == (65, f"error: {night} has no rows without a missing value")
+    empty = (65, f"error: {night} has no rows without a missing value")
+    assert ran("", "preprocess.missing=drop") == empty
+    X[:, 0] = 9.0
+    write_table(night / "0.parquet", X)
+    assert ran("", "preprocess.missing=drop", "output.path=before")[0] == 0
+    assigned = "preprocess.missing=drop", "model.mode=assign", "continuity.previous=before"
+    write_table(night / "0.parquet", X[:1])
+    assert ran("", *assigned)[0] == 0, "one row"
+    X[:, 0] = float("nan")
+    write_table(night / "0.parquet", X)
+    assert ran("--overwrite", *assigned) == empty
 
 
 # Lists and dates in a job
