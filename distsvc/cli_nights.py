@@ -75,6 +75,7 @@ def backfill(
     with failing_cleanly():
         from distsvc.job_file import load_job
         from distsvc.run import backfill as backfills
+        from distsvc.urls import masked
 
         done = backfills.backfill(
             lambda day: load_job(job_file, settings, day),
@@ -90,20 +91,19 @@ def backfill(
                 click.echo(one_line(night.line()))
         code = nights[-1].exit_code
         go_on = backfills.going_on(nights[-1], until, again) if code else []
+        go_on = [masked(line) for line in go_on]
     if as_json:
         told = [{name: getattr(night, name) for name in TOLD} for night in nights]
         click.echo(json.dumps({"nights": told, "go_on": go_on}))
-    elif code:
+    if code:
         _tell_stop(nights, go_on)
     sys.exit(code)
 
 
 def _tell_stop(nights: list[Any], go_on: list[str]) -> None:
     """Say which days are done, which one stopped the backfill, and how to go on."""
-    from distsvc.urls import masked
-
     *done, stopped = nights
     before = f"done up to {done[-1].day}" if done else "no day is done"
-    lines = [f"stopped at {stopped.day}, {before}", "to go on:", *(f"  {line}" for line in go_on)]
-    for line in lines:
-        click.echo(one_line(masked(line)), err=True)
+    lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {before}"]
+    for line in [*lines, "to go on:", *(f"  {line}" for line in go_on)]:
+        click.echo(one_line(line), err=True)
