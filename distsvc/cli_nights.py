@@ -35,6 +35,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 @click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
 @click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
+@click.option("--skip-missing", is_flag=True, help="Leave out days whose input is not there yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
 def backfill(
     job_file: str,
@@ -46,6 +47,7 @@ def backfill(
     scheduler_file: str | None,
     require_tls: bool,
     fresh: bool,
+    skip_missing: bool,
     as_json: bool,
 ) -> None:
     """Run JOB.toml for every day of a range, the oldest first; stop at the first that fails."""
@@ -57,6 +59,8 @@ def backfill(
         "require_tls": require_tls,
         "fresh": fresh,
     }
+    if skip_missing:
+        options["skip_missing"] = True
     shared = [f"--set={one}" for one in settings]
     shared += [f"--scheduler={scheduler}"] if scheduler else []
     shared += [f"--scheduler-file={scheduler_file}"] if scheduler_file else []
@@ -69,6 +73,7 @@ def backfill(
 
     def again(day: str) -> str:
         kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
+        kept += ["--skip-missing"] if skip_missing else []
         return command("backfill", job_file, "--from", day, "--to", until, *kept)
 
     nights: list[Any] = []
