@@ -35,6 +35,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 @click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
 @click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
+@click.option("--skip-missing", is_flag=True, help="Leave out days whose input is not there yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
 def backfill(
     job_file: str,
@@ -46,6 +47,7 @@ def backfill(
     scheduler_file: str | None,
     require_tls: bool,
     fresh: bool,
+    skip_missing: bool,
     as_json: bool,
 ) -> None:
     """Run JOB.toml for every day of a range, the oldest first; stop at the first that fails."""
@@ -57,6 +59,8 @@ def backfill(
         "require_tls": require_tls,
         "fresh": fresh,
     }
+    if skip_missing:
+        options["skip_missing"] = True
     shared = [f"--set={one}" for one in settings]
     shared += [f"--scheduler={scheduler}"] if scheduler else []
     shared += [f"--scheduler-file={scheduler_file}"] if scheduler_file else []
@@ -69,12 +73,14 @@ def backfill(
 
     def again(day: str) -> str:
         kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
+        kept += ["--skip-missing"] if skip_missing else []
         return command("backfill", job_file, "--from", day, "--to", until, *kept)
 
     nights: list[Any] = []
     with failing_cleanly():
         from distsvc.job_file import load_job
         from distsvc.run import backfill as backfills
+        from distsvc.urls import masked
 
         done = backfills.backfill(
             lambda day: load_job(job_file, settings, day),
@@ -90,20 +96,19 @@ def backfill(
                 click.echo(one_line(night.line()))
         code = nights[-1].exit_code
         go_on = backfills.going_on(nights[-1], until, again) if code else []
+        go_on = [masked(line) for line in go_on]
     if as_json:
         told = [{name: getattr(night, name) for name in TOLD} for night in nights]
         click.echo(json.dumps({"nights": told, "go_on": go_on}))
-    elif code:
+    if code:
         _tell_stop(nights, go_on)
     sys.exit(code)
 
 
 def _tell_stop(nights: list[Any], go_on: list[str]) -> None:
     """Say which days are done, which one stopped the backfill, and how to go on."""
-    from distsvc.urls import masked
-
     *done, stopped = nights
     before = f"done up to {done[-1].day}" if done else "no day is done"
-    lines = [f"stopped at {stopped.day}, {before}", "to go on:", *(f"  {line}" for line in go_on)]
-    for line in lines:
-        click.echo(one_line(masked(line)), err=True)
+    lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {before}"]
+    for line in [*lines, "to go on:", *(f"  {line}" for line in go_on)]:
+        click.echo(one_line(line), err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -125,7 +126,8 @@ def going_on(night: Night, last: str, commands: Callable[[str], str]) -> list[st
         return [commands(night.day)]
     after = datetime.date.fromisoformat(night.day) + datetime.timedelta(1)
     following = [commands(after.isoformat())] if after.isoformat() <= last else []
-    return [f"distsvc publish {night.output} --held {night.held}", *following]
+    publish = ["distsvc", "publish", night.output, "--held", night.held]
+    return [shlex.join(publish), *following]
 
 
 def _jobs(
@@ -164,8 +166,9 @@ def _stopped(day: str, output: Output, error: DistsvcError) -> Night:
     if error.exit_code == SKIPPED:
         return Night(*where, "skipped", words)
     if isinstance(error, CheckFailedError):
-        held = candidates(output)[-1]
-        return Night(*where, "held", words, error.exit_code, held["run_id"])
+        held = [one["run_id"] for one in candidates(output)]
+        named = next((run_id for run_id in held if run_id in words), held[-1])
+        return Night(*where, "held", words, error.exit_code, named)
     return Night(*where, "failed", words, error.exit_code)
 
 

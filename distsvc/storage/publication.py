@@ -265,17 +265,14 @@ class Output:
         Errors as in `file`.
         """
         folder = f"report/{manifest['run_id']}/{secrets.token_hex(4)}"
-        olds = {listed(self.place, manifest, name): name for name in contents}
-        files = []
+        files = {file["file"]: file for file in manifest["files"]}
         try:
-            for file in manifest["files"]:
-                name = olds.get(file["file"])
-                if name is not None:
-                    with self.place.created(f"{folder}/{name}") as path:
-                        write_text(path, contents[name])
-                        file = {"file": f"{folder}/{name}"} | described(path)
-                files.append(file)
-            yield manifest | {"files": files}
+            for name, content in contents.items():
+                old = listed(self.place, manifest, name)
+                with self.place.created(f"{folder}/{name}") as path:
+                    write_text(path, content)
+                    files[old] = {"file": f"{folder}/{name}"} | described(path)
+            yield manifest | {"files": list(files.values())}
         finally:
             self.place.clear(folder, self._known())
 

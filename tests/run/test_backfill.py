@@ -151,6 +151,22 @@ def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
         assert going_on(found[-1], DAYS[2], lambda day: f"from {day}") == [f"from {DAYS[1]}"]
 
 
+def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, monkeypatch):
+    def missing(job, *, skip_missing=False, **options):
+        day = job.job.run_date
+        raise NotReadyError("no table") if skip_missing and day == DAYS[0] else DataError("NaN")
+
+    monkeypatch.setattr(backfills, "run_job", missing)
+    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[2], "--json"]
+    said = CliRunner().invoke(main, [*command, "--skip-missing"])
+    assert said.exit_code == 65
+    found = json.loads(said.stdout)
+    assert [night["state"] for night in found["nights"]] == ["skipped", "failed"]
+    assert found["go_on"][0].endswith(f"--from {DAYS[1]} --to {DAYS[2]} --skip-missing")
+    assert f"error: {DAYS[1]}: NaN" in said.stderr
+    assert CliRunner().invoke(main, command).exit_code == 65
+
+
 def test_a_night_without_a_table(job_file, tmp_path):
     (tmp_path / f"data/{DAYS[0]}.parquet").unlink()
     command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[1], "--json"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from distsvc.cli import main
 from distsvc.errors import DistsvcError, InputNotFoundError
+from distsvc.run import held
 from distsvc.storage.publication import Output
 from distsvc.storage.retention import Night, kept_because, retain
 from tests.storage.publishing import (
@@ -141,6 +142,28 @@ def test_a_removal_that_is_killed_leaves_a_whole_run_or_none(tmp_path, monkeypat
         if len(changes) <= after:
             break
     assert after > 10
+
+
+def test_a_bucket_is_a_folder_of_outputs_too(monkeypatch):
+    for name in "obstore", "moto":
+        pytest.importorskip(name)
+    from tests.s3_server import BUCKET, keys, s3_server
+
+    overridden = {name: f"new {name}" for name in ("report.html", "report.json")}
+    monkeypatch.setattr(held, "_overridden", lambda output, manifest: overridden)
+    with s3_server():
+        folder, previous = f"s3://{BUCKET}/out", None
+        for day in "2026-11-01", "2026-11-02", "2026-11-03":
+            previous = publish(f"{folder}/{day}", day, previous)
+        run_id = publish(f"{folder}/2026-11-04", "2026-11-04", previous, hold=True)["run_id"]
+        manifest = held.publish_held(f"{folder}/2026-11-04", run_id)
+        assert (manifest["run_id"], manifest["override"]) == (run_id, True)
+        assert Output(f"{folder}/2026-11-04").file("report.html").read_text() == "new report.html"
+        assert Output(f"{folder}/2026-11-04").held() == {}
+        found = said(retain(folder, 1))
+        assert list(found["removed"]) == ["2026-11-01", "2026-11-02"]
+        assert list(found["kept"]) == ["2026-11-03", "2026-11-04"]
+        assert {key.split("/")[0] for key in keys("out/")} == {"2026-11-03", "2026-11-04"}
 
 
 def test_the_command(tmp_path):
