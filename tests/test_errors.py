@@ -15,6 +15,7 @@ CODES = {
     "InputNotFoundError": 66,
     "PartitionFailedError": 70,
     "TemporaryError": 75,
+    "CheckFailedError": 76,
     "OutputPermissionError": 77,
     "JobFileError": 78,
     "ParameterError": 78,
