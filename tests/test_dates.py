@@ -82,7 +82,9 @@ DAYS = st.dates(datetime.date(1999, 1, 1), datetime.date(2099, 12, 31))
 
 
 @settings(max_examples=60, deadline=None)
-@given(DAYS, st.integers(-40, 40), st.integers(0, 40), st.sampled_from(["", ":%Y%m%d", ":%d.%m.%Y"]))
+@given(
+    DAYS, st.integers(-40, 40), st.integers(0, 40), st.sampled_from(["", ":%Y%m%d", ":%d.%m.%Y"])
+)
 def test_a_range_is_what_each_day_gives(day, first, more, form):
     last = first + more
     found = filled_each(f"a{{run_date{first:+}d..run_date{last:+}d{form}}}b", day)
@@ -97,17 +99,16 @@ def test_a_range_is_what_each_day_gives(day, first, more, form):
 def test_nothing_of_a_date_is_left(text, day):
     try:
         found = filled_each(text, day)
-    except ValueError as error:
-        assert "found" in str(error)
-    else:
-        assert found
-        assert not any(map(names_day, found))
-        assert names_day(text) or found == [text]
+    except ValueError as caught:
+        found, said = [], str(caught)
+    assert found or "found" in said
+    assert not any(map(names_day, found))
+    assert names_day(text) or found == [text]
 
 
 @pytest.mark.parametrize("text", ["2026-2-1", "20260201", "2026-W09-6", "2026-02-30", "", " "])
 def test_a_day_has_one_form(text):
-    with pytest.raises(ValueError, match=".+"):
+    with pytest.raises(ValueError, match="[Ii]nvalid|YYYY-MM-DD|day"):
         parse_day(text)
     assert parse_day("2026-02-01") == datetime.date(2026, 2, 1)
 
@@ -161,7 +162,7 @@ def test_a_range_of_runs_is_looked_through_from_its_end():
 @pytest.mark.parametrize(
     ("section", "key", "text"),
     [
-        ("input", "where", "x == '{run_date-1d..run_date}'"),
+        ("input", "where", "{run_date-1d..run_date} == x"),
         ("output", "path", "{run_date-1d..run_date}"),
         ("input", "id", "{run_date-1}"),
         ("continuity", "previous", "{run_date..}"),

@@ -76,24 +76,31 @@ def test_missing_values_are_left_out_of_edges_and_counted():
     assert counts.missing.tolist() == [0.5]
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
 @pytest.mark.parametrize("value", [0.0, 7.0, -1e300])
-def test_a_constant_column_drifts_where_it_is_another(value):
+def test_a_constant_column_drifts_where_it_is_another(value, sign):
     edges = decile_edges(np.full((50, 1), value))
     before, same, other = (ColumnCounts.empty(edges) for _ in range(3))
     before.add(np.full((50, 1), value))
     same.add(np.full((80, 1), value))
-    other.add(np.full((80, 1), value - max(1.0, abs(value))))
+    other.add(np.full((80, 1), value + sign * max(1.0, abs(value))))
     assert stability_index(before.counts, same.counts).tolist() == [0.0]
     assert stability_index(before.counts, other.counts)[0] > 1.0
 
 
-def test_a_constant_column_that_grows():
-    """It has no edge above its value, so this one is hard to tell."""
-    edges = decile_edges(np.zeros((50, 1)))
-    before, other = ColumnCounts.empty(edges), ColumnCounts.empty(edges)
-    before.add(np.zeros((50, 1)))
-    other.add(np.ones((80, 1)))
-    assert stability_index(before.counts, other.counts)[0] > 1.0
+def test_values_above_one_that_most_rows_share_are_told_from_it():
+    """Of a constant column, and of one that is cut off."""
+    for column in (np.zeros(50), np.clip(np.linspace(-1.0, 1.0, 50), None, 0.0)):
+        edges = decile_edges(column[:, None])
+        before, other = ColumnCounts.empty(edges), ColumnCounts.empty(edges)
+        before.add(column[:, None])
+        other.add(np.where(column == 0.0, 1e-9, column)[:, None])
+        assert stability_index(before.counts, other.counts)[0] > 1.0
+
+
+def test_edges_are_finite():
+    most = np.finfo(np.float64).max
+    assert decile_edges(np.full((9, 1), most)).max() == most
 
 
 def test_a_value_that_most_rows_have_is_told_from_those_above_it():
@@ -132,7 +139,10 @@ ROWS = arrays(
 def test_counts_of_parts_are_those_of_the_whole(pilot, X, cuts):
     edges = decile_edges(pilot)
     assert (np.diff(edges) >= 0.0).all()
-    assert np.isin(edges, np.append(pilot[~np.isnan(pilot)], 0.0)).all()
+    for at, column in zip(edges, pilot.T, strict=True):
+        values = np.append(column[~np.isnan(column)], 0.0 if np.isnan(column).all() else [])
+        assert np.isin(at[at <= values.max()], values).all()
+        assert (at <= values.max() + 1e-9 * abs(values.max()) + 1e-300).all()
     whole = ColumnCounts.empty(edges)
     whole.add(X)
     assert whole.counts.sum(axis=1).tolist() == [len(X)] * 2
