@@ -73,7 +73,8 @@ def small_job(path: Path, model: dict[str, Any], **sections: dict[str, Any]) -> 
         "cluster": {"workers": 0, "partition_rows": 300, "block_rows": 70},
         "output": {"path": str(path.parent / "out")},
     }
-    return parse_job({name: content[name] | sections.get(name, {}) for name in content})
+    names = {**content, **sections}
+    return parse_job({name: content.get(name, {}) | sections.get(name, {}) for name in names})
 
 
 @dataclass(frozen=True)

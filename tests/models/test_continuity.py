@@ -2,7 +2,7 @@
 
 The property of the ids is tried on thousands of random histories by hand::
 
-    python -m tests.models.test_continuity --histories 10000 --seed 0
+    PYTHONPATH=.:tests python -m tests.models.test_continuity --histories 10000 --seed 0
 """
 
 import argparse
