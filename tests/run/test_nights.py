@@ -28,7 +28,7 @@ FIRST, SECOND, THIRD = "2026-02-28", "2026-03-01", "2026-03-02"
 
 
 def rows(*sizes, seed=0, shift=0.0):
-    """Return rows (n, 2) around the centres, so many of each, in random order, and their centres."""
+    """Return rows (n, 2) around the centres, so many of each, in random order, and those."""
     random = np.random.default_rng(seed)
     y = random.permutation(np.repeat(np.arange(len(sizes)), sizes))
     return CENTRES[y] + random.normal(0.0, 0.4, (len(y), 2)) + shift, y
@@ -281,7 +281,7 @@ def test_a_new_model_may_know_more_columns_in_another_order(shop):
     new = np.random.default_rng(0).normal(0.0, 0.1, 600)
     shop.table(SECOND, np.column_stack([new, Y[:, 1]]), a=Y[:, 0])
     shop.run(FIRST, input={"columns": ["x0", "x1"]})
-    with pytest.raises(DataError, match="continuity.previous: the model of .* 'x0'"):
+    with pytest.raises(DataError, match=r"continuity.previous: the model of .* 'x0'"):
         shop.run(SECOND, input={"columns": ["a", "x1"]})
     table = {"x1": Y[:, 1], "new": new, "x0": Y[:, 0]}
     shop.table(SECOND, np.zeros((600, 0)), **table)
@@ -462,7 +462,7 @@ def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
     """The output is one folder, replaced every night."""
     given = {"output": {"path": f"{shop.folder}/out/now"}}
     given["continuity"] = {"previous": f"{shop.folder}/out/now"}
-    X, y = rows(300, 200, 100)
+    X, _ = rows(300, 200, 100)
     shop.table(FIRST, X)
     shop.run(FIRST, **given)
     before = {str(path): path.read_bytes() for path in listed(shop.out("now"))}
