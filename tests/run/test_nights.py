@@ -16,6 +16,7 @@ from distsvc.errors import CheckFailedError, DataError, InputNotFoundError
 from distsvc.job_file import load_job
 from distsvc.run import job as jobs
 from distsvc.run.job import run_job
+from distsvc.run.labeller import Ids
 from distsvc.run.phases import Phase
 from distsvc.run.predict import predict_table
 from distsvc.storage.publication import Output, collect
@@ -548,3 +549,30 @@ def test_parts_have_ids_in_them(shop):
     assert {i for part in found for i in part} == {1, 2}
     assert shop.manifest(SECOND)["clusters"] == 2
     assert Path(published_file(shop.out(SECOND), "lineage.json")).exists()
+
+
+def named_labels(content):
+    """Return every cluster that some JSON names by its ``label``."""
+    if isinstance(content, list):
+        return set().union(*map(named_labels, content))
+    if not isinstance(content, dict):
+        return set()
+    found = content.get("label")
+    own = set(found) if isinstance(found, list) else {found} - {None}
+    return own.union(*map(named_labels, content.values()))
+
+
+@pytest.mark.parametrize("form", ["level-tree", "support-vector", "imdh", "centres"])
+def test_a_report_names_clusters_by_their_ids(form, tmp_path, monkeypatch):
+    def odd(steps, rule, survey, match):
+        k = rule.n_clusters
+        return Ids((np.arange(k)[::-1] * 7 + 3).astype(np.int32), 7 * k + 10)
+
+    monkeypatch.setattr("distsvc.run.clustering.ids_of", odd)
+    table = write_table(tmp_path / "t.parquet", three_clusters(700))
+    forget()
+    report = run_job(small_job(table, FORMS[form]))
+    rows_of = {cluster.label: cluster.rows for cluster in report.clusters}
+    found = read_labels(tmp_path / "out")["label"].to_numpy()
+    assert rows_of == {i: int((found == i).sum()) for i in (3, 10, 17)}
+    assert named_labels(report.dumped()) == set(rows_of)
