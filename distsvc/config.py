@@ -199,12 +199,12 @@ class RangeCheck(_Check):
     """A least and a most number."""
 
     limit: Annotated[
-        tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]], Field(strict=False)
+        tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=2, max_length=2)
     ]
 
     @field_validator("limit")
     @classmethod
-    def _rises(cls, limit: tuple[int, int]) -> tuple[int, int]:
+    def _rises(cls, limit: tuple[int, ...]) -> tuple[int, ...]:
         if limit[0] > limit[1]:
             raise ValueError(f"must be the least and the most number, found {list(limit)}")
         return limit

@@ -194,7 +194,8 @@ def _dated(name: str, value: Any, day: datetime.date) -> Any:
     if not isinstance(value, str) or not names_day(value):
         return [value] if isinstance(value, str) and name == PREVIOUS else value
     if name == PREVIOUS:
-        days = [day - datetime.timedelta(before) for before in range(NIGHTS)]
+        nights = min(NIGHTS, day.toordinal())
+        days = [day - datetime.timedelta(before) for before in range(nights)]
         each = [filled_each(value, one)[::-1] for one in days]
         return list(dict.fromkeys(one for several in each for one in several))
     found = filled_each(value, day) if name in RANGES else [filled(value, day)]

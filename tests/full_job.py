@@ -4,6 +4,7 @@ from distsvc.config import Job
 from distsvc.job_file import parse_job
 
 FULL = {
+    "job": {"name": "shop", "run_date": "2026-02-28"},
     "input": {
         "path": "in.parquet",
         "columns": ["a", "b"],
@@ -14,6 +15,7 @@ FULL = {
     "preprocess": {"scale": "minmax", "missing": "median"},
     "model": {
         "algorithm": "support-vector",
+        "mode": "auto",
         "seed": 7,
         "gamma": 2.0,
         "nu": 0.2,
@@ -34,6 +36,15 @@ FULL = {
         "epsilon": 0.2,
         "segment_samples": 10,
         "boundary_size": 100,
+    },
+    "continuity": {"previous": ["out/2026-02-27", "out/2026-02-26"], "match": 0.4},
+    "checks": {
+        "min_rows": {"level": "warn", "limit": 1000.0},
+        "max_outlier_share": {"level": "error", "limit": 0.2},
+        "clusters": {"level": "error", "limit": [2, 40]},
+        "max_rows_moved": {"level": "warn", "limit": 0.3},
+        "max_drift": {"level": "error", "limit": 0.25},
+        "min_agreement": {"level": "error", "limit": 0.3},
     },
     "cluster": {"workers": 2, "threads": 3, "partition_rows": 1000, "block_rows": 10},
     "output": {"path": "out", "format": "zarr", "reasons": 0},

@@ -521,3 +521,47 @@ def stream_rows(X, directions, thresholds, children, amnesia):
         length = np.linalg.norm(u)
         learned[node] = rows, u, [*places, gap @ u / length if length else 0.0]
     return {node: (np.mean(r, axis=0), u, places) for node, (r, u, places) in learned.items()}
+
+
+def counts_between(X, edges):
+    """Values of every column at or above j of its edges, by j, and those that are missing."""
+    counts = np.zeros((len(edges), len(edges[0]) + 2), np.int64)
+    for k, column in enumerate(np.transpose(X)):
+        for value in column:
+            at_or_above = sum(bool(value >= edge) for edge in edges[k])
+            counts[k, -1 if value != value else at_or_above] += 1
+    return counts
+
+
+def stability_index(expected, found):
+    """Population stability index of two lists of counts, half a row more in every bin in use."""
+    pairs = [(p + 0.5, q + 0.5) for p, q in zip(expected, found, strict=True) if p or q]
+    n, m = sum(p for p, _ in pairs), sum(q for _, q in pairs)
+    return sum((q / m - p / n) * np.log((q / m) / (p / n)) for p, q in pairs)
+
+
+def continued_ids(ids_before, next_id, overlap, match):
+    """Return ids of the best of all ways to pair clusters, by trying them; a few clusters only."""
+    k_before, k = np.shape(overlap)
+
+    def jaccard(i, j):
+        both = overlap[i][j]
+        either = sum(overlap[i]) + sum(row[j] for row in overlap) - both
+        return both / either if either else 0.0
+
+    def best(j, free):
+        """Return the largest sum for clusters j and above, and whom each goes on from."""
+        if j == k:
+            return 0.0, []
+        found = [(best(j + 1, free)[0], [None, *best(j + 1, free)[1]])]
+        for i in free:
+            if jaccard(i, j) >= match:
+                total, rest = best(j + 1, free - {i})
+                found.append((total + jaccard(i, j), [i, *rest]))
+        return max(found, key=lambda one: one[0])
+
+    ids = []
+    for i in best(0, frozenset(range(k_before)))[1]:
+        ids.append(next_id if i is None else ids_before[i])
+        next_id += i is None
+    return ids, next_id

@@ -14,8 +14,10 @@ from distsvc.config import Job
 from distsvc.job_file import parse_job
 from distsvc.models.rules import Rule
 from distsvc.run import algorithms, directory
+from distsvc.run.continuity import ids_of
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import Labelled, label_table, write_rule
+from distsvc.run.labeller import Labeller
+from distsvc.run.labelling import Labelled, fill_output, label_table
 from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
 from distsvc.run.preparation import prepare
@@ -71,7 +73,8 @@ def small_job(path: Path, model: dict[str, Any], **sections: dict[str, Any]) -> 
         "cluster": {"workers": 0, "partition_rows": 300, "block_rows": 70},
         "output": {"path": str(path.parent / "out")},
     }
-    return parse_job({name: content[name] | sections.get(name, {}) for name in content})
+    names = {**content, **sections}
+    return parse_job({name: content.get(name, {}) | sections.get(name, {}) for name in names})
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,10 @@ class Fitted(Begun):
     rule: Rule
 
     def label(self) -> Labelled:
-        """Take the last step on the table."""
-        return label_table(self.steps)
+        """Take the last steps on the table."""
+        labelled = label_table(self.steps)
+        fill_output(self.steps, labelled.counts)
+        return labelled
 
 
 def fit(job: Job, folder: Path) -> Fitted:
@@ -116,7 +121,9 @@ def fit(job: Job, folder: Path) -> Fitted:
     survey = survey_table(begun.steps, begun.room.engine.key_ranges)
     pilot = prepare(begun.steps, job.preprocess, begun.room, survey)
     rule = begun.room.fit(begun.steps, survey)
-    write_rule(begun.run, rule, pilot)
+    ids = ids_of(begun.steps, rule, survey, job.continuity.match)
+    columns = begun.run.plan.table.columns
+    Labeller.of(rule, ids, columns, survey.pilot, pilot).write(begun.run)
     return Fitted(begun.job, begun.room, begun.steps, survey, pilot, rule)
 
 

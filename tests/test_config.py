@@ -77,7 +77,7 @@ def refused(message: str, **sections) -> None:
 
 def test_every_field_is_taken_as_given():
     for model in (FULL["model"], IMDH, LINEAR, *BASELINES):
-        content = FULL | {"model": model}
+        content = FULL | {"model": {"mode": "refit"} | model}
         assert parse_job(content).model_dump(mode="json", exclude_none=True) == content
 
 
@@ -89,13 +89,34 @@ def test_defaults():
     assert given.model.parameters() == {"random_state": 0}
     assert (given.cluster.workers, given.cluster.threads) == (None, 1)
     assert given.output.format == "parquet"
+    assert (given.job.name, given.model.mode) == ("job", "refit")
+    assert (given.continuity.previous, given.continuity.match) == ((), 0.5)
+    assert given.checks.model_dump(exclude_none=True) == {}
+
+
+def test_a_check_is_a_limit_or_a_limit_and_a_level():
+    checks = {"max_drift": 0.1, "clusters": [2, 9], "min_rows": {"limit": 5, "level": "warn"}}
+    found = job(checks=checks).checks
+    assert (found.max_drift.limit, found.max_drift.level) == (0.1, "error")
+    assert (found.clusters.limit, found.clusters.level) == ((2, 9), "error")
+    assert (found.min_rows.limit, found.min_rows.level) == (5.0, "warn")
+
+
+@pytest.mark.parametrize("mode", ["assign", "auto"])
+def test_a_mode_without_the_run_whose_model_it_uses(mode):
+    refused(
+        f"job: model.mode = '{mode}' needs continuity.previous, the run whose model labels the "
+        "rows",
+        model={"mode": mode},
+    )
+    assert job(model={"mode": mode}, continuity={"previous": "a"}).model.mode == mode
 
 
 @pytest.mark.parametrize("algorithm", PARAMETERS)
 def test_model_fields_are_those_of_the_table_that_a_job_may_give(algorithm):
     types = {name: one.job_type() for name, one in PARAMETERS[algorithm].items()}
     fields = {name for name, of in types.items() if of is not None}
-    assert set(MODELS[algorithm].model_fields) == fields | {"algorithm", "seed"}
+    assert set(MODELS[algorithm].model_fields) == fields | {"algorithm", "mode", "seed"}
 
 
 @pytest.mark.parametrize("model", BASELINES, ids=lambda model: model["algorithm"])
@@ -122,11 +143,12 @@ def test_a_job_has_no_labelling_of_tables_in_memory(labelling):
 
 
 def test_model_values_reach_the_estimator():
-    assert job(model=FULL["model"]).model.parameters() == {
-        **{k: v for k, v in FULL["model"].items() if k not in ("algorithm", "seed")},
+    given = job(model=FULL["model"], continuity=FULL["continuity"])
+    assert given.model.parameters() == {
+        **{k: v for k, v in FULL["model"].items() if k not in ("algorithm", "mode", "seed")},
         "random_state": 7,
     }
-    given = {k: v for k, v in IMDH.items() if k not in ("algorithm", "seed")}
+    given = {k: v for k, v in IMDH.items() if k not in ("algorithm", "mode", "seed")}
     assert job(model=IMDH).model.parameters() == given | {"random_state": 7}
     with_c = job(model={"C": 3, "gamma": "auto"}).model.parameters()
     assert with_c == {"C": 3.0, "gamma": "auto", "random_state": 0}
@@ -168,7 +190,36 @@ def test_required(field):
 
 
 ALGORITHMS = " or ".join(map(repr, MODELS))
+LIMITS = [
+    (-1, "must be greater than or equal to 0, found -1"),
+    (float("nan"), "must be a finite number, found nan"),
+    ("x", "must be a valid number, found 'x'"),
+    ({"limit": 1, "level": "info"}, "must be 'error' or 'warn', found 'info'"),
+]
 WRONG = {
+    "job.name": [("", "must have at least 1 character, found ''"), (3, "valid string, found 3")],
+    "job.run_date": [("20260228", "must match"), (20260228, "must be a valid string")],
+    "continuity.previous": [
+        (3, "must be a valid tuple, found 3"),
+        ("", "must have at least 1 character, found ''"),
+    ],
+    "continuity.match": [
+        (0, "must be greater than 0, found 0"),
+        (1.1, "must be less than or equal to 1, found 1.1"),
+    ],
+    "checks.min_rows": LIMITS,
+    "checks.max_outlier_share": LIMITS,
+    "checks.clusters": [
+        ([9, 2], "must be the least and the most number, found [9, 2]"),
+        ([-1, 2], "must be greater than or equal to 0, found -1"),
+        ([1], "must have at least 2 items after validation, not 1, found [1]"),
+        ([1, 2, 3], "must have at most 2 items after validation, not 3"),
+        (3, "must be a valid tuple, found 3"),
+        ({"limit": [1, 2], "level": "info"}, "must be 'error' or 'warn', found 'info'"),
+    ],
+    "checks.max_rows_moved": LIMITS,
+    "checks.max_drift": LIMITS,
+    "checks.min_agreement": LIMITS,
     "input.path": [(3, "must be a valid string"), ("", "must have at least 1 character")],
     "input.columns": [
         ("a", "must be a valid tuple"),
@@ -185,6 +236,7 @@ WRONG = {
         ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),
         (3, f"must be {ALGORITHMS}, found '3'"),
     ],
+    "model.mode": [("again", "must be 'refit', 'assign' or 'auto', found 'again'")],
     "model.seed": [(-1, "must be greater than or equal to 0, found -1"), ("x", "valid integer")],
     "model.gamma": [
         (-2.0, "must be 'auto' or be greater than 0, found -2.0"),

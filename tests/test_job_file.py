@@ -111,6 +111,7 @@ OTHER = {
     "input": {"path": "x", "columns": ["a"], "id": "x", "label": "x", "where": "x == 1"},
     "preprocess": {"scale": "none", "missing": "drop"},
     "model": {
+        "mode": "refit",
         "seed": 8,
         "gamma": 3.0,
         "nu": 0.3,
@@ -132,6 +133,7 @@ OTHER = {
         "boundary_size": 101,
     },
     "output": {"format": "parquet"},
+    "continuity": {"match": 0.6},
 }
 
 
@@ -163,6 +165,10 @@ def test_digest_depends_on_c_too():
         ("cluster", "partition_rows", 5),
         ("cluster", "block_rows", 6),
         ("output", "path", "elsewhere"),
+        ("job", "name", "other"),
+        ("job", "run_date", "2026-02-27"),
+        ("checks", "max_drift", 0.1),
+        ("continuity", "previous", ["elsewhere"]),
     ],
 )
 def test_digest_does_not_depend_on_where_and_how(section, key, value):

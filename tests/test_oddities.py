@@ -180,8 +180,16 @@ def test_a_run_date_in_another_form(tmp_path, date):
         load_job(tmp_path / "job.toml", run_date=date)
 
 
-def test_a_date_that_would_be_left_in_the_path():
-    refused("output.path may hold {run_date} and no other", output={"path": "out/{run_date-1d}"})
+@pytest.mark.parametrize(
+    "text", ["{run_date-1}", "{run_date -1d}", "{run_date+d}", "{run_date", "{run_dates}"]
+)
+def test_a_date_that_would_be_left_in_the_path(text):
+    message = "output.path must give the date as {run_date}, {run_date-7d}, "
+    refused(message, output={"path": f"out/{text}"})
+
+
+def test_a_range_of_dates_where_there_is_one_path():
+    refused("output.path must hold one day", output={"path": "out/{run_date-1d..run_date}"})
 
 
 # Filters

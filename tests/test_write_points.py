@@ -29,7 +29,7 @@ THEIRS = {
     "storage/outputs/zarr.py": "arrays in memory, whose files are then put in their places",
     "run/cluster.py": "a private folder for workers on this machine",
     "run/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
-    "run/opening.py": "a folder of the system's, to see whether the run is published already",
+    "run/beginning.py": "a folder of the system's, to see whether the run is published already",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "datasets/loading.py": "data sets are staged beside their place, not in a run",
 }

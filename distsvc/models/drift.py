@@ -58,7 +58,8 @@ def decile_edges(pilot: np.ndarray) -> np.ndarray:
     """Return edges (d, BINS - 1) between tenths of the pilot's values (m, d) float64.
 
     A value that more than a tenth of the rows have gets a bin of its own as far as there are edges
-    left: an edge lies at the value, and the next above it. A column without values has edges at 0.
+    left: an edge lies at the value, and the next above it. So a constant column has bins for its
+    value, for less and for more. A column without values has edges at 0.
     """
     edges = np.zeros((pilot.shape[1], BINS - 1))
     for k, column in enumerate(pilot.T):
@@ -74,8 +75,12 @@ def _edges(values: np.ndarray) -> np.ndarray:
     for j in range(1, len(at)):
         if at[j] <= at[j - 1]:
             above = np.searchsorted(values, at[j - 1], "right")
-            at[j] = values[above] if above < values.size else at[j - 1]
+            at[j] = values[above] if above < values.size else _next_above(at[j - 1])
     return at
+
+
+def _next_above(value: float) -> float:
+    return float(np.nextafter(value, np.finfo(np.float64).max))
 
 
 def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:

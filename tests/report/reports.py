@@ -94,6 +94,7 @@ def make_report(n_clusters=3, n_rows=1500, drawn=300, outside=32, picture=False)
              "worker_peak_mb": None},
         ],
         "warnings": [],
+        "checks": [],
         "sample": {"kind": "columns", "axes": ["width", "height"],
                    "x": rng.normal(size=drawn).tolist(), "y": rng.normal(size=drawn).tolist(),
                    "label": labels.tolist(), "outlier": outlier.tolist()},

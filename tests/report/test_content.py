@@ -66,7 +66,7 @@ def test_what_json_holds_comes_back(name):
 def test_keys_keep_their_order():
     content = REPORTS["components"]
     report = typed(content).dumped()
-    assert list(report)[-4:] == ["warnings", "sample", "indices", "phases"]
+    assert list(report)[-5:] == ["warnings", "sample", "indices", "checks", "phases"]
     assert list(report["sample"]) == [
         "kind", "axes", "explained", "beyond", "label", "outlier", "x", "y",
     ]  # fmt: skip

@@ -19,6 +19,7 @@ import zarr
 
 from distsvc.errors import DataError
 from distsvc.job_file import parse_job
+from distsvc.run import clustering
 from distsvc.run import job as jobs
 from distsvc.run.job import run_job
 
@@ -163,16 +164,16 @@ MOMENTS = ("open", "survey", "fit", "label")
 @contextmanager
 def changing(moment: str, change: Callable[[], None]) -> Iterator[None]:
     """Let something happen once after a step of the next run."""
-    name = {"open": "steps_on", "survey": "survey_table", "fit": "write_rule"}
-    step = name.get(moment, "label_table")
-    inner = getattr(jobs, step)
+    name = {"survey": "survey_table", "fit": "ids_of", "label": "label_table"}
+    module, step = (jobs, "steps_on") if moment == "open" else (clustering, name[moment])
+    inner = getattr(module, step)
 
     def then_change(*args, **options):
         found = inner(*args, **options)
         change()
         return found
 
-    with patch.object(jobs, step, then_change):
+    with patch.object(module, step, then_change):
         yield
 
 

@@ -9,20 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 from small_runs import FORMS, ROOMS, digests, fit, small_job, three_clusters, write_table
 
+from distsvc.kernels.histogram import count_between
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from distsvc.run.counts import Counts
 from distsvc.run.directory import Result
-from distsvc.run.labelling import (
-    HISTOGRAM_BINS,
-    RULE,
-    Counts,
-    label_partition,
-    published_names,
-    read_rule,
-    tally_of,
-)
+from distsvc.run.labeller import HISTOGRAM_BINS, RULE, read_rule
+from distsvc.run.labelling import label_partition
+from distsvc.run.output_columns import published_names, tally_of
 from distsvc.run.preparation import prepared
 from distsvc.storage.published import part_file
 
@@ -46,14 +42,20 @@ def random_columns(n, seed):
     return {"label": label, "score": score, "outlier": score < -1.0}
 
 
+VALUES = np.random.default_rng(3).normal(size=(N, 3))
+COLUMN_EDGES = {"": np.linspace(-1.0, 1.0, 18).reshape(2, 9), "previous-": np.zeros((1, 9))}
+PLACES = {"": [2, 0], "previous-": [1]}
+
+
 def counted(columns, classes, parts):
     """Count blocks, and merge what the parts wrote to JSON and arrays."""
-    whole = Counts.empty(4)
+    whole = Counts.empty(4, COLUMN_EDGES, PLACES)
     for number, places in enumerate(parts):
-        part = Counts.empty(4)
+        part = Counts.empty(4, COLUMN_EDGES, PLACES)
         for block in np.array_split(places, 3):
             own = {name: values[block] for name, values in columns.items()}
-            part.add(own, EDGES, None if classes is None else classes.take(pa.array(block)))
+            known = None if classes is None else classes.take(pa.array(block))
+            part.add(VALUES[block], own, EDGES, known)
         found = part.result({"rows": len(places)}, Result({"more": 1}, {"extra": np.ones(2)}))
         assert (found.rows, found.facts["more"]) == (len(places), 1)
         assert found.arrays["extra"].all()
@@ -75,6 +77,10 @@ def test_counts_are_those_of_the_whole(n_parts):
     clipped = np.clip(columns["score"], -2.0, 2.0)
     np.testing.assert_array_equal(found.histogram, np.histogram(clipped, EDGES)[0])
     assert found.histogram.sum() == 600
+    for name, edges in COLUMN_EDGES.items():
+        expected = np.zeros((len(edges), 11), np.int64)
+        count_between(np.ascontiguousarray(VALUES[:600, PLACES[name]]), edges, expected)
+        np.testing.assert_array_equal(found.columns[name].counts, expected)
     assert set(found.classes) == {"x", "y", "z"}
     for name, rows in found.classes.items():
         own = label[(classes.to_numpy(zero_copy_only=False) == name)]

@@ -25,7 +25,7 @@ def labelled(tmp_path, form, **sections):
     given = {"columns": ["x0", "x1"]} | sections.pop("input", {})
     run = fit(small_job(table, FORMS[form], input=given, **sections), tmp_path / "run")
     counts = run.label().counts
-    write_model(run.run, run.job, run.room)
+    write_model(run.run, run.job, run.room, counts)
     for name in ("report.html", "report.json", ".unfinished"):
         with run.run.place("report").created(name) as path:
             path.write_text(name)
@@ -59,7 +59,9 @@ def test_what_was_made_from_what(tmp_path):
     assert (
         (manifest["rows"], manifest["clusters"]) == (N, 3) == (counts.n_rows, run.rule.n_clusters)
     )
-    assert manifest["job"]["model"] == {"algorithm": "bico", "seed": 0, "n_clusters": 3}
+    assert manifest["job"]["model"] == {
+        "algorithm": "bico", "mode": "refit", "seed": 0, "n_clusters": 3,
+    }  # fmt: skip
     assert "cluster" not in manifest["job"]
     assert manifest["versions"]["distsvc"] == distsvc.__version__
     assert manifest["versions"]["numpy"] == np.__version__

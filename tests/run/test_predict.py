@@ -13,8 +13,10 @@ from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.models.scaling import Scaling
 from distsvc.run.algorithms import ROOMS
 from distsvc.run.job import run_job
+from distsvc.run.model_form import NEEDS
 from distsvc.run.predict import predict_table
 from distsvc.run.preparation import Preparation
+from distsvc.run.progress import Progress
 from tests.published_files import nothing_left, published_file
 from tests.run.blob_jobs import N, blobs, check_manifest, config, copied, files, labels
 
@@ -48,18 +50,39 @@ def with_default_columns(blob_table, tmp_path_factory):
 @pytest.mark.parametrize(
     ("columns", "found"),
     [
-        (["y", "x", "event"], "found 2: y, x"),
-        (["x", "event"], "found 1: x"),
-        (["x", "y", "split", "extra", "event"], "found 3: x, y, extra"),
+        (["x", "event"], "found 1 that are numbers; missing: y; found: x"),
+        (["extra", "event"], "found 1 that are numbers; missing: x, y; found: extra"),
     ],
 )
-def test_predict_with_other_columns(with_default_columns, tmp_path, columns, found):
+def test_predict_without_some_of_the_columns(with_default_columns, tmp_path, columns, found):
     data = blobs().append_column("extra", pa.array(np.zeros(N))).select(columns)
     pq.write_table(data, tmp_path / "in.parquet")
-    message = rf"expected the model's 2 columns in their order, x, y; {found}$"
+    message = rf"expected the model's 2 columns, {found}$"
     with pytest.raises(DataError, match=message):
         predict_table(with_default_columns, str(tmp_path / "in.parquet"), str(tmp_path / "out"))
     assert nothing_left(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("columns", "ignored"),
+    [
+        (["y", "x", "event"], []),
+        (["extra", "x", "y", "split", "event"], ["extra"]),
+    ],
+)
+def test_predict_with_more_columns_or_in_another_order(
+    with_default_columns, blob_table, tmp_path, columns, ignored
+):
+    data = blobs().append_column("extra", pa.array(np.zeros(N))).select(columns)
+    pq.write_table(data, tmp_path / "in.parquet")
+    progress, told = Progress(quiet=True), []
+    progress.event = lambda *of, **known: told.append(known) if "ignored" in of[0] else None
+    predict_table(
+        with_default_columns, str(tmp_path / "in.parquet"), str(tmp_path / "out"), progress=progress
+    )
+    assert [known["names"] for known in told] == ignored
+    predict_table(with_default_columns, str(blob_table), str(tmp_path / "whole"))
+    assert labels(tmp_path / "out").equals(labels(tmp_path / "whole"))
 
 
 def test_predict_keeps_the_id(with_default_columns, blob_table, tmp_path):
@@ -125,7 +148,7 @@ def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
     model = json.loads(published_file(copy, "model.json").read_text())
     published_file(copy, "model.json").write_text(json.dumps(model | {"format": 99}))
     listed_again(copy)
-    with pytest.raises(JobFileError, match="has format 99, expected 3"):
+    with pytest.raises(JobFileError, match="has format 99, expected 4"):
         predict_table(copy, str(blob_table), str(tmp_path / "out"))
 
 
@@ -133,6 +156,6 @@ def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
 def test_arrays_of_a_saved_model_have_names_of_their_own(rule):
     """The rule, the preparation of its rows and the edges of its scores lie in one file."""
     prepared = Preparation(Scaling(*np.zeros((3, 2))), np.zeros(2), rule.float64).result()
-    others = {*prepared.arrays, *prepared.facts, "score_edges", "algorithm"}
-    assert {"centre", "scale", "fill", "origin"} <= others
+    others = {*prepared.arrays, *prepared.facts, *NEEDS, "algorithm"}
+    assert {"centre", "scale", "fill", "origin", "score_edges", "ids", "next_id"} <= others
     assert not others & {field.name for field in fields(rule)}

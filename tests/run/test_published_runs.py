@@ -80,7 +80,8 @@ def test_an_identical_run_is_not_done_again(blob_table, tmp_path, monkeypatch):
     def unwanted(*_):
         raise AssertionError("work was done")
 
-    monkeypatch.setattr(job_module, "survey_table", unwanted)
+    monkeypatch.setattr(job_module, "cluster_table", unwanted)
+    monkeypatch.setattr(job_module, "fill_output", unwanted)
     assert run_job(job).dumped() == first
     elsewhere = config(blob_table, tmp_path / "out", cluster={"workers": 2, "partition_rows": 7})
     assert run_job(elsewhere).dumped() == first

@@ -13,7 +13,8 @@ from distsvc.run import report_files
 from distsvc.run.job import run_job
 
 COMMON = {"title", "input", "model", "clusters", "outliers", "score_histogram", "warnings"}
-COMMON |= {"forecast", "sample", "phases", "distsvc_version", "command", "job_file", "finished"}
+COMMON |= {"checks", "forecast", "sample", "phases", "distsvc_version", "command", "job_file"}
+COMMON |= {"finished"}
 JOBS = {
     "votes": ({"effort": "fast"}, 3, {"levels", "indices"}),
     "votes of one column": ({"effort": "fast"}, 1, {"levels", "indices"}),

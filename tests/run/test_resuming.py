@@ -7,6 +7,7 @@ import pytest
 from small_runs import ROOMS, digests, fit, forget, small_job, three_clusters, write_table
 
 from distsvc.run.directory import RunDirectory
+from distsvc.run.nights import compared
 from distsvc.run.phases import Phase
 from distsvc.run.summary import make_report
 from distsvc.storage.outputs import zarr
@@ -48,7 +49,8 @@ def whole(job, folder):
     """Take all steps of a job; return what the driver worked out, and the report."""
     run = fit(job, folder)
     labelled = run.label()
-    report = make_report(run.run, job, run.room, run.survey.pilot, labelled, "").dumped()
+    night = compared(run.run, job, None, labelled.counts, None)
+    report = make_report(run.run, job, run.room, run.survey.pilot, labelled, night, "").dumped()
     worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]
     return worked_out, report | {"finished": None}
 

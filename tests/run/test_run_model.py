@@ -10,18 +10,22 @@ from small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labelling import RULE, read_rule
+from distsvc.run.labeller import COUNTED, COUNTS, RULE, Labeller, read_rule
+from distsvc.run.labelling import label_table
 from distsvc.run.model import (
     MODEL_VERSION,
     checked_model,
-    prediction_digest,
+    model_digest,
     prediction_job,
     read_model,
     restore_model,
+    with_previous,
     write_model,
 )
 from distsvc.run.model_columns import check_columns
+from distsvc.run.phases import Steps
 from distsvc.run.preparation import PREPARATION, prepared
+from distsvc.run.progress import Progress
 from distsvc.storage.folder import Folder
 
 N = 600
@@ -38,7 +42,7 @@ def published(request, tmp_path_factory):
     reasons = {"reasons": 2} if request.param.startswith("linear") else {}
     job = small_job(table, FORMS[request.param], input=given, output=reasons)
     found = fit(job, folder / "run")
-    write_model(found.run, job, found.room)
+    write_model(found.run, job, found.room, found.label().counts)
     return request.param, Path(found.run.place("model").address), found
 
 
@@ -48,7 +52,7 @@ def simple(tmp_path):
     table = write_table(tmp_path / "t.parquet", X)
     job = small_job(table, FORMS["splits"])
     found = fit(job, tmp_path / "run")
-    write_model(found.run, job, found.room)
+    write_model(found.run, job, found.room, found.label().counts)
     return Path(found.run.place("model").address)
 
 
@@ -65,6 +69,13 @@ def test_a_model_comes_back(published, tmp_path):
             assert ours.arrays[key].dtype == array.dtype
             assert ours.arrays[key].tobytes() == array.tobytes()
     assert type(read_rule(run)) is type(fitted.rule)
+    counts = fitted.label().counts
+    expected = counts.columns[""].counts, counts.histogram, counts.sizes
+    for name, values in zip(COUNTS, expected, strict=True):
+        np.testing.assert_array_equal(run.read(COUNTED).arrays[name], values)
+    labeller = Labeller.read(run)
+    assert (labeller.ids.tolist(), labeller.columns) == ([*range(len(counts.sizes))], ["x0", "x1"])
+    assert labeller.next_id == len(counts.sizes)
     expected = fitted.rule.label(prepared(fitted.run, OTHERS))
     for name, values in read_rule(run).label(prepared(run, OTHERS)).items():
         assert values.tobytes() == expected[name].tobytes()
@@ -95,11 +106,12 @@ def test_what_the_model_says_of_its_table(published):
 def test_names_of_arrays_and_facts_are_their_own(published):
     _, folder, fitted = published
     preparation, rule = fitted.run.read(PREPARATION), fitted.run.read(RULE)
-    more = fitted.room.more_arrays()
+    several = preparation.arrays, rule.arrays, dict.fromkeys(COUNTS), fitted.room.more_arrays()
     with np.load(folder / "arrays.npz") as saved:
-        assert len(saved.files) == len(preparation.arrays) + len(rule.arrays) + len(more)
+        assert len(saved.files) == sum(map(len, several))
     content = read_model(folder)
-    assert len(content["facts"]) == len(preparation.facts) + len(rule.facts)
+    assert len(content["facts"]) + 1 == len(preparation.facts) + len(rule.facts)
+    assert content["columns"] == rule.facts["columns"] == ["x0", "x1"]
 
 
 def test_a_model_is_written_alike_twice(published, tmp_path):
@@ -108,7 +120,8 @@ def test_a_model_is_written_alike_twice(published, tmp_path):
     shutil.copytree(fitted.run.address, tmp_path / "copy")
     copy = RunDirectory(tmp_path / "copy")
 
-    write_model(copy, fitted.job, fitted.room)
+    counts = label_table(Steps(copy, None, Progress(quiet=True))).counts
+    write_model(copy, fitted.job, fitted.room, counts)
     assert {
         path.name: path.read_bytes() for path in Path(copy.place("model").address).iterdir()
     } == before
@@ -117,7 +130,7 @@ def test_a_model_is_written_alike_twice(published, tmp_path):
 
 def test_the_job_of_a_prediction(published, tmp_path):
     form, folder, _ = published
-    job = prediction_job(folder, "new.parquet", str(tmp_path / "new"))
+    job = prediction_job(folder, "new.parquet", str(tmp_path / "new"), {"workers": 3})
     assert job.input.model_dump(exclude_none=True) == {
         "path": "new.parquet",
         "columns": ("x0", "x1"),
@@ -125,15 +138,21 @@ def test_the_job_of_a_prediction(published, tmp_path):
     }
     assert job.output.reasons == (2 if form.startswith("linear") else 0)
     assert job.preprocess == published[2].job.preprocess
+    assert job.cluster.workers == 3
 
 
 def test_the_digest_of_a_prediction_is_that_of_the_model_too(simple):
-    job = prediction_job(simple, "new.parquet", "new")
-    before = prediction_digest(job, simple)
-    assert before == prediction_digest(prediction_job(simple, "new.parquet", "old"), simple)
+    def digest(output, workers=0):
+        job = prediction_job(simple, "new.parquet", output, {"workers": workers})
+        return with_previous(job.digest(), model_digest(simple))
+
+    before = digest("new")
+    assert before == digest("old", workers=2)
     with open((simple / "arrays.npz"), "ab") as file:
         file.write(b"x")
-    assert prediction_digest(job, simple) != before
+    assert digest("new") != before
+    job = prediction_job(simple, "new.parquet", "new", {})
+    assert with_previous(job.digest(), "") == job.digest() != digest("new")
 
 
 def test_no_model(tmp_path):
@@ -165,16 +184,30 @@ def test_a_damaged_model(simple, tmp_path, name):
 def test_columns_that_are_not_the_models(simple, tmp_path):
     content = read_model(simple)
     same = write_table(tmp_path / "same.parquet", OTHERS)
-    check_columns(content, str(same), tmp_path / "staging")
+    assert events_of(content, same, tmp_path) == []
     wider = write_table(tmp_path / "wider.parquet", three_clusters(50, d=3))
-    message = r"expected the model's 2 columns in their order, x0, x1; found 3: x0, x1, x2"
+    told = {"because": "the model does not know them", "names": "x2"}
+    assert events_of(content, wider, tmp_path) == [("ignored columns", told)]
+    assert events_of(content | {"chosen_columns": True}, wider, tmp_path) == []
+    other = content | {"columns": ["x0", "x7", "x1", "x8"]}
+    message = (
+        r"wider\.parquet: expected the model's 4 columns, found 3 that are numbers; "
+        r"missing: x7, x8; found: x0, x1, x2$"
+    )
     with pytest.raises(DataError, match=message):
-        check_columns(content, str(wider), tmp_path / "staging")
-    check_columns(content | {"chosen_columns": True}, str(wider), tmp_path / "staging")
+        events_of(other, wider, tmp_path)
+
+
+def events_of(content, table, tmp_path):
+    """Return the events of comparing a table's columns with those of a ``model.json``."""
+    progress, events = Progress(quiet=True), []
+    progress.event = lambda name, **known: events.append((name, known))
+    check_columns(content, str(table), tmp_path / "staging", progress)
+    return events
 
 
 def test_columns_that_the_job_kept_apart_do_not_count(published, tmp_path):
     _, folder, _ = published
     content = read_model(folder)
     table = write_table(tmp_path / "new.parquet", OTHERS, event=np.arange(200))
-    check_columns(content, str(table), tmp_path / "staging")
+    assert events_of(content, table, tmp_path) == []

@@ -194,7 +194,7 @@ def test_a_defect_shows_no_secret(tmp_path, host, monkeypatch):
     def fails(*_):
         raise KeyError(f"what {url} is")
 
-    monkeypatch.setattr("distsvc.run.job.survey_table", fails)
+    monkeypatch.setattr("distsvc.run.clustering.survey_table", fails)
     found = run(tmp_path, url, 0)
     assert found.exit_code == 1
     assert "defect" in found.stderr

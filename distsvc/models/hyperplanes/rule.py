@@ -45,7 +45,7 @@ class TreeRule(ClusterTree, Rule):
     )
 
     needs: ClassVar[Mapping[str, Field]] = {
-        "ids": Array("int64", "m", least=1),
+        "numbers": Array("int64", "m", least=1),
         "V": Array("float32", "m d"),
         "thresholds": Array("float64", "m"),
         "spreads": Array("float64", "m", above=0.0),

@@ -139,7 +139,7 @@ class GrowingTree:
         place = np.full(len(counts) + 1, -1, np.int32)
         place[kept] = np.arange(len(kept))
         V, thresholds, spreads = self.hyperplanes()
-        nodes = {"ids": kept + 1, "V": V[kept], "thresholds": thresholds[kept]}
+        nodes = {"numbers": kept + 1, "V": V[kept], "thresholds": thresholds[kept]}
         nodes |= {"spreads": spreads[kept], "b": self.b[kept], "counts": counts[kept]}
         inner = place[children[kept]]
         inner[(inner < 0).any(axis=1)] = -1
@@ -205,7 +205,7 @@ class ClusterTree:
 
     Attributes
     ----------
-    ids : ndarray of shape (m,), int64
+    numbers : ndarray of shape (m,), int64
         The nodes' numbers in the complete tree, the paper's: 1 is the root, below i are 2 i and
         2 i + 1. Nodes that do not split any rows are left out, so children may skip levels.
     V : ndarray of shape (m, d), float32
@@ -224,7 +224,7 @@ class ClusterTree:
 
     """
 
-    ids: np.ndarray
+    numbers: np.ndarray
     V: np.ndarray
     thresholds: np.ndarray
     spreads: np.ndarray
@@ -280,7 +280,7 @@ class Cut:
         A leaf with rows is a bottom node of the complete tree; -1 for all other nodes.
         """
         labels = np.full(n_nodes, -1, np.int32)
-        labels[self.tree.ids - 1] = self.labels
+        labels[self.tree.numbers - 1] = self.labels
         return labels
 
     def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -122,7 +122,7 @@ def tree_part(engine: TreeEngine, columns: Sequence[str], rows: Rows) -> TreePar
         threshold = grown.thresholds[j] + float(weights.astype(np.float64) @ engine.centre)
         text = _combination(weights, _heaviest(weights)[:IN_RULES], columns)
         for child, sign in zip(map(int, cut.children[j]), ("<", "≥"), strict=True):
-            parents[child] = int(grown.ids[j])
+            parents[child] = int(grown.numbers[j])
             conditions[child] = [*conditions[j], f"{text} {sign} {_number(threshold)}"]
     for j in parents:
         if cut.labels[j] >= 0:
@@ -160,8 +160,8 @@ def _split(
     shown = _rounded(in_units[:SHOWN_IN_NODE]), labels[:SHOWN_IN_NODE].tolist()
     return SplitNode(
         **_node(grown, j, parent),
-        below=int(grown.ids[below]),
-        above=int(grown.ids[above]),
+        below=int(grown.numbers[below]),
+        above=int(grown.numbers[above]),
         rank=rank,
         gain=float(gain) / total if total > 0.0 else 0.0,
         valley=float(valley(positions)[1]),
@@ -176,7 +176,7 @@ def _split(
 def _node(grown: ClusterTree, j: int, parent: int | None) -> dict[str, Any]:
     """Return what all nodes have."""
     rows, share = round(float(grown.counts[j])), float(grown.counts[j] / float(grown.counts[0]))
-    return {"id": int(grown.ids[j]), "parent": parent, "rows": rows, "share": share}
+    return {"id": int(grown.numbers[j]), "parent": parent, "rows": rows, "share": share}
 
 
 def _heaviest(weights: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ def estimator(**kwargs):
 def state(model):
     """Everything that a tree learned, and the labels of `fit`, as bytes."""
     tree = model.cluster_tree_
-    names = ("ids", "V", "thresholds", "spreads", "b", "counts", "sums_of_squares", "splits")
+    names = ("numbers", "V", "thresholds", "spreads", "b", "counts", "sums_of_squares", "splits")
     labels = getattr(model, "labels_", np.zeros(0))
     return [getattr(tree, name).tobytes() for name in names] + [labels.tobytes()]
 

@@ -98,7 +98,7 @@ def test_a_tree_of_one_node():
 def test_a_tree_of_one_hyperplane():
     X, y = blobs(2, 2)
     model = estimator(depth=2).fit(X)
-    assert model.cluster_tree_.ids.tolist() == [1, 2, 3]
+    assert model.cluster_tree_.numbers.tolist() == [1, 2, 3]
     assert adjusted_rand_score(y, model.labels_) >= 0.98
 
 

@@ -165,11 +165,11 @@ def test_nodes_with_rows(n, seed):
     tree = grown(n, seed=seed)
     found = tree.with_rows("prune")
     expected = nodes_by_hand(tree, rows(n, 3, seed + 1))
-    assert found.ids.tolist() == sorted(expected)
-    numbers, squares, below = zip(*(expected[i] for i in found.ids), strict=True)
+    assert found.numbers.tolist() == sorted(expected)
+    numbers, squares, below = zip(*(expected[i] for i in found.numbers), strict=True)
     assert found.counts.tolist() == list(numbers)
     np.testing.assert_allclose(found.sums_of_squares, squares, rtol=1e-5, atol=1e-3)
-    children = [tuple(found.ids[c].tolist()) if c[0] >= 0 else None for c in found.children]
+    children = [tuple(found.numbers[c].tolist()) if c[0] >= 0 else None for c in found.children]
     assert children == list(below)
     assert found.n_leaves == len(found.splits) + 1 == children.count(None)
 
@@ -189,7 +189,7 @@ def test_forgetting_keeps_a_share():
     tree, other = grown(), grown()
     tree.forget(0.25)
     a, b = tree.with_rows("prune"), other.with_rows("prune")
-    assert (a.ids == b.ids).all()
+    assert (a.numbers == b.numbers).all()
     assert (a.splits == b.splits).all()
     np.testing.assert_allclose(a.counts, b.counts / 4)
     np.testing.assert_allclose(a.curve, b.curve / 4)
@@ -202,10 +202,10 @@ def test_numbers_are_those_of_the_path(seed):
     skipped = 0
     for j in tree.splits:
         for side in (0, 1):
-            path = [int(tree.ids[tree.children[j, side]])]
-            while path[-1] > 2 * tree.ids[j] + 1:
+            path = [int(tree.numbers[tree.children[j, side]])]
+            while path[-1] > 2 * tree.numbers[j] + 1:
                 path.append(path[-1] // 2)
-            assert path[-1] == 2 * tree.ids[j] + side
+            assert path[-1] == 2 * tree.numbers[j] + side
             skipped += len(path) > 1
     assert skipped > 0
 
@@ -222,7 +222,7 @@ def test_all_rows_one_way():
     tree.means[:] = 1.0
     tree.count(X)
     found = tree.with_rows("prune")
-    assert found.ids.tolist() == [8]
+    assert found.numbers.tolist() == [8]
     assert found.children.tolist() == [[-1, -1]]
     assert found.counts.tolist() == [50.0]
     np.testing.assert_allclose(found.curve, [((X - 1.0) ** 2).sum()], rtol=1e-6)
@@ -235,8 +235,8 @@ def test_a_root_that_does_not_split_is_passed_over():
     X, tree = rows(50), one_way([0, 3, 4], depth=4)  # node 1 splits along feature 1
     tree.count(X)
     found = tree.with_rows("prune")
-    assert found.ids.tolist()[0] == 2
-    assert set(found.ids) <= {2, 8, 10, 16, 17, 20, 21}
+    assert found.numbers.tolist()[0] == 2
+    assert set(found.numbers) <= {2, 8, 10, 16, 17, 20, 21}
     labels = found.cut(2).label(X)[0]
     below = X[:, 1] < 0.0
     assert len({*labels[below]}) == len({*labels[~below]}) == 1
@@ -254,7 +254,7 @@ def test_a_tree_of_depth_one():
     tree.learn(X, 0.5, 10.0, 1.0, 2**62, 5.0)
     tree.count(X)
     found = tree.with_rows("forward")
-    assert found.ids.tolist() == [1]
+    assert found.numbers.tolist() == [1]
     assert found.counts.tolist() == [30.0]
     np.testing.assert_allclose(found.curve, [((X - tree.means[0]) ** 2).sum()], rtol=1e-5)
 
@@ -285,7 +285,7 @@ def test_clusters_of_equal_size_come_in_the_order_of_nodes():
     tree.V[2] = 0.0, 1.0
     tree.count(X)
     found = tree.with_rows("prune")
-    assert found.ids.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert found.numbers.tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert found.cut(4).label(X)[0].tolist() == [0, 1, 2, 3]
 
 
@@ -329,7 +329,7 @@ def test_thresholds_put_the_hyperplane_at_b_from_the_mean():
     tree = grown()
     found = tree.with_rows("prune")
     assert isinstance(found, ClusterTree)
-    places = found.ids - 1
+    places = found.numbers - 1
     middle = np.einsum("kd,kd->k", found.V.astype(np.float64), tree.means[places])
     np.testing.assert_allclose(found.thresholds - middle, found.b, atol=1e-5)
     assert (found.b == tree.b[places]).all()

@@ -13,6 +13,7 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.job_file import parse_job
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
+from distsvc.run.progress import Progress
 from distsvc.storage.tables import fingerprint, open_table, read_blocks, sparse_rows
 from tests.published_files import published_file, read_labels
 
@@ -139,8 +140,12 @@ def test_a_model_labels_narrower_text(tmp_path):
     scores = read_labels(tmp_path / "labels")["score"]
     np.testing.assert_allclose(scores.to_numpy(), expected, rtol=1e-6)
     wide = write(tmp_path / "c.svm", b"1 4:2.0\n")
-    with pytest.raises(DataError, match="expected the model's 3 columns"):
-        predict_table(str(tmp_path / "out"), str(wide), str(tmp_path / "more"))
+    progress, told = Progress(quiet=True), []
+    progress.event = lambda *of, **known: told.append((of[0], known.get("names")))
+    predict_table(str(tmp_path / "out"), str(wide), str(tmp_path / "more"), progress=progress)
+    assert ("ignored columns", "f4") in told
+    score = read_labels(tmp_path / "more")["score"].to_numpy()
+    np.testing.assert_allclose(score, [-content["facts"]["offset"]], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
