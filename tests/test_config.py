@@ -200,7 +200,7 @@ WRONG = {
     "job.name": [("", "must have at least 1 character, found ''"), (3, "valid string, found 3")],
     "job.run_date": [("20260228", "must match"), (20260228, "must be a valid string")],
     "continuity.previous": [
-        (3, "must be a valid tuple, found 3"),
+        (3, "must be a valid string, found 3"),
         ("", "must have at least 1 character, found ''"),
     ],
     "continuity.match": [
@@ -214,7 +214,7 @@ WRONG = {
         ([-1, 2], "must be greater than or equal to 0, found -1"),
         ([1], "must have at least 2 items after validation, not 1, found [1]"),
         ([1, 2, 3], "must have at most 2 items after validation, not 3"),
-        (3, "must be a valid tuple, found 3"),
+        (3, "must be a valid string, found 3"),
         ({"limit": [1, 2], "level": "info"}, "must be 'error' or 'warn', found 'info'"),
     ],
     "checks.max_rows_moved": LIMITS,
