@@ -33,6 +33,8 @@ HOMES = {
     "scale": ("scale", "kills"),
     "forecast": ("forecast",),
     "nights": ("nights", "nights_real"),
+    "assign": ("assign",),
+    "drift": ("drift_null",),
 }
 """The module of each benchmark, which is the function of that name."""
 

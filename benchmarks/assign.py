@@ -1,4 +1,4 @@
-"""Labelling a table with the model of a run before, beside the labelling pass of that run itself."""
+"""Labelling a table with the model of a run before, beside the labelling pass of a refit."""
 
 from __future__ import annotations
 

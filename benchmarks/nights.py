@@ -1,5 +1,4 @@
-"""Whether clusters keep their ids from night to night: in a world whose truth is known, and in real
-tables.
+"""Whether clusters keep their ids from night to night, in made-up worlds and in real tables.
 
 Every night's table is learned anew, by the default algorithm, and goes on from the night before
 (`[continuity] previous`). The same clusters are numbered by size as well, as they are without
@@ -18,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.jobs import work_folder
 from benchmarks.numbering import ByCentroid, Runs, by_size, without_pages
-from benchmarks.world import Night, nearest, nights_of
+from benchmarks.world import Night, known, nearest, nights_of
 from distsvc.bench.measure import in_processes, publish
 from distsvc.bench.rows import Row, grouped, mean_of, show
 from distsvc.datasets import load
@@ -95,10 +94,13 @@ class TrueClusters:
         if self.before is None:
             ids, self.next_id = np.arange(k), k
         else:
-            k_before = len(self.before.components)
             pairs = nearest(night.X, self.before.components) * k + now
-            overlap = np.bincount(pairs, minlength=k_before * k).reshape(k_before, k)
-            found = continued(self.ids_before, self.next_id, overlap, MATCH)
+            within = pairs[known(night.X, self.before.components)]
+            overlap, inside = (
+                np.bincount(of, minlength=len(self.ids_before) * k).reshape(-1, k)
+                for of in (pairs, within)
+            )
+            found = continued(self.ids_before, self.next_id, overlap, MATCH, inside)
             ids, self.next_id = found.ids, found.next_id
         self.before, self.ids_before = night, ids.tolist()
         return ids[now]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.stats import chi2
 
 ROWS, DIMENSIONS = 4000, 3
 BOX = 34.0
@@ -176,7 +177,7 @@ class World:
         return []
 
     def _merge(self) -> list[int]:
-        """Make one of the two nearest that are unlike enough in size; their centre of mass stays."""
+        """Make one of the two nearest, unlike enough in size; their centre of mass stays."""
         pairs = []
         for one in self.there:
             for other in self.there:
@@ -215,3 +216,10 @@ def nearest(X: np.ndarray, components: list[Component]) -> np.ndarray:
     weights = np.log([one.weight for one in components])
     squares = ((X[:, None, :] - centres[None]) ** 2).sum(axis=2)
     return np.argmax(weights - 0.5 * squares, axis=1)
+
+
+def known(X: np.ndarray, components: list[Component]) -> np.ndarray:
+    """Return which rows of X (n, d) are where all but a fortieth of some component's rows are."""
+    centres = np.array([one.centre for one in components])
+    squares = ((X[:, None, :] - centres[None]) ** 2).sum(axis=2).min(axis=1)
+    return squares <= chi2.isf(1.0 / 40.0, DIMENSIONS)
