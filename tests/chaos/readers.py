@@ -1,7 +1,9 @@
 """A reader in a loop while a result is replaced again and again, by drivers that are killed too.
 
 Between two overwrites there may be a candidate that a check holds back: it must change nothing that
-the reader sees. The reader knows one thing: ``manifest.json`` lists the files. It must find every one of them, with
+the reader sees.
+
+The reader knows one thing: ``manifest.json`` lists the files. It must find every one of them, with
 the size and the bytes that are listed, whatever happens meanwhile.
 """
 
@@ -108,7 +110,8 @@ def read_while_replaced(
     problems += ["not every candidate was held back"] if codes.count(HELD) != held else []
     return {
         "seed": seed, "kind": "readers", "job": job.name, "codes": sorted(set(codes)),
-        "overwrites": overwrites, "held": held, "kills": codes.count(-signal.SIGKILL), "readers": counts,
+        "overwrites": overwrites, "held": held, "kills": codes.count(-signal.SIGKILL),
+        "readers": counts,
         "problems": list(dict.fromkeys(problems)), "seconds": round(time.monotonic() - begun, 2),
     }  # fmt: skip
 
