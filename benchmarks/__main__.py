@@ -48,6 +48,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--partitions", type=int, default=20_000, help="many: partitions (default: 20e3)")
     add("--gamma", type=lambda text: text if text == "auto" else float(text), default=2.0,
         help="big: the kernel's width, or auto (default: %(default)s)")  # fmt: skip
+    add("--match", type=float, default=0.5,
+        help="nights, nights_real: least Jaccard index (default: %(default)s)")  # fmt: skip
     add("--table", type=Path, metavar="FILE", help="forecast: only a job on this table")
     options = parser.parse_args(arguments)
     options.names = options.names or list(QUICK)

@@ -25,7 +25,6 @@ from distsvc.models.continuity import continued
 
 NIGHTS = 60
 PROCESSES = 2
-MATCH = 0.5
 WAYS = ("continuity", "by size", "nearest centroid", "continuity, true clusters")
 
 REAL = ("kddcup", "shuttle", "pendigits")
@@ -83,7 +82,8 @@ class TrueClusters:
     What is wrong with them is the matching's fault, or the overlap's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, match: float) -> None:
+        self.match = match
         self.before: Night | None = None
         self.ids_before: list[int] = []
         self.next_id = 0
@@ -100,7 +100,7 @@ class TrueClusters:
                 np.bincount(of, minlength=len(self.ids_before) * k).reshape(-1, k)
                 for of in (pairs, within)
             )
-            found = continued(self.ids_before, self.next_id, overlap, MATCH, inside)
+            found = continued(self.ids_before, self.next_id, overlap, self.match, inside)
             ids, self.next_id = found.ids, found.next_id
         self.before, self.ids_before = night, ids.tolist()
         return ids[now]
@@ -113,7 +113,7 @@ def nights(options: Namespace) -> None:
     in common with the components, one to one, whatever their ids: no numbering can do much better.
     """
     with work_folder(options.work) as work:
-        tasks = [(seed, work / f"nights-{seed}") for seed in range(options.seeds)]
+        tasks = [(seed, work / f"nights-{seed}", options.match) for seed in range(options.seeds)]
         figures: list[Row] = []
         for rows in in_processes(one_world, tasks, PROCESSES):
             figures += rows
@@ -129,10 +129,10 @@ def nights(options: Namespace) -> None:
 MEASURES = ("right", "strictly_right", "false_new_ids", "ids", "clustered")
 
 
-def one_world(seed: int, folder: Path) -> list[Row]:
+def one_world(seed: int, folder: Path, match: float) -> list[Row]:
     """Return the row of every way to number the clusters of one world."""
     scores = {way: Score() for way in WAYS}
-    runs, centroids, true = Runs(folder), ByCentroid(), TrueClusters()
+    runs, centroids, true = Runs(folder, match), ByCentroid(), TrueClusters(match)
     clustered = []
     with without_pages():
         for number, night in enumerate(nights_of(seed, NIGHTS)):
@@ -141,14 +141,10 @@ def one_world(seed: int, folder: Path) -> list[Row]:
             for way, one in zip(WAYS, found, strict=True):
                 scores[way].add(one, night)
             clustered.append(shared(ids, night.ids))
-            _tell(seed, number, night, ids, scores[WAYS[0]])
+            if number % 20 == 19:
+                print(f"world {seed}: {number + 1} nights", file=sys.stderr, flush=True)
     common = {"clustered": float(np.mean(clustered))}
-    return [{"seed": seed, "way": way} | scores[way].row() | common for way in WAYS]
-
-
-def _tell(seed: int, number: int, night: Night, ids: np.ndarray, score: Score) -> None:
-    if number % 20 == 19:
-        print(f"world {seed}: {number + 1} nights", file=sys.stderr, flush=True)
+    return [{"seed": seed, "way": way, "match": match} | scores[way].row() | common for way in WAYS]
 
 
 def shared(labels: np.ndarray, truth: np.ndarray) -> float:
@@ -171,20 +167,20 @@ def nights_real(options: Namespace) -> None:
     figures: list[Row] = []
     with work_folder(options.work) as work:
         names = options.sets or REAL
-        tasks = [(options.data, name, work / f"nights-{name}") for name in names]
+        tasks = [(options.data, name, work / f"nights-{name}", options.match) for name in names]
         for rows in in_processes(one_table, tasks, PROCESSES):
             figures += rows
             show("A table", rows)
     publish(options.out, "nights_real", figures)
 
 
-def one_table(data: Path, name: str, folder: Path) -> list[Row]:
+def one_table(data: Path, name: str, folder: Path, match: float) -> list[Row]:
     """Return the row of every way to number the clusters of one table."""
     X = load(name, data)[0].astype(np.float64)
     order = np.random.default_rng(0).permutation(len(X))
     size = min(REAL_ROWS, len(X) // 2)
     step = int((1.0 - STAYING) * size)
-    runs, centroids, ways = Runs(folder), ByCentroid(), WAYS[:3]
+    runs, centroids, ways = Runs(folder, match), ByCentroid(), WAYS[:3]
     kept: dict[str, list[float]] = {way: [] for way in ways}
     before: dict[str, np.ndarray] = {}
     given: dict[str, set[int]] = {way: set() for way in ways}
@@ -214,7 +210,7 @@ def one_table(data: Path, name: str, folder: Path) -> list[Row]:
         "rows": size,
     }
     return [
-        {"set": name, "way": way, "kept": float(np.mean(kept[way])), "worst": min(kept[way]),
+        {"set": name, "way": way, "match": match, "kept": float(np.mean(kept[way])), "worst": min(kept[way]),
          "ids": len(given[way])} | common_facts
         for way in ways
     ]  # fmt: skip

@@ -27,23 +27,24 @@ REACH = 2.0
 class Runs:
     """Jobs below a folder, each of which goes on from the one before; only two are kept."""
 
-    def __init__(self, folder: Path, model: Row | None = None):
+    def __init__(self, folder: Path, match: float):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        self.folder, self.model, self.number = folder, model or {}, 0
+        self.folder, self.match, self.number = folder, match, 0
 
     def ids(self, X: np.ndarray, seed: int) -> tuple[np.ndarray, Row]:
         """Cluster a night's rows X (n, d); return the published ids (n,) and its report."""
         table, out = self.folder / "rows.parquet", self.folder / str(self.number)
         pq.write_table(pa.table({f"f{k}": column for k, column in enumerate(X.T)}), table)
-        job = {
+        job: dict[str, Row] = {
             "input": {"path": str(table)},
-            "model": self.model | {"seed": seed},
+            "model": {"seed": seed},
             "cluster": {"workers": 0},
             "output": {"path": str(out)},
         }
         if self.number:
-            job["continuity"] = {"previous": str(self.folder / str(self.number - 1))}
+            before = str(self.folder / str(self.number - 1))
+            job["continuity"] = {"previous": before, "match": self.match}
             shutil.rmtree(self.folder / str(self.number - 2), ignore_errors=True)
         report = run_job(parse_job(job)).dumped()
         self.number += 1
