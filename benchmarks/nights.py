@@ -210,7 +210,7 @@ def one_table(data: Path, name: str, folder: Path, match: float) -> list[Row]:
         "rows": size,
     }
     return [
-        {"set": name, "way": way, "match": match, "kept": float(np.mean(kept[way])), "worst": min(kept[way]),
-         "ids": len(given[way])} | common_facts
+        {"set": name, "way": way, "match": match, "kept": float(np.mean(kept[way])),
+         "worst": min(kept[way]), "ids": len(given[way])} | common_facts
         for way in ways
     ]  # fmt: skip
