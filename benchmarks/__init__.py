@@ -14,7 +14,7 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast",)
+WITHOUT_DATA = ("forecast", "nights")
 HOMES = {
     "kernels": ("kernels",),
     "visual": ("visual",),
@@ -32,6 +32,9 @@ HOMES = {
     "many": ("many",),
     "scale": ("scale", "kills"),
     "forecast": ("forecast",),
+    "nights": ("nights", "nights_real"),
+    "assign": ("assign",),
+    "drift": ("drift_null",),
 }
 """The module of each benchmark, which is the function of that name."""
 

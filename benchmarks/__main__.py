@@ -43,11 +43,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--methods", type=names_in, metavar="A,B",
         help="blind, blind_large: only these of ours, hdbscan, kmeans")  # fmt: skip
     add("--rows", type=int, default=20_000_000,
-        help="big, mdh_big, levels_big, linear_big, kills: rows of the large table (default: 20e6)",
+        help="big, mdh_big, levels_big, linear_big, kills, assign: rows (default: 20e6)",
         )  # fmt: skip
     add("--partitions", type=int, default=20_000, help="many: partitions (default: 20e3)")
     add("--gamma", type=lambda text: text if text == "auto" else float(text), default=2.0,
         help="big: the kernel's width, or auto (default: %(default)s)")  # fmt: skip
+    add("--match", type=float, default=0.5,
+        help="nights, nights_real: least Jaccard index (default: %(default)s)")  # fmt: skip
     add("--table", type=Path, metavar="FILE", help="forecast: only a job on this table")
     options = parser.parse_args(arguments)
     options.names = options.names or list(QUICK)

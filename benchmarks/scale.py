@@ -44,7 +44,7 @@ def scale(options: Namespace) -> None:
         for n in (*FITTED, UNSEEN):
             table = noisy_table(work / "scale", options.data, "shuttle", n, GROUP)
             kills = 2 if n == max(FITTED) else 0
-            _read(table)
+            read_once(table)
             with _cluster() as address:
                 report = _uninterrupted(work, table, "--scheduler", address)
             figures.append(_figures(report, n))
@@ -66,7 +66,7 @@ def kills(options: Namespace) -> None:
     """Work that is done again after SIGKILLs of the driver at random moments."""
     with work_folder(options.work) as work:
         table = noisy_table(work / "scale", options.data, "shuttle", options.rows, GROUP)
-        _read(table)
+        read_once(table)
         whole = _uninterrupted(work, table)
         figures = []
         for number in range(options.seeds):
@@ -156,7 +156,7 @@ def _said(arguments: list[str]) -> str:
     return subprocess.run(command, check=False, text=True, capture_output=True).stdout
 
 
-def _read(table: Path) -> None:
+def read_once(table: Path) -> None:
     """Read a file once, so that all runs find as much of it in memory."""
     with open(table, "rb") as stream:
         while stream.read(2**24):

@@ -2,9 +2,13 @@
 
 The same rows are labelled by both models. Clusters are matched one to one so that the sum of their
 Jaccard indices is largest (Kuhn, 1955, by `scipy.optimize.linear_sum_assignment`), pairs below a
-limit being no pairs. What became of every cluster is told in the terms of MONIC (Spiliopoulou,
-Ntoutsi, Theodoridis and Schult, KDD 2006). Departures from it: clusters are matched one to one,
-overlaps are Jaccard indices, and rows have no age.
+limit being no pairs. Rows that the model before holds for outliers belong to none of its clusters,
+though it labels them; they are left out of the index. Else a new cluster would count as a part of
+the old one that is nearest to it, which could lose its id by that, or give it away.
+
+What became of every cluster is told in the terms of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and
+Schult, KDD 2006). Departures from it: clusters are matched one to one, overlaps are Jaccard
+indices, and rows have no age.
 """
 
 from __future__ import annotations
@@ -82,7 +86,11 @@ class Lineage:
 
 
 def continued(
-    ids_before: Sequence[int], next_id: int, overlap: np.ndarray, match: float
+    ids_before: Sequence[int],
+    next_id: int,
+    overlap: np.ndarray,
+    match: float,
+    inside: np.ndarray | None = None,
 ) -> Lineage:
     """Give ids to clusters, each that of the cluster it goes on from, or one never given.
 
@@ -96,9 +104,13 @@ def continued(
         Rows by their labels in both models.
     match
         Least Jaccard index of two clusters of which one goes on from the other, in (0, 1].
+    inside : ndarray of shape (k_before, k), int64
+        As `overlap`, of the rows that are no outliers of the model before, by which clusters are
+        matched; all rows where it is not given.
 
     """
-    jaccard = jaccard_indices(overlap)
+    inside = overlap if inside is None else inside
+    jaccard = jaccard_indices(inside)
     pairs = np.where(jaccard >= match, jaccard, 0.0)
     rows, columns = linear_sum_assignment(pairs, maximize=True)
     goes_on = {int(j): int(i) for i, j in zip(rows, columns, strict=True) if pairs[i, j] > 0.0}
@@ -108,7 +120,7 @@ def continued(
             ids[j] = ids_before[goes_on[j]]
         else:
             ids[j], next_id = next_id, next_id + 1
-    stories = _stories(list(ids_before), ids.tolist(), goes_on, overlap, jaccard)
+    stories = _stories(list(ids_before), ids.tolist(), goes_on, overlap, inside, jaccard)
     return Lineage(ids, next_id, stories, overlap)
 
 
@@ -123,6 +135,7 @@ def _stories(
     after: list[int],
     goes_on: dict[int, int],
     overlap: np.ndarray,
+    inside: np.ndarray,
     jaccard: np.ndarray,
 ) -> list[Story]:
     went_on = {i: j for j, i in goes_on.items()}
@@ -134,7 +147,7 @@ def _stories(
             both = float(jaccard[i, j]), int(sizes_before[i]), int(sizes_after[j])
             found.append(Story(one, "survived", *both, []))
             continue
-        event, others = _end(overlap[i])
+        event, others = _end(inside[i])
         nearest = float(jaccard[i].max(initial=0.0))
         found.append(
             Story(one, event, nearest, int(sizes_before[i]), 0, [after[j] for j in others])
@@ -142,7 +155,7 @@ def _stories(
     for j, one in enumerate(after):
         if j in goes_on:
             continue
-        origin = [i for i in _largest(overlap[:, j]) if overlap[i, j] >= HALF * sizes_after[j] > 0]
+        origin = [i for i in _largest(inside[:, j]) if inside[i, j] >= HALF * sizes_after[j] > 0]
         nearest = float(jaccard[:, j].max(initial=0.0))
         others = [before[i] for i in origin]
         event = "split" if others else "appeared"

@@ -45,7 +45,7 @@ def _write_lineage(run: RunDirectory, rule: Rule, survey: Survey, match: float) 
     other = Preparation.restored(run.read(PREVIOUS + PREPARATION))
     places = before.places(run.plan.table.columns)
     k, k_before = rule.n_clusters, before.rule.n_clusters
-    overlap = np.zeros((k_before, k), np.int64)
+    overlap, inside = (np.zeros((k_before, k), np.int64) for _ in range(2))
     scores = np.zeros(len(before.score_edges) - 1, np.int64)
     for X in raw_sample(run, survey.n_rows, MATCHED_ROWS):
         Z = own(X), other(np.ascontiguousarray(X[:, places]))
@@ -53,10 +53,11 @@ def _write_lineage(run: RunDirectory, rule: Rule, survey: Survey, match: float) 
         labels = rule.label(Z[0][usable])["label"]
         then = before.rule.label(Z[1][usable])
         pairs = then["label"].astype(np.int64) * k + labels
-        overlap += np.bincount(pairs, minlength=k_before * k).reshape(k_before, k)
+        for counts, of in (overlap, pairs), (inside, pairs[~then["outlier"]]):
+            counts += np.bincount(of, minlength=k_before * k).reshape(k_before, k)
         edges = before.score_edges
         scores += np.histogram(np.clip(then["score"], edges[0], edges[-1]), edges)[0]
-    found = continued(before.ids.tolist(), before.next_id, overlap, match)
+    found = continued(before.ids.tolist(), before.next_id, overlap, match, inside)
     facts = lineage_facts(found, before.ids)
     run.write(LINEAGE, Result(facts, {"ids": found.ids, "overlap": overlap, "scores": scores}))
 

@@ -4,6 +4,7 @@ python -m tests.chaos --runs 500 --seed 0       five hundred runs
 python -m tests.chaos --runs 500 --store        the same in an object store that fails
 python -m tests.chaos --only 17                 the run of a seed again, and what it left
 python -m tests.chaos --overwrites 200          a reader in a loop while results are replaced
+python -m tests.chaos --overwrites 50 --held 50   the same, with 50 that a check holds back
 python -m tests.chaos --races 100               drivers that start at the same moment
 """
 
@@ -40,6 +41,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=0, help="disturbed runs")
     parser.add_argument("--overwrites", type=int, default=0, help="overwrites beside a reader")
+    parser.add_argument(
+        "--held", type=int, default=0, help="candidates held back, at most one an overwrite"
+    )
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
@@ -92,7 +96,7 @@ def main() -> int:
             seeds = [PER_SEED * given.seed + n for n in range(given.races)]
             todo += [pool.submit(race, lab, seed, only) for seed in seeds]
             if given.overwrites:
-                asked = given.seed, given.overwrites, only
+                asked = given.seed, given.overwrites, only, given.held
                 todo.append(pool.submit(read_while_replaced, lab, *asked))
             for future in as_completed(todo):
                 outcome = future.result()

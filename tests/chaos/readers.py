@@ -1,5 +1,8 @@
 """A reader in a loop while a result is replaced again and again, by drivers that are killed too.
 
+Between two overwrites there may be a candidate that a check holds back: it must change nothing that
+the reader sees.
+
 The reader knows one thing: ``manifest.json`` lists the files. It must find every one of them, with
 the size and the bytes that are listed, whatever happens meanwhile.
 """
@@ -24,6 +27,8 @@ from chaos.run import same
 READ = ("level-tree", "imdh", "spdc", "predict-spdc", "predict-level-tree", "predict-imdh")
 BETWEEN = 0.005
 """Seconds from one look to the next."""
+HELD = 76
+"""The exit code of a run that a check holds back."""
 PAUSE = 0.3
 """Seconds that the slower reader lets pass, at most, between the manifest and its files."""
 
@@ -70,10 +75,15 @@ def read_in_a_loop(out: Path, stop: Path, pause: float, seed: int) -> dict:
     return {"reads": reads, "wrong": wrong, "seen": seen}
 
 
-def read_while_replaced(lab: Lab, seed: int, overwrites: int, only: str = "") -> dict:
-    """Replace a result so many times beside two readers; return what the log says of it."""
+def read_while_replaced(
+    lab: Lab, seed: int, overwrites: int, only: str = "", held: int = 0
+) -> dict:
+    """Replace a result so many times beside two readers; return what the log says of it.
+
+    After each of the first `held` overwrites a check holds a candidate back.
+    """
     draw, begun = random.Random(seed), time.monotonic()
-    names = [name for name in READ if name.startswith(only)]
+    names = [name for name in READ if name.startswith(only) and not (held and JOBS[name].predicts)]
     job = JOBS[names[seed % len(names)]]
     folder = lab.work / "readers" / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
@@ -86,15 +96,22 @@ def read_while_replaced(lab: Lab, seed: int, overwrites: int, only: str = "") ->
             which = ("new", "old")[number % 2]
             codes += replaced(lab, job, folder, which, draw)
             problems += whole(folder / "out", results[which])
+            if number < held:
+                codes.append(held_back(lab, job, folder, number))
+                problems += whole(folder / "out", results[which])
     finally:
         stop.touch()
         counts = [json.loads(reader.communicate(timeout=LIMIT)[0]) for reader in readers]
     for name, count in zip(("reader", "slow reader"), counts, strict=True):
         faults = {what: n for what, n in count["wrong"].items() if what != "overtaken"}
         problems += [f"{name}: {what}, {n} of {count['reads']}" for what, n in faults.items()]
+        others = len(count["seen"].keys() - {""}) - len(results)
+        problems += [f"{name}: saw {others} that were never published"] if others > 0 else []
+    problems += ["not every candidate was held back"] if codes.count(HELD) != held else []
     return {
         "seed": seed, "kind": "readers", "job": job.name, "codes": sorted(set(codes)),
-        "overwrites": overwrites, "kills": codes.count(-signal.SIGKILL), "readers": counts,
+        "overwrites": overwrites, "held": held, "kills": codes.count(-signal.SIGKILL),
+        "readers": counts,
         "problems": list(dict.fromkeys(problems)), "seconds": round(time.monotonic() - begun, 2),
     }  # fmt: skip
 
@@ -112,14 +129,21 @@ def replaced(lab: Lab, job, folder: Path, which: str, draw: random.Random) -> li
     return codes
 
 
+def held_back(lab: Lab, job, folder: Path, number: int) -> int | None:
+    """Start a candidate that fails a check, another one for every number; return the exit code."""
+    checks = ["--set", "checks.min_rows=1000000000", "--set", f"model.seed={1000 + number}"]
+    driver = lab.launcher.start(folder, [*job.command("other"), *checks, "--overwrite"])
+    return driver.wait(LIMIT)
+
+
 def whole(out: Path, made) -> list[str]:
-    """Check that a result has been published."""
+    """Check that a result is what is published."""
     try:
         found = oracle.published(out)
     except TornError as error:
         return [f"torn: {'; '.join(error.args)[:200]}"]
     if found is None or not same(found, made.result):
-        return ["an overwrite did not publish its result"]
+        return ["what is published is not what was published last"]
     return []
 
 
