@@ -178,7 +178,7 @@ class ContinuityConfig(_Section):
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
-    match: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5
+    match: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
 
 
 def _limit(value: Any) -> Any:

@@ -5,7 +5,9 @@ import http.server
 import logging
 import os
 import random
+import sys
 import threading
+import urllib.request
 from contextlib import contextmanager
 from unittest import mock
 
@@ -30,6 +32,8 @@ def s3_server():
     try:
         host, port = server.get_host_and_port()
         with reached(f"http://{host}:{port}") as url:
+            # One process has one store, whatever servers it had before.
+            urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST"))
             client().create_bucket(Bucket=BUCKET)
             yield url
     finally:
@@ -39,14 +43,21 @@ def s3_server():
 @contextmanager
 def reached(url):
     """Let everything in this process and those it starts find a store at a URL."""
-    from distsvc.storage import bucket
-
     with mock.patch.dict(os.environ, SETTINGS | {"AWS_ENDPOINT_URL": url}):
-        bucket._opened.cache_clear()
+        forget_stores()
         try:
             yield url
         finally:
-            bucket._opened.cache_clear()
+            forget_stores()
+
+
+def forget_stores():
+    """Drop what this process keeps of stores, which may be gone."""
+    from distsvc.storage import bucket
+
+    bucket._opened.cache_clear()
+    if "s3fs" in sys.modules:
+        sys.modules["s3fs"].S3FileSystem.clear_instance_cache()
 
 
 def client():

@@ -90,7 +90,7 @@ def test_defaults():
     assert (given.cluster.workers, given.cluster.threads) == (None, 1)
     assert given.output.format == "parquet"
     assert (given.job.name, given.model.mode) == ("job", "refit")
-    assert (given.continuity.previous, given.continuity.match) == ((), 0.5)
+    assert (given.continuity.previous, given.continuity.match) == ((), 0.3)
     assert given.checks.model_dump(exclude_none=True) == {}
 
 
@@ -214,7 +214,7 @@ WRONG = {
         ([-1, 2], "must be greater than or equal to 0, found -1"),
         ([1], "must have at least 2 items after validation, not 1, found [1]"),
         ([1, 2, 3], "must have at most 2 items after validation, not 3"),
-        (3, "must be a valid string, found 3"),
+        (3, "must be a valid tuple, found 3"),
         ({"limit": [1, 2], "level": "info"}, "must be 'error' or 'warn', found 'info'"),
     ],
     "checks.max_rows_moved": LIMITS,

@@ -21,7 +21,7 @@ from chaos.run import Run, Start
 
 JOB = "spdc"
 RUN = "0123456789ab-01234567"
-SEEDS = (567, 112, 2043, 1362, 170, 392)
+SEEDS = (567, 112, 1362, 392)
 
 
 def test_disturbed_runs_leave_what_undisturbed_ones_leave(tmp_path):
@@ -42,10 +42,8 @@ def test_the_seeds_are_those_of_few_jobs_and_of_different_disturbances():
     assert {(case.kind, case.overwrite) for case in cases} == {
         ("driver-kills", True),
         ("publish-kill", False),
-        ("publish-kill", True),
         ("publish-fault", True),
         ("killed-job", True),
-        ("killed-input", True),
     }
 
 

@@ -131,6 +131,7 @@ def test_the_setting_that_is_named_makes_it_fit(
     workers = Workers(((threads, limit * 10**6),) * n_workers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "machine_bytes", lambda: 32 * GB)
+        patch.setattr(memory, "mapped_memory_mb", lambda: None)
         try:
             check_memory(job, given, workers)
         except JobFileError as error:
@@ -154,7 +155,8 @@ def test_the_setting_that_is_named_makes_it_fit(
         check_memory(parse_job(content), given, fewer)
 
 
-def test_partitions_that_are_too_large_are_refused_by_name():
+def test_partitions_that_are_too_large_are_refused_by_name(monkeypatch):
+    monkeypatch.setattr(memory, "mapped_memory_mb", lambda: None)
     job, given = big_job({"algorithm": "imdh"}, workers=2), big_table(10**6, 40, 10**5)
     with pytest.raises(JobFileError, match=r"sample.*; cluster.partition_rows = \d+ makes it fit"):
         check_memory(job, given, Workers(((1, GB),) * 2))

@@ -32,7 +32,7 @@ from tests.storage.publishing import (
 
 
 def held_back(job) -> str:
-    with pytest.raises(CheckFailedError, match="min_rows: 600 rows, expected at least 1,000"):
+    with pytest.raises(CheckFailedError, match="min_rows: 600 rows, at least 1,000 expected"):
         run_job(job, overwrite=True)
     [run_id] = Output(job.output.path).held()
     return run_id
@@ -57,7 +57,7 @@ def test_a_candidate_is_told_and_published(tmp_path):
     assert [check["name"] for check in told["failed"]] == ["min_rows"]
     assert Path(told["page"]).is_file()
     assert f"held back: run {run_id} of 20" in in_words(found)[1]
-    assert "expected at least 1,000; see " in in_words(found)[1]
+    assert "at least 1,000 expected; see " in in_words(found)[1]
 
     said = CliRunner().invoke(main, ["publish", job.output.path, "--held", run_id])
     assert said.exit_code == 0, said.output
@@ -68,7 +68,7 @@ def test_a_candidate_is_told_and_published(tmp_path):
     report = read_report(job.output.path)
     assert report.held is False
     assert [check.name for check in report.failed] == ["min_rows"]
-    warning = "published although these checks failed: min_rows: 600 rows, expected at least 1,000"
+    warning = "published although these checks failed: min_rows: 600 rows, at least 1,000 expected"
     assert report.warnings[0] == warning
     assert warning in Output(job.output.path).file("report.html").read_text()
     assert (tmp_path / "out/report.html").read_text() == (

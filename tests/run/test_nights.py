@@ -354,7 +354,7 @@ def test_auto_labels_with_the_model_before_until_the_table_drifts(shop):
     report = shop.run(THIRD, model=AUTO)
     assert report.lineage.mode == "refit"
     assert [text.split(":")[0] for text in report.lineage.because] == ["max_drift"]
-    assert "expected at most 0.25" in report.lineage.because[0]
+    assert "at most 0.25 expected" in report.lineage.because[0]
     assert "learned_by" not in report.model.fitted
     assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 2}
     assert not (shop.out(THIRD) / "labels" / "assign").exists()
@@ -432,10 +432,10 @@ def test_checks_that_pass_or_are_not_measured(shop):
 
 
 WRONG = {
-    "min_rows": (601, "min_rows: 600 rows, expected at least 601"),
-    "clusters": ([4, 9], "clusters: 3 clusters, expected 4 to 9"),
+    "min_rows": (601, "min_rows: 600 rows, at least 601 expected"),
+    "clusters": ([4, 9], "clusters: 3 clusters, 4 to 9 expected"),
     "max_drift": (0.0, "max_drift: "),
-    "max_rows_moved": (0.1, "max_rows_moved: 0.3333 of the rows in another cluster than before"),
+    "max_rows_moved": (0.1, "max_rows_moved: 33.3 % of the rows have another id than before"),
 }
 
 
@@ -477,7 +477,7 @@ def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
     result = invoked(shop, SECOND, *again, monkeypatch=monkeypatch, **given)
     assert result.exit_code == 76, result.output
     (run_id,) = Output(shop.out("now")).held()
-    assert "min_rows: 500 rows, expected at least 550" in result.stderr
+    assert "min_rows: 500 rows, at least 550 expected" in result.stderr
     assert f"distsvc publish {shop.out('now')} --held {run_id}" in result.stderr
     assert "Traceback" not in result.stderr
     assert (shop.out("now") / "manifest.json").read_bytes() == manifest

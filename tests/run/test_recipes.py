@@ -33,7 +33,7 @@ FINAL = {
         for kind in vars(errors).values()
         if isinstance(kind, type) and issubclass(kind, errors.DistsvcError)
     ),
-} - {TEMPORARY}
+} - {TEMPORARY, SKIP}
 RETRIED = {TEMPORARY, TERMINATED}
 CODES = sorted({0, SKIP, *FINAL, *RETRIED})
 
