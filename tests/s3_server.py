@@ -32,10 +32,10 @@ def s3_server():
     try:
         host, port = server.get_host_and_port()
         with reached(f"http://{host}:{port}") as url:
-            # One process has one store, whatever servers it had before.
-            urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST"))
             client().create_bucket(Bucket=BUCKET)
             yield url
+            # All servers of a process have one store: the next is to find it empty.
+            urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST"))
     finally:
         server.stop()
 
