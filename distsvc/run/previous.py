@@ -38,8 +38,6 @@ class Previous:
         Of the model.
     content : dict
         Of its ``model.json``.
-    rows : int
-        That it labelled.
     nights : int
         Earlier choices of the job at which nothing is published.
 
@@ -51,7 +49,6 @@ class Previous:
     digest: str
     folder: Path
     content: dict[str, Any]
-    rows: int
     nights: int
 
     @property
@@ -84,7 +81,7 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
         folder = checked_model(place)
         known = read_model(folder)
         where = path, place.address, str(manifest["run_id"])
-        return Previous(*where, model_digest(folder), folder, known, manifest["rows"], nights)
+        return Previous(*where, model_digest(folder), folder, known, nights)
     if required and config.previous:
         more = f" or at {len(config.previous) - 1} others" if len(config.previous) > 1 else ""
         raise InputNotFoundError(
