@@ -16,7 +16,7 @@ import click
 
 from distsvc import __version__, cli_outputs
 from distsvc.cli_evaluation import bench, datasets, shown_progress
-from distsvc.cli_nights import backfill
+from distsvc.cli_nights import backfill, cluster_options
 from distsvc.ending import failing_cleanly, watched
 from distsvc.errors import one_line
 
@@ -58,9 +58,7 @@ def demo(out: str) -> None:
 @click.option(
     "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
 )
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
-@click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
-@click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
+@cluster_options
 @click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
@@ -138,9 +136,7 @@ def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json
 @click.option(
     "--set", "settings", multiple=True, metavar="cluster.KEY=VALUE", help="A key of [cluster]."
 )
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
-@click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
-@click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
+@cluster_options
 @click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
 @click.option("--fresh", is_flag=True, help="Start over where an earlier one was interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")

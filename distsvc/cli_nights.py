@@ -17,6 +17,21 @@ TOLD = "day", "output", "state", "words", "exit_code", "held"
 DAY = click.DateTime(["%Y-%m-%d"])
 
 
+def cluster_options(command: Any) -> Any:
+    """Give a command the options that say where the cluster is."""
+    for option in (
+        click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
+        click.option(
+            "--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote."
+        ),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("job_file", metavar="JOB.toml")
 @click.option("--from", "first", type=DAY, required=True, metavar="DATE", help="The first day.")
@@ -31,9 +46,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 @click.option(
     "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
 )
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786.")
-@click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
-@click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://.")
+@cluster_options
 @click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
 @click.option("--skip-missing", is_flag=True, help="Leave out days whose input is not there yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
