@@ -244,10 +244,16 @@ class LevelModel(Part):
 
 
 class Candidate(Part):
-    """The best answer of so many clusters: votes as a share of the winner's, supporting models."""
+    """The best answer of so many clusters, and what speaks for it.
+
+    Its standing is a share of the winner's, its votes are one of the most that any has. What it
+    separates of the near pairs of rows is a share of what it separates of all pairs.
+    """
 
     n_clusters: Size
+    standing: Known = None
     votes: Known
+    separated: Known = None
     support: Known
     z: Known
     winner: bool
