@@ -243,8 +243,8 @@ def make_levels(tree="spiral", doubts=()):
         ],
         "candidates": [
             {"n_clusters": n, "standing": 1 / (1 + abs(n - k)), "votes": 0.9,
-             "separated": 0.015 * n, "support": 0.75 / (1 + abs(n - k)), "z": None if n == 1 else 12.0 / n,
-             "winner": n == k}
+             "separated": 0.015 * n, "support": 0.75 / (1 + abs(n - k)),
+             "z": None if n == 1 else 12.0 / n, "winner": n == k}
             for n in range(max(1, k - 3), k + 4)
         ],
         "granularity": [
