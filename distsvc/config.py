@@ -235,12 +235,15 @@ class ClusterConfig(_Section):
     workdir: PathOrUrl | None = None
 
 
+MOST_REASONS = 20
+
+
 class OutputConfig(_Section):
     """``[output]``: where the run is published."""
 
     path: PathOrUrl
     format: str = "parquet"
-    reasons: Annotated[int, Field(ge=0, le=20)] = 0
+    reasons: Annotated[int, Field(ge=0, le=MOST_REASONS)] = 0
 
 
 UNDECIDING: Any = {
@@ -278,10 +281,6 @@ class Job(_Section):
                 "preprocess.scale = 'standard' (the default) centres the columns, and a linear "
                 "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
                 "algorithm = 'linear-svdd', which does not depend on the origin"
-            )
-        if self.output.reasons and not algorithm.startswith("linear-"):
-            raise ValueError(
-                f"output.reasons needs a linear algorithm, found algorithm = {algorithm!r}"
             )
         if self.model.mode != "refit" and not self.continuity.previous:
             raise ValueError(

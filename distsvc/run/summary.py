@@ -23,11 +23,14 @@ from distsvc.report.content import (
 )
 from distsvc.run.counts import Counts
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labeller import RULE, Labeller, read_rule
+from distsvc.run.labeller import RULE, Labeller
 from distsvc.run.labelling import Labelled
 from distsvc.run.nights import Night
 from distsvc.run.pictures import labelled_pilot
+from distsvc.run.preparation import PREPARATION, Preparation
+from distsvc.run.profiles import profiles_part
 from distsvc.run.room import Room, Rows
+from distsvc.run.survey import Pilot
 from distsvc.urls import masked
 
 INDEX_ROWS = 5000
@@ -37,16 +40,15 @@ def make_report(
     run: RunDirectory,
     job: Job,
     room: Room,
-    pilot: np.ndarray,
+    pilot: Pilot,
     labelled: Labelled,
     night: Night,
     command: str,
 ) -> Report:
     """Return what ``report.json`` holds, but for the phases; its labels are ids."""
-    counts, tally = labelled.counts, labelled.tally
-    rule = read_rule(run)
+    counts, labeller = labelled.counts, Labeller.read(run)
+    rule = labeller.rule
     rows = labelled_pilot(run, rule, pilot)
-    parts = room.parts(run, rows, tally)
     report = Report(
         title=Path(job.output.path).name or "distsvc",
         distsvc_version=__version__,
@@ -64,11 +66,13 @@ def make_report(
         score_histogram=_histogram(run, rule, counts),
         warnings=room.warnings(),
         sample=rows.sample,
-        indices=_indices(rows, counts) if counts.classes and "reasons" not in parts else None,
+        reasons=labelled.reasons.part(rows, Preparation.restored(run.read(PREPARATION))),
+        profiles=profiles_part(rows, run.plan.table.columns, labeller.typical),
+        indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
         phases=[],
-        **parts,
+        **room.parts(run, rows),
     )
-    named = report.with_ids(Labeller.read(run).ids.tolist())
+    named = report.with_ids(labeller.ids.tolist())
     warnings = [*named.warnings, *night.notes]
     return named.model_copy(update=night.told() | {"warnings": warnings})
 
@@ -101,8 +105,13 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
 
 def _outliers(rule: Rule, counts: Counts) -> OutlierPart:
     rows, words = int(counts.sizes[:, 1].sum()), rule.words
-    share = rows / counts.n_rows
-    return OutlierPart(rows=rows, share=share, defined=words.has_outliers, meaning=words.meaning)
+    return OutlierPart(
+        rows=rows,
+        share=rows / counts.n_rows,
+        defined=words.has_outliers,
+        only=not words.has_clusters,
+        meaning=words.meaning,
+    )
 
 
 def _histogram(run: RunDirectory, rule: Rule, counts: Counts) -> ScoreHistogram:

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from distsvc.run.algorithms.reasons import FARTHEST, Reasons, farthest
 
 from distsvc.models.linear.rule import BallRule, OneClassRule
-from distsvc.run.algorithms.reasons import FARTHEST, Reasons, farthest
 from distsvc.run.directory import Result
 from distsvc.storage.blocks import Block
 
