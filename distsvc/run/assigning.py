@@ -16,8 +16,7 @@ from distsvc.run.labelling import LABEL, Labelled, label_table, parts_place
 from distsvc.run.phases import Steps
 from distsvc.run.preparation import PREPARATION
 from distsvc.run.previous import Previous
-from distsvc.run.room import Room, Survey, Table
-from distsvc.run.survey import Pilot
+from distsvc.run.room import Pilot, Room, Survey, Table
 
 
 class Published(Room):

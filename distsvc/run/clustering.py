@@ -8,8 +8,8 @@ from distsvc.run.labeller import Labeller
 from distsvc.run.labelling import Labelled, label_table
 from distsvc.run.phases import Steps
 from distsvc.run.preparation import prepare
-from distsvc.run.room import Room
-from distsvc.run.survey import Pilot, survey_table
+from distsvc.run.room import Pilot, Room
+from distsvc.run.survey import survey_table
 
 
 def cluster_table(steps: Steps, job: Job, room: Room) -> tuple[Pilot, Labelled]:

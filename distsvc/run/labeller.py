@@ -5,8 +5,9 @@ A run has one of its own. One that goes on from another run has that run's as we
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -100,12 +101,11 @@ class Labeller:
             raise DataError(f"{run.address}: result {of + RULE}: {error}") from None
         arrays = {name: found.arrays[name] for name in ("ids", "score_edges", "column_edges")}
         facts = found.facts
-        typical = Typical(found.arrays["typical"], facts["typical_score"], facts["least_score"])
         return cls(
             rule,
             next_id=facts["next_id"],
             columns=facts["columns"],
-            typical=typical,
+            typical=typical_of(facts, found.arrays),
             **arrays,
         )
 
@@ -118,6 +118,11 @@ class Labeller:
         arrays |= rule.arrays() | {"column_edges": self.column_edges}
         arrays |= {"typical": self.typical.values}
         run.write(of + RULE, Result(rule.facts() | facts, arrays))
+
+
+def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:
+    """Return what is typical by the facts and arrays of a labeller, among others."""
+    return Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
 
 
 def read_rule(run: RunDirectory) -> Rule:

@@ -15,11 +15,10 @@ from distsvc.forms import Form, parsed
 from distsvc.job_file import parse_job
 from distsvc.models.drift import NEEDS as COLUMN_NEEDS
 from distsvc.models.fields import Array, Count, Number, check_fields
-from distsvc.models.reasons import Typical
 from distsvc.parameters import PARAMETERS
 from distsvc.run.algorithms import ROOMS, rule_named
 from distsvc.run.directory import Result
-from distsvc.run.labeller import HISTOGRAM_BINS, Labeller
+from distsvc.run.labeller import HISTOGRAM_BINS, Labeller, typical_of
 from distsvc.run.preparation import Preparation
 from distsvc.storage.where import where_columns
 
@@ -153,5 +152,5 @@ def restored(
     if unknown:
         raise DataError(f"array {shown(unknown[0])} is not one of such a model")
     edges = arrays["score_edges"], arrays["column_edges"]
-    typical = Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
+    typical = typical_of(facts, arrays)
     return preparation, Labeller(rule, ids, facts["next_id"], *edges, content["columns"], typical)

@@ -12,8 +12,7 @@ from distsvc.models.sampling import rows_of
 from distsvc.report.content import Sample
 from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import PREPARATION, Preparation
-from distsvc.run.room import Rows
-from distsvc.run.survey import Pilot
+from distsvc.run.room import Pilot, Rows
 
 SHOWN_ROWS = 3000
 

@@ -10,9 +10,8 @@ from distsvc.run.labelling import Labelled
 from distsvc.run.model import copy_model, write_model
 from distsvc.run.nights import Night
 from distsvc.run.progress import Progress
-from distsvc.run.room import Room
+from distsvc.run.room import Pilot, Room
 from distsvc.run.summary import make_report
-from distsvc.run.survey import Pilot
 from distsvc.storage.arrays import read_json, write_json, write_text
 from distsvc.storage.publication import COPIES, Output
 

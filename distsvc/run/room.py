@@ -21,7 +21,7 @@ from distsvc.run.checkpoints import Checkpoint
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.sizes import Held, Sizes, Terms
-from distsvc.run.survey import Survey
+from distsvc.run.survey import Pilot, Survey
 from distsvc.storage.tables import Block, Table
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Job",
     "Parts",
     "Phase",
+    "Pilot",
     "Result",
     "Room",
     "Rows",

@@ -22,15 +22,12 @@ from distsvc.report.content import (
     ScoreHistogram,
 )
 from distsvc.run.counts import Counts
-from distsvc.run.directory import RunDirectory
+from distsvc.run.explaining import explained
 from distsvc.run.labeller import RULE, Labeller
 from distsvc.run.labelling import Labelled
 from distsvc.run.nights import Night
 from distsvc.run.pictures import labelled_pilot
-from distsvc.run.preparation import PREPARATION, Preparation
-from distsvc.run.profiles import profiles_part
-from distsvc.run.room import Room, Rows
-from distsvc.run.survey import Pilot
+from distsvc.run.room import Pilot, Room, Rows, RunDirectory
 from distsvc.urls import masked
 
 INDEX_ROWS = 5000
@@ -66,10 +63,9 @@ def make_report(
         score_histogram=_histogram(run, rule, counts),
         warnings=room.warnings(),
         sample=rows.sample,
-        reasons=labelled.reasons.part(rows, Preparation.restored(run.read(PREPARATION))),
-        profiles=profiles_part(rows, run.plan.table.columns, labeller.typical),
         indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
         phases=[],
+        **explained(run, rows, labelled.reasons),
         **room.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())

@@ -1,19 +1,36 @@
-"""What the page says of every cluster: which columns set it apart, and rows that are typical."""
+"""What the page says in columns: why rows are far out, and what sets every cluster apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 
 from distsvc.models.profiles import Profile, profiles
 from distsvc.models.reasons import Typical
 from distsvc.report.model_parts import Profile as ProfilePart
-from distsvc.report.model_parts import ProfileColumn, ProfilesPart, Spread, TypicalRow
-from distsvc.run.room import Rows
+from distsvc.report.model_parts import ProfileColumn, ProfilesPart, ReasonsPart, Spread, TypicalRow
+from distsvc.run.preparation import PREPARATION, Preparation
+from distsvc.run.reasons import Reasons
+from distsvc.run.room import Rows, RunDirectory
 
 MOST_PROFILES = 200
 """Clusters that get one, the largest."""
+
+
+class Explained(TypedDict):
+    """Parts of the report, by their names there."""
+
+    reasons: ReasonsPart
+    profiles: ProfilesPart | None
+
+
+def explained(run: RunDirectory, rows: Rows, reasons: Reasons) -> Explained:
+    """Return what the reasons of a table, and its labelled pilot, say in columns."""
+    preparation = Preparation.restored(run.read(PREPARATION))
+    profiles = profiles_part(rows, run.plan.table.columns, reasons.typical)
+    return {"reasons": reasons.part(rows, preparation), "profiles": profiles}
 
 
 def profiles_part(rows: Rows, columns: Sequence[str], typical: Typical) -> ProfilesPart | None:
