@@ -20,6 +20,9 @@ BY_CHANCE, SURE = 2.5, 0.9
 """In units of sqrt(1 / n + 1 / m), the J that columns of n and m like rows pass by chance in fewer
 than one of a thousand; and one that is believed of however few rows."""
 
+RELEVANT = 1 / 3
+"""Of the J of the best column: what tells less beside it is left out."""
+
 IN_PROFILE = 5
 """Columns of a profile, at most."""
 
@@ -143,7 +146,7 @@ def _columns(
     Those that tell alike are in the order of the distance of medians by the quartiles' own.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
-    least = min(BY_CHANCE * np.sqrt(1.0 / n + 1.0 / m), SURE)
+    least = max(min(BY_CHANCE * np.sqrt(1.0 / n + 1.0 / m), SURE), RELEVANT * apart.max())
     known = np.flatnonzero(apart >= least)
     some = known[np.argsort(-apart[known], kind="stable")]
     tied = np.round(apart[some], TOLD_APART)

@@ -86,8 +86,8 @@ def _line(column: ProfileColumn) -> Line:
         column=column.column,
         inside=_bar(inside, low, high),
         outside=_bar(outside, low, high),
-        medians=f"median {number(inside.median)}, of the others {number(outside.median)}",
-        range=f"{_range(column)}: {percent(inside.share)}, of the others {percent(outside.share)}",
+        medians=f"median {number(inside.median)} (others {number(outside.median)})",
+        range=f"{_range(column)}: {percent(inside.share)} (others {percent(outside.share)})",
     )
 
 

@@ -17,6 +17,9 @@ from distsvc.storage.tables import Block
 FARTHEST = 10
 """Rows that the report shows."""
 
+LEAST_SHARE = 0.005
+"""Of a column that is named."""
+
 IN_REPORT = 3
 """Columns that it names for each of them."""
 
@@ -125,7 +128,7 @@ class Reasons:
 
     def _text(self, ks: np.ndarray, shares: np.ndarray) -> str:
         named = zip(ks, shares, strict=True)
-        return ", ".join(f"{self.names[k]} ({share:.0%})" for k, share in named if share > 0.0)
+        return ", ".join(f"{self.names[k]} ({share:.0%})" for k, share in named if share >= LEAST_SHARE)
 
     def _rows(self, rows: Rows, preparation: Preparation) -> list[FarRow]:
         """Return the farthest rows with their reasons, and what is usual there in their cluster."""
@@ -144,7 +147,7 @@ class Reasons:
                     typical=_median(usual[:, k]),
                 )
                 for k, share in zip(order[i, :IN_REPORT], shares[i, :IN_REPORT], strict=True)
-                if share > 0.0
+                if share >= LEAST_SHARE
             ]
             row, score = int(far["rows"][i]), float(far["scores"][i])
             found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
