@@ -132,7 +132,7 @@ def best_ranges(
         lowest = np.minimum.accumulate(before, axis=1)
         last = (risen - lowest).argmax(axis=1)
         at = np.arange(len(chosen)), last
-        apart[:, j] = (risen - lowest)[at]
+        apart[:, j] = np.clip((risen - lowest)[at], 0.0, 1.0)
         first = (before == lowest[at][:, None]).argmax(axis=1)
         ranges[:, j] = np.column_stack([firsts[first], edges[last]])
     return apart, ranges

@@ -69,7 +69,7 @@ class Reasons:
             for place, ks, parts in zip(part, order, shares, strict=True) if self.count else ():
                 text[place] = self._text(ks[: self.count], parts[: self.count])
         found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
-        chosen = places[np.lexsort((block.rows[places], score[places]))[:FARTHEST]]
+        chosen = _lowest(score, places)
         self._keep({name: values[chosen] for name, values in found.items()})
         return {"reasons": text} if self.count else {}
 
@@ -128,7 +128,9 @@ class Reasons:
 
     def _text(self, ks: np.ndarray, shares: np.ndarray) -> str:
         named = zip(ks, shares, strict=True)
-        return ", ".join(f"{self.names[k]} ({share:.0%})" for k, share in named if share >= LEAST_SHARE)
+        return ", ".join(
+            f"{self.names[k]} ({share:.0%})" for k, share in named if share >= LEAST_SHARE
+        )
 
     def _rows(self, rows: Rows, preparation: Preparation) -> list[FarRow]:
         """Return the farthest rows with their reasons, and what is usual there in their cluster."""
@@ -152,6 +154,15 @@ class Reasons:
             row, score = int(far["rows"][i]), float(far["scores"][i])
             found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
         return found
+
+
+def _lowest(score: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the places, which rise, of the lowest scores; of equal ones the first."""
+    if len(places) <= FARTHEST:
+        return places
+    last = np.partition(score[places], FARTHEST - 1)[FARTHEST - 1]
+    equal = places[score[places] == last][:FARTHEST]
+    return np.concatenate([places[score[places] < last], equal])
 
 
 def _median(values: np.ndarray) -> float | None:

@@ -128,7 +128,7 @@ def test_a_profile_by_hand():
 
 
 def parts_of(run) -> dict:
-    rows: Rows = labelled_pilot(run.run, run.rule, run.survey.pilot)
+    rows: Rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
     return run.room.parts(run.run, rows, None), rows
 
 
