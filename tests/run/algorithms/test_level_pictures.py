@@ -129,7 +129,7 @@ def test_a_profile_by_hand():
 
 def parts_of(run) -> dict:
     rows: Rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
-    return run.room.parts(run.run, rows, None), rows
+    return run.room.parts(run.run, rows), rows
 
 
 @pytest.mark.parametrize("room", ["level tree", "boundary"])
