@@ -235,15 +235,12 @@ class ClusterConfig(_Section):
     workdir: PathOrUrl | None = None
 
 
-MOST_REASONS = 20
-
-
 class OutputConfig(_Section):
     """``[output]``: where the run is published."""
 
     path: PathOrUrl
     format: str = "parquet"
-    reasons: Annotated[int, Field(ge=0, le=MOST_REASONS)] = 0
+    reasons: Annotated[int, Field(ge=0, le=20)] = 0
 
 
 UNDECIDING: Any = {

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.drift import decile_edges
 from distsvc.models.reasons import Typical
 from distsvc.models.rules import Rule
+from distsvc.models.validation import LONGEST, check_length
 from distsvc.run.algorithms import rule_named
 from distsvc.run.directory import Result, RunDirectory
 
@@ -121,7 +122,21 @@ class Labeller:
 
 
 def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:
-    """Return what is typical by the facts and arrays of a labeller, among others."""
+    """Return what is typical by the facts and arrays of a labeller, among others.
+
+    Raises
+    ------
+    DataError
+        A typical row is longer than any that a rule may be given.
+
+    """
+    try:
+        check_length(arrays["typical"], 2.0 * LONGEST)
+    except UnusableRowsError:
+        raise DataError(
+            f"array typical: expected rows of a length of at most {2.0 * LONGEST:g}, found a longer"
+            " one"
+        ) from None
     return Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
 
 

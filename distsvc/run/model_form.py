@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
-from distsvc.config import MOST_REASONS, Job
+from distsvc.config import Job
 from distsvc.errors import DataError, JobFileError, shown
 from distsvc.forms import Form, parsed
 from distsvc.job_file import parse_job
@@ -36,7 +36,6 @@ NEEDS = COLUMN_NEEDS | {
     "typical": Array("float64", "k d"),
     "typical_score": Number(),
     "least_score": Number(),
-    "reasons": Count(0, MOST_REASONS),
 }
 """What a model holds besides its rule and the preparation of its rows; ``k`` is its clusters."""
 

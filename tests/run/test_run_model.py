@@ -181,6 +181,31 @@ def test_a_damaged_model(simple, tmp_path, name):
         restore_model(simple, RunDirectory(tmp_path / "new"))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"typical": np.full((3, 2), 1e30)},
+            r"array typical: expected rows of a length of at most",
+        ),
+        ({"typical": np.zeros((2, 2))}, r"array typical: expected the shape \(3, 2\), found"),
+        ({"reasons": 21}, r"output\.reasons must be less than or equal to 20, found 21"),
+        ({"least_score": None}, r"fact least_score: expected a number, found None"),
+    ],
+)
+def test_what_reasons_are_told_by_is_checked(simple, tmp_path, change, message):
+    content = json.loads((simple / "model.json").read_text())
+    with np.load(simple / "arrays.npz") as saved:
+        arrays = dict(saved)
+    assert arrays["typical"].shape == (3, 2)
+    facts = {name: value for name, value in change.items() if name not in arrays}
+    content["facts"] |= facts
+    (simple / "model.json").write_text(json.dumps(content))
+    np.savez(simple / "arrays.npz", **arrays | {n: v for n, v in change.items() if n in arrays})
+    with pytest.raises(DataError, match=message):
+        restore_model(simple, RunDirectory(tmp_path / "new"))
+
+
 def test_columns_that_are_not_the_models(simple, tmp_path):
     content = read_model(simple)
     same = write_table(tmp_path / "same.parquet", OTHERS)
