@@ -61,16 +61,17 @@ class Reasons:
         Returns the reasons of every row as text, None for those that are not far out.
         """
         label, score = labelled["label"], labelled["score"]
+        found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
+        chosen = self._lowest(score)
+        self._keep({name: values[chosen] for name, values in found.items()})
+        if not self.counts_all:
+            return {}
         text: list[str | None] = [None] * len(score)
-        places = np.flatnonzero(score < self.typical.least)
-        for part in self._pieces(places) if self.counts_all else ():
+        for part in self._pieces(np.flatnonzero(score < self.typical.least)):
             order, shares = self.heaviest(Z[part], label[part])
             self._count(order, shares)
             for place, ks, parts in zip(part, order, shares, strict=True) if self.count else ():
                 text[place] = self._text(ks[: self.count], parts[: self.count])
-        found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
-        chosen = _lowest(score, places)
-        self._keep({name: values[chosen] for name, values in found.items()})
         return {"reasons": text} if self.count else {}
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -120,6 +121,20 @@ class Reasons:
         first = order[:, 0][shares[:, 0] > 0.0]
         self.leading += np.bincount(first, minlength=self.leading.size)
 
+    def _lowest(self, score: np.ndarray) -> np.ndarray:
+        """Return the places of those of a block's rows, far out, that may be among the farthest.
+
+        Its rows come later in the table than all before.
+        """
+        known = self.far["scores"]
+        low = score < (known[-1] if len(known) == FARTHEST else self.typical.least)
+        places = np.flatnonzero(low)
+        if len(places) <= FARTHEST:
+            return places
+        last = np.partition(score[places], FARTHEST - 1)[FARTHEST - 1]
+        equal = places[score[places] == last][:FARTHEST]
+        return np.concatenate([places[score[places] < last], equal])
+
     def _keep(self, more: Columns) -> None:
         """Take in rows; keep those of the lowest scores, equal ones in the order of the table."""
         known = {name: np.concatenate([self.far[name], more[name]]) for name in self.far}
@@ -154,15 +169,6 @@ class Reasons:
             row, score = int(far["rows"][i]), float(far["scores"][i])
             found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
         return found
-
-
-def _lowest(score: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the places, which rise, of the lowest scores; of equal ones the first."""
-    if len(places) <= FARTHEST:
-        return places
-    last = np.partition(score[places], FARTHEST - 1)[FARTHEST - 1]
-    equal = places[score[places] == last][:FARTHEST]
-    return np.concatenate([places[score[places] < last], equal])
 
 
 def _median(values: np.ndarray) -> float | None:
