@@ -18,7 +18,7 @@ FARTHEST = 10
 """Rows that the report shows."""
 
 LEAST_SHARE = 0.005
-"""Of a column that is named."""
+"""Of a column that is named in the output; of less, no percent is left."""
 
 IN_REPORT = 3
 """Columns that it names for each of them."""
@@ -164,7 +164,7 @@ class Reasons:
                     typical=_median(usual[:, k]),
                 )
                 for k, share in zip(order[i, :IN_REPORT], shares[i, :IN_REPORT], strict=True)
-                if share >= LEAST_SHARE
+                if share > 0.0
             ]
             row, score = int(far["rows"][i]), float(far["scores"][i])
             found.append(FarRow(row=row, score=score, label=label, reasons=reasons))

@@ -137,7 +137,7 @@ def test_reasons_that_are_not_known():
     missing = WIDTH | {"value": None, "typical": None}
     report["reasons"] = reasons_of([missing])
     assert "width = missing (75.0 %)" in page_text(report)
-    report["reasons"] = reasons_of([])
+    report["reasons"] = reasons_of([WIDTH | {"share": 0.001}])
     assert "none by itself" in page_text(report)
 
 
