@@ -4,8 +4,15 @@ import re
 
 import pytest
 
+from distsvc.report import page
 from distsvc.report.profiles import SEEN, section
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch):
+    """Figures take longer to draw than all the rest."""
+    monkeypatch.setattr(page, "_figures", lambda _: dict.fromkeys(page.FIGURES))
 
 
 def with_profiles(n_clusters, told=None):

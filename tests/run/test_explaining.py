@@ -22,7 +22,7 @@ PLAIN = {"preprocess": {"scale": "none"}}
 
 WITH_OUTLIERS = {
     "level tree": {"effort": "fast", "max_iter": 2000},
-    "boundary": {"gamma": 0.02, "nu": 0.1, "max_iter": 3000, "budget": 60},
+    "boundary": {"gamma": 0.02, "nu": 0.1, "max_iter": 2000, "budget": 40},
     "ball": {"algorithm": "linear-svdd", "nu": 0.1},
 }
 
@@ -51,6 +51,16 @@ def job_for(table, out, model, **sections):
     output = {"path": str(out)} | sections.pop("output", {})
     forget()
     return small_job(table, model, output=output, cluster=cluster, **sections)
+
+
+@pytest.fixture(scope="module")
+def asked(table, tmp_path_factory):
+    """A run with reasons that tests may read, and its report."""
+    out = tmp_path_factory.mktemp("asked") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("distsvc.run.report_files.render_page", lambda _: "a page")
+        job = job_for(table, out, WITH_OUTLIERS["boundary"], output={"reasons": 3})
+        return out, run_job(job)
 
 
 @pytest.mark.parametrize("name", WITH_OUTLIERS)
@@ -85,31 +95,28 @@ def test_profiles_name_the_columns_that_matter(table, rows, tmp_path):
     assert told == set(MATTER)
 
 
-def test_neither_partitions_nor_a_saved_model_change_a_reason(table, tmp_path):
-    model, asked = WITH_OUTLIERS["boundary"], {"reasons": 3}
-    first = run_job(job_for(table, tmp_path / "a", model, output=asked))
+def test_neither_partitions_nor_a_saved_model_change_a_reason(asked, table, tmp_path):
+    (out, first), model, reasons = asked, WITH_OUTLIERS["boundary"], {"reasons": 3}
     cut = {"partition_rows": 211, "block_rows": 50}
-    again = run_job(job_for(table, tmp_path / "b", model, output=asked, cluster=cut))
-    assert read_labels(tmp_path / "b").equals(read_labels(tmp_path / "a"))
+    again = run_job(job_for(table, tmp_path / "b", model, output=reasons, cluster=cut))
+    assert read_labels(tmp_path / "b").equals(read_labels(out))
     assert (again.reasons, again.profiles) == (first.reasons, first.profiles)
     forget()
-    predict_table(tmp_path / "a", str(table), str(tmp_path / "c"), settings={"workers": 0})
-    assert read_labels(tmp_path / "c").equals(read_labels(tmp_path / "a"))
-    continued = {"continuity": {"previous": str(tmp_path / "a")}}
-    job = job_for(table, tmp_path / "d", model | {"mode": "assign"}, output=asked, **continued)
+    predict_table(out, str(table), str(tmp_path / "c"), settings={"workers": 0})
+    assert read_labels(tmp_path / "c").equals(read_labels(out))
+    continued = {"continuity": {"previous": str(out)}}
+    job = job_for(table, tmp_path / "d", model | {"mode": "assign"}, output=reasons, **continued)
     assigned = run_job(job)
-    assert digests(labels_folder(tmp_path / "d")) == digests(labels_folder(tmp_path / "a"))
+    assert digests(labels_folder(tmp_path / "d")) == digests(labels_folder(out))
     assert (assigned.reasons, assigned.profiles) == (first.reasons, first.profiles)
 
 
-def test_unasked_the_farthest_rows_have_the_same_reasons(table, tmp_path):
-    model = WITH_OUTLIERS["boundary"]
-    asked = run_job(job_for(table, tmp_path / "a", model, output={"reasons": 3}))
-    unasked = run_job(job_for(table, tmp_path / "b", model))
+def test_unasked_the_farthest_rows_have_the_same_reasons(asked, table, tmp_path):
+    unasked = run_job(job_for(table, tmp_path / "b", WITH_OUTLIERS["boundary"]))
     assert "reasons" not in read_labels(tmp_path / "b").column_names
-    assert unasked.reasons.farthest == asked.reasons.farthest
+    assert unasked.reasons.farthest == asked[1].reasons.farthest
     assert unasked.reasons.counted > 0
-    assert asked.reasons.counted is None
+    assert asked[1].reasons.counted is None
 
 
 def test_trees_of_hyperplanes_explain_the_rows_nearest_to_a_border(table, tmp_path):
