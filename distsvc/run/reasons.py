@@ -69,7 +69,7 @@ class Reasons:
         text: list[str | None] = [None] * len(score)
         for part in self._pieces(np.flatnonzero(score < self.typical.least)):
             order, shares = self.heaviest(Z[part], label[part])
-            self._count(order, shares)
+            self.leading += self._first(order, shares)
             for place, ks, parts in zip(part, order, shares, strict=True) if self.count else ():
                 text[place] = self._text(ks[: self.count], parts[: self.count])
         return {"reasons": text} if self.count else {}
@@ -97,17 +97,16 @@ class Reasons:
 
         `rows` are the pilot, and `preparation` is that of the rule.
         """
-        counted = None
+        counts, counted = self.leading, None
         if not self.counts_all:
             places = np.flatnonzero(rows.scores < self.typical.least)[:OF_PILOT]
-            for part in self._pieces(places):
-                self._count(*self.heaviest(rows.X[part], rows.labels[part]))
             counted = len(places)
-        order = np.argsort(-self.leading, kind="stable")[:FARTHEST]
+            for part in self._pieces(places):
+                counts = counts + self._first(*self.heaviest(rows.X[part], rows.labels[part]))
         leading = [
-            LeadingColumn(column=self.names[k], rows=int(self.leading[k]))
-            for k in order
-            if self.leading[k] > 0
+            LeadingColumn(column=self.names[k], rows=int(counts[k]))
+            for k in np.argsort(-counts, kind="stable")[:FARTHEST]
+            if counts[k] > 0
         ]
         return ReasonsPart(leading=leading, farthest=self._rows(rows, preparation), counted=counted)
 
@@ -117,9 +116,9 @@ class Reasons:
         for first in range(0, len(places), step):
             yield places[first : first + step]
 
-    def _count(self, order: np.ndarray, shares: np.ndarray) -> None:
-        first = order[:, 0][shares[:, 0] > 0.0]
-        self.leading += np.bincount(first, minlength=self.leading.size)
+    def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return how often (d,) each column is the first of what `heaviest` found."""
+        return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
 
     def _lowest(self, score: np.ndarray) -> np.ndarray:
         """Return the places of those of a block's rows, far out, that may be among the farthest.
