@@ -52,7 +52,23 @@ def tree_rule():
 
 
 RULES = [
-    LevelRule(floats(2, D), floats(2, 4), np.ones(4, "f4"), np.arange(4) % 2, 0.5, 0.1, False),
+    LevelRule(
+        floats(2, D),
+        floats(2, 4),
+        np.ones(4, "f4"),
+        np.arange(4) % 2,
+        0.5,
+        False,
+        floats(1, 3),
+        np.ones(3, "f4"),
+        0.5,
+        floats(2, 5),
+        np.ones(5, "f4"),
+        0.2,
+        np.zeros(4),
+        np.ones(4),
+        4.0,
+    ),
     BoundaryRule(
         floats(D, 4), np.ones(4, "f4"), floats(5, D), np.array([0, 1, 1, 0, 2], "i4"), 0.5
     ),
@@ -108,7 +124,7 @@ def test_a_rule_must_label_and_count():
 
 
 def test_the_words_for_a_decision_value_are_the_default():
-    assert Sides.words == ScoreWords(True, "", "Inside or outside", "", 0.0)
+    assert Sides.words == ScoreWords(True, True, "", "Inside or outside", "", 0.0)
     assert not Sides.float64
 
 

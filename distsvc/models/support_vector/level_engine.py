@@ -92,12 +92,10 @@ class LevelTreeEngine(Engine):
         self.gamma, self.C = tree.gamma, self.ensemble.members[levels.answer.member].C
         self.n_iter = self.ensemble.steps
         f = DecisionFunction(tree.S, (tree.a / boundary).astype(np.float32), tree.gamma)
-        components = self.ensemble.components[: len(tree.S)]
+        components = self.ensemble.components
         self.decision = f
-        self.rule = LevelRule(
-            components, tree.S, tree.a, levels.part, tree.gamma, boundary, levels.nearest
-        )
-        self.equilibria = labelling.climb(f, levels.highest()) @ components
+        self.rule = LevelRule.of(components, tree, levels.part, levels.nearest, levels.score)
+        self.equilibria = labelling.climb(f, levels.highest()) @ components[: len(tree.S)]
         self.equilibrium_labels = np.arange(levels.answer.n_clusters, dtype=np.int32)
         self._note_doubts()
 
@@ -108,7 +106,7 @@ class LevelTreeEngine(Engine):
         significance: float | None,
         rows: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return clusters (n,) int32 of another cut of the trees, and f (n,) float32.
+        """Return clusters (n,) int32 of another cut of the trees, and scores (n,) float32.
 
         One of the first three says which (`LevelSets.cut`, `LevelSets.kept_by`); of seen rows
         (n, q), or of those that clusters were found on.
@@ -116,7 +114,8 @@ class LevelTreeEngine(Engine):
         levels = self.levels if n_clusters is None else self.levels.cut(n_clusters)
         kept = levels.answer.kept if n_clusters is not None else levels.kept_by(level, significance)
         labeller = levels.labeller(levels.numbered(kept))
-        return labeller(levels.rows(self._fitted if rows is None else rows))
+        rows = self._fitted if rows is None else rows
+        return labeller(levels.rows(rows))[0], self.values(rows)
 
     @property
     def support_vectors(self) -> np.ndarray:
@@ -166,12 +165,12 @@ class LevelTreeEngine(Engine):
         self._fitted = rows
 
     def labels(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cluster (n,) int32 and f (n,) float32 of seen rows (n, q)."""
-        return self.levels.voter(self.levels.rows(rows))
+        """Return the cluster (n,) int32 and the score (n,) float32 of seen rows (n, q)."""
+        return self.levels.voter(self.levels.rows(rows))[0], self.values(rows)
 
     def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return f (n,) float32 of seen rows (n, q)."""
-        return self.labels(rows)[1]
+        """Return the scores (n,) float32 of seen rows (n, q)."""
+        return self.levels.score(rows)
 
     def _note_doubts(self) -> None:
         levels = self.levels

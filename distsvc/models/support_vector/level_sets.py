@@ -9,19 +9,17 @@ from functools import cached_property
 import numpy as np
 
 from distsvc.models.support_vector.consensus import LOW_SUPPORT, REFERENCE_ROWS, Answer, elect
+from distsvc.models.support_vector.density_score import DensityScore
 from distsvc.models.support_vector.ensemble import Ensemble
-from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
+from distsvc.models.support_vector.labelling import Nearest
 from distsvc.models.support_vector.level_tree import LevelTree, Voter
 from distsvc.models.support_vector.proposals import VoteRows
 
 NEAR_ROWS = 3_000
 """Rows among which a cut is looked at for near ones that it separates."""
 
-OUTLYING = 0.1
-"""Share of the median level at which the clusters were born, below which a row lies outside."""
-
-LEAST_LEVEL = 1e-3
-"""Of the highest vector, the least level at which a share nu of the rows is outside."""
+LOWEST = 0.1
+"""Share of the median level at which the clusters were born, which is the level 0 of f."""
 
 FAR_APART = 0.14
 """Share of rows that kernel vote and nearest support vector label differently, from which on
@@ -43,10 +41,10 @@ class LevelSets:
     granularity : str
         A key of `REFERENCE_ROWS`.
     level : float or None
-        Level of g at the boundary of the domain of novelty, where g reaches it; None for the share
-        nu of the pilot, or without nu a tenth of the median of the levels at which the clusters
-        were born.
+        Level of g at which f is 0, where g reaches it; None for a tenth of the median of the
+        levels at which the clusters were born.
     nu : float or None
+        Share of the pilot that lies outside; None for rows as `DensityScore` sees them.
     nearest : bool
         Rows take the cluster of their nearest support vector, not that of the vote.
     n_clusters : int or None
@@ -98,11 +96,13 @@ class LevelSets:
         highest = float(tree.heights.max())
         if self.level is not None and highest >= self.level:
             return self.level
-        if self.nu is not None:
-            sums = DecisionFunction(tree.S, tree.a, tree.gamma).sums(self.rows(self.pilot))
-            level = float(np.quantile(sums, self.nu, method="lower"))
-            return max(level, LEAST_LEVEL * highest)
-        return OUTLYING * float(np.median(self.tree.births[self.answer.kept]))
+        return LOWEST * float(np.median(self.tree.births[self.answer.kept]))
+
+    @cached_property
+    def score(self) -> DensityScore:
+        """What scores rows, and says which lie outside."""
+        labels = self.voter(self.rows(self.pilot))[0]
+        return DensityScore.of(self.trees, self.pilot, labels, self.nu)
 
     @cached_property
     def part(self) -> np.ndarray:

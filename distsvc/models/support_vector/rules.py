@@ -15,10 +15,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from distsvc.errors import DataError
 from distsvc.kernels.projection import project
 from distsvc.models.fields import (
     LARGEST_FLOAT32,
-    SMALLEST_FLOAT32,
     Array,
     Clusters,
     Field,
@@ -26,12 +26,13 @@ from distsvc.models.fields import (
     Number,
 )
 from distsvc.models.rules import Rule
+from distsvc.models.support_vector.density_score import DensityScore, Sums
 from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
-from distsvc.models.support_vector.level_tree import Voter
+from distsvc.models.support_vector.level_tree import LevelTree, Voter
 
 GAMMA = Number(above=0.0, most=LARGEST_FLOAT32)
 LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
-OUTLIER = "bool: f(x) < 0, the row lies outside every cluster"
+OUTLIER = "bool: score < 0, the row lies outside every cluster"
 
 
 @dataclass(frozen=True)
@@ -40,36 +41,47 @@ class LevelRule(Rule):
 
     Attributes
     ----------
-    components : ndarray of shape (q, d), float32
+    components : ndarray of shape (c, d), float32
         Directions that rows are projected on first.
     S : ndarray of shape (q, B), float32
-        Support vectors, feature by feature.
+        Support vectors, feature by feature, on the first q of them.
     a : ndarray of shape (B,), float32
         Their weights in g(x) = sum_j a_j K(s_j, x).
     part : ndarray of shape (B,), int64
         Their clusters.
     gamma : float
-    level : float
-        The level of g at which the score, f(x) = g(x) / level - 1, is 0.
     nearest : bool
         Rows take the cluster of their nearest support vector instead.
+    few_vectors, few_weights, few_gamma, most_vectors, most_weights, most_gamma
+        The sums that score rows; see `DensityScore`.
+    middles, spreads, limit
+        What is usual of them, and how far from it a row is outside.
 
     """
 
     form: ClassVar[str] = "level-tree"
     meanings: ClassVar[Mapping[str, str]] = {
         "label": LABEL,
-        "score": "float32: f(x), the density relative to the least of any cluster's rows, less 1",
+        "score": "float32: how dense rows lie around it, in units of the spread inside a cluster; "
+        "0 is the boundary of the domain of novelty",
         "outlier": OUTLIER,
     }
     needs: ClassVar[Mapping[str, Field]] = {
-        "components": Array("float32", "q d", row_major=False),
+        "components": Array("float32", "c d", row_major=False),
         "S": Array("float32", "q B"),
         "a": Array("float32", "B", above=0.0),
         "part": Clusters("int64", "B"),
         "gamma": GAMMA,
-        "level": Number(least=SMALLEST_FLOAT32, most=LARGEST_FLOAT32),
         "nearest": Flag(),
+        "few_vectors": Array("float32", "u U"),
+        "few_weights": Array("float32", "U", above=0.0),
+        "few_gamma": GAMMA,
+        "most_vectors": Array("float32", "v V"),
+        "most_weights": Array("float32", "V", above=0.0),
+        "most_gamma": GAMMA,
+        "middles": Array("float64", "4"),
+        "spreads": Array("float64", "4", above=0.0),
+        "limit": Number(),
     }
 
     components: np.ndarray
@@ -77,8 +89,33 @@ class LevelRule(Rule):
     a: np.ndarray
     part: np.ndarray
     gamma: float
-    level: float
     nearest: bool
+    few_vectors: np.ndarray
+    few_weights: np.ndarray
+    few_gamma: float
+    most_vectors: np.ndarray
+    most_weights: np.ndarray
+    most_gamma: float
+    middles: np.ndarray
+    spreads: np.ndarray
+    limit: float
+
+    @classmethod
+    def of(
+        cls,
+        components: np.ndarray,
+        tree: LevelTree,
+        part: np.ndarray,
+        nearest: bool,
+        score: DensityScore,
+    ) -> LevelRule:
+        """Return the rule of a cut of a tree, parts (B,) int64, and what scores rows."""
+        few, most = score.few, score.most
+        seen = max(len(tree.S), len(few.S), len(most.S))
+        return cls(
+            components[:seen], tree.S, tree.a, part, tree.gamma, nearest, few.S, few.a, few.gamma,
+            most.S, most.a, most.gamma, score.middles, score.spreads, score.limit,
+        )  # fmt: skip
 
     @property
     def n_clusters(self) -> int:
@@ -87,12 +124,31 @@ class LevelRule(Rule):
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the published columns of centred rows Z (n, d) float32 by name."""
-        label, score = self._voter(project(Z, self.components))
+        view = project(Z, self.components)
+        score = self._score(view)
+        label = self._voter(np.ascontiguousarray(view[:, : len(self.S)]))[0]
         return {"label": label, "score": score, "outlier": score < 0.0}
+
+    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float64 of centred rows Z (n, d) float32."""
+        return self._score.unrounded(project(Z, self.components))
+
+    def check(self) -> None:
+        """Raise DataError where vectors have more components than rows are projected on."""
+        for name in ("S", "few_vectors", "most_vectors"):
+            if len(getattr(self, name)) > len(self.components):
+                most = len(self.components)
+                raise DataError(f"{name}: expected at most {most} components, found more")
 
     @cached_property
     def _voter(self) -> Voter:
-        return Voter(self.S, self.a, self.gamma, self.part, self.level, self.nearest)
+        return Voter(self.S, self.a, self.gamma, self.part, nearest=self.nearest)
+
+    @cached_property
+    def _score(self) -> DensityScore:
+        few = Sums(self.few_vectors, self.few_weights, self.few_gamma)
+        most = Sums(self.most_vectors, self.most_weights, self.most_gamma)
+        return DensityScore(few, most, self.middles, self.spreads, self.limit)
 
 
 @dataclass(frozen=True)

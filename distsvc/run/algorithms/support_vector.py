@@ -46,7 +46,7 @@ def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
     x, y = (np.linspace(a, b, GRID) for a, b in zip(low - margin, high + margin, strict=True))
     grid = np.column_stack([v.ravel() for v in np.meshgrid(x, y)])
-    f = engine.decision(preparation(grid)).reshape(GRID, GRID)
+    f = engine.rule.unrounded_scores(preparation(grid)).reshape(GRID, GRID)
     scaling = preparation.scaling
 
     def raw(Z: np.ndarray) -> list[list[float]]:

@@ -6,7 +6,7 @@ from sklearn.datasets import make_blobs
 
 from distsvc.models.support_vector.ensemble import make_ensemble
 from distsvc.models.support_vector.labelling import DecisionFunction
-from distsvc.models.support_vector.level_sets import FAR_APART, OUTLYING, LevelSets
+from distsvc.models.support_vector.level_sets import FAR_APART, LOWEST, LevelSets
 from distsvc.models.support_vector.level_tree import LevelTree
 
 CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], np.float32)
@@ -26,13 +26,13 @@ def tree_of(z, gamma=0.5, order=(0, 1, 2)):
     return replace(tree, z=np.array([np.inf, *z]), depths=np.array([np.inf, 0.0, 0.0]))
 
 
-def level_sets(trees, n_rows=420, granularity="default", level=None, nu=None):
+def level_sets(trees, n_rows=420, granularity="default", level=None):
     X = pilot()[0]
     plan = make_ensemble(
         X, gammas=[0.5] * len(trees), C=2.0, effort="fast", budget=200, maintenance="merge",
         projection_size=5, max_iter=100, seed=0,
     )  # fmt: skip
-    return LevelSets(plan, trees, X, n_rows, granularity, level, nu)
+    return LevelSets(plan, trees, X, n_rows, granularity, level, None)
 
 
 def test_clusters_are_numbered_by_their_sizes():
@@ -79,22 +79,7 @@ def test_few_rows_have_one_answer(n_rows):
 @pytest.mark.parametrize(("z", "births"), [([9.0, 8.0], [1, 0.9, 0.8]), ([9.0, 0.0], [1, 0.9])])
 def test_without_nu_and_c_the_boundary_is_a_share_of_the_median_birth(z, births):
     levels = level_sets([tree_of(z)])
-    assert levels.boundary == pytest.approx(OUTLYING * np.median(births), rel=1e-6)
-
-
-@pytest.mark.parametrize("nu", [0.01, 0.1, 0.5, 1.0])
-def test_nu_is_the_share_outside(nu):
-    levels = level_sets([tree_of([9.0, 8.0])], nu=nu)
-    scores = levels.voter(levels.rows(levels.pilot))[1]
-    # the row on the boundary may fall to either side of it by rounding
-    assert (scores < -1e-5).mean() == pytest.approx(nu, abs=0.01)
-
-
-def test_nu_where_more_rows_are_far_from_every_vector():
-    levels = level_sets([tree_of([9.0, 8.0], gamma=1e4)], nu=0.05)
-    assert levels.boundary > 0.0
-    scores = levels.voter(levels.rows(levels.pilot))[1]
-    assert np.isfinite(scores).all()
+    assert levels.boundary == pytest.approx(LOWEST * np.median(births), rel=1e-6)
 
 
 def test_a_given_level_is_the_boundary():

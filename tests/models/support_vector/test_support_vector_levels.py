@@ -108,15 +108,24 @@ def test_attributes(fitted):
     assert tree.S.shape == (2, b)
 
 
-def test_f_is_the_weighted_kernel_sum(fitted):
+def test_rows_far_away_are_outside(fitted):
+    model, X, _ = fitted
+    assert (model.score_samples(X) == model.decision_function(X) + 1.0).all()
+    far = np.array([[4.0, 30.0], [1e3, -1e3], [1e15, 1e15]])
+    scores = model.decision_function(far)
+    assert (scores < model.decision_function(X).min()).all()
+    assert (np.diff(scores) < 0).all()
+    assert np.isfinite(scores).all()
+    assert model.predict(far[:1]).max() < 4
+
+
+def test_the_kernel_sum_of_the_winner_makes_its_clusters(fitted):
     model, X, _ = fitted
     squared = ((X[:, None] - model.support_vectors_) ** 2).sum(axis=2)
-    f = np.exp(-model.gamma_ * squared) @ model.dual_coef_ - 1.0
-    np.testing.assert_allclose(model.decision_function(X), f, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(model.score_samples(X), f + 1.0, rtol=1e-3, atol=1e-3)
-    far = np.array([[1e3, -1e3], [1e15, 1e15], [4.0, 30.0]])
-    assert (model.decision_function(far) < -0.99).all()
-    assert model.predict(far[2:]).max() < 4
+    sums = np.exp(-model.gamma_ * squared) * model.dual_coef_
+    of_vector = model.predict(model.support_vectors_)
+    by_cluster = np.column_stack([sums[:, of_vector == c].sum(axis=1) for c in range(4)])
+    assert (by_cluster.argmax(axis=1) == model.labels_).mean() > 0.99
 
 
 def test_labels_are_what_predict_says(fitted):
@@ -166,7 +175,7 @@ def test_nu_where_more_rows_are_far_from_every_cluster(nu):
     model = quietly(estimator(nu=nu), X)
     assert np.isfinite(model.decision_function(X)).all()
     assert np.isfinite(model.dual_coef_).all()
-    assert (model.decision_function(X) < 0).mean() <= 0.16
+    assert (model.decision_function(X) < 0).mean() == pytest.approx(nu, abs=0.01)
 
 
 def test_a_given_c_is_the_members_c_and_f_is_the_papers():
@@ -361,19 +370,6 @@ def test_a_trade_off_that_leaves_f_below_0_everywhere_is_noted():
         model.fit(X)
     assert any("C = 0.5 leaves f < 0 everywhere" in note for note in model.notes_)
     assert (model.decision_function(X) >= 0).mean() > 0.5
-
-
-def test_a_share_outside_does_not_put_the_boundary_at_nothing():
-    """A fifth of the rows are far from every support vector, a tenth may lie outside."""
-    random = np.random.default_rng(0)
-    X = np.concatenate([random.normal(size=(160, 2)), random.uniform(-1e6, 1e6, (40, 2))])
-    model = SupportVectorClustering(
-        1.0, nu=0.1, labelling="level-tree", budget=20, maintenance="removal", random_state=0
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model.fit(X)
-    assert np.abs(model.decision_function(X)).max() <= 1e4
 
 
 def test_rows_can_take_the_cluster_of_the_nearest_support_vector():

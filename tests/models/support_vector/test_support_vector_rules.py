@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import reference
 
+from distsvc.errors import DataError
+from distsvc.models.support_vector.density_score import DensityScore, Sums
 from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
 
 
@@ -12,7 +14,11 @@ def random(*shape, seed=0):
 def level_rule(nearest=False):
     part = np.array([0, 1, 2, 0, 1, 2, 1], np.int64)
     weights = np.abs(random(7, seed=1)) + np.float32(0.1)
-    return LevelRule(random(2, 5, seed=2), random(2, 7), weights, part, 0.7, 0.25, nearest)
+    return LevelRule(
+        random(3, 5, seed=2), random(2, 7), weights, part, 0.7, nearest,
+        random(2, 6), np.ones(6, np.float32), 0.5, random(3, 9), np.ones(9, np.float32), 0.2,
+        np.zeros(4), np.ones(4), 1.0,
+    )  # fmt: skip
 
 
 def boundary_rule():
@@ -60,8 +66,11 @@ def test_rules_survive_being_written(rule):
 
 def test_the_names_of_published_models():
     rule = level_rule()
-    assert (rule.form, set(rule.arrays())) == ("level-tree", {"components", "S", "a", "part"})
-    assert rule.facts() == {"gamma": 0.7, "level": 0.25, "nearest": False}
+    scoring = {"few_vectors", "few_weights", "most_vectors", "most_weights", "middles", "spreads"}
+    arrays = {"components", "S", "a", "part"} | scoring
+    assert (rule.form, set(rule.arrays())) == ("level-tree", arrays)
+    facts = {"gamma": 0.7, "nearest": False, "few_gamma": 0.5, "most_gamma": 0.2, "limit": 1.0}
+    assert rule.facts() == facts
     rule = boundary_rule()
     assert (rule.form, set(rule.arrays())) == ("support-vector", {"S", "a", "points", "cluster"})
     assert rule.facts() == {"gamma": 0.2}
@@ -69,7 +78,8 @@ def test_the_names_of_published_models():
 
 def test_the_level_rule_projects_and_takes_the_largest_sum():
     rule, Z = level_rule(), random(300, 5, seed=9)
-    view = (Z.astype(np.float64) @ rule.components.T.astype(np.float64)).astype(np.float32)
+    seen = (Z.astype(np.float64) @ rule.components.T.astype(np.float64)).astype(np.float32)
+    view = np.ascontiguousarray(seen[:, :2])
     sums = np.column_stack(
         [
             reference.weighted_sums(view, rule.S[:, rule.part == c], rule.a[rule.part == c], 0.7)
@@ -77,7 +87,11 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
         ]
     )
     found = rule.label(Z)
-    np.testing.assert_allclose(found["score"], sums.sum(axis=1) / 0.25 - 1.0, atol=1e-3)
+    few = Sums(rule.few_vectors, rule.few_weights, rule.few_gamma)
+    most = Sums(rule.most_vectors, rule.most_weights, rule.most_gamma)
+    score = DensityScore(few, most, rule.middles, rule.spreads, rule.limit)
+    np.testing.assert_allclose(found["score"], score(seen), atol=1e-3)
+    assert found["score"].tobytes() == rule.unrounded_scores(Z).astype(np.float32).tobytes()
     top = np.sort(sums, axis=1)
     clear = top[:, -1] > 1.01 * top[:, -2]
     assert clear.sum() > 200
@@ -86,6 +100,12 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
     squared = ((view[:, None] - rule.S.T) ** 2).sum(axis=2)
     assert (nearest["label"] == rule.part[squared.argmin(axis=1)]).mean() > 0.99
     assert nearest["score"].tobytes() == found["score"].tobytes()
+
+
+def test_vectors_of_more_components_than_there_are_are_refused():
+    rule = level_rule()
+    with pytest.raises(DataError, match="most_vectors: expected at most 2 components, found more"):
+        LevelRule.restored(rule.facts(), rule.arrays() | {"components": rule.components[:2]})
 
 
 def test_the_boundary_rule_takes_the_nearest_point():

@@ -1,0 +1,45 @@
+"""Logarithms of kernel sums at two widths."""
+
+import numpy as np
+
+from distsvc.kernels.jit import kernel
+from distsvc.kernels.level_tree import FARTHEST
+from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+
+SQUARINGS = 7
+"""The narrow kernel is the wide one squared so often: its gamma is 128 times as large."""
+
+FAINTEST = np.float32(0.57)
+"""Of the wide kernel, where the narrow one is as good as 0: 0.57^128 is 2^-104. Arithmetic on
+numbers below 2^-126 is a hundred times slower."""
+
+
+@kernel
+def log_sums(X, S, a, gamma, out):
+    """Set out[0] and out[1] to log sum_j a_j K(s_j, x), with gamma and with gamma / 128.
+
+    X (n, d) float32, S (d, B) float32, a (B,) float32, positive, gamma float64, out (2, n) float64.
+    Exponents are shifted by the nearest vector's, so that the logarithm is right for a row far from
+    all of them.
+    """
+    b = S.shape[1]
+    wide = gamma / 2.0**SQUARINGS
+    scale = -np.float32(wide) * LOG2_E
+    values = np.empty(b, np.float32)
+    bits = values.view(np.int32)
+    for i in range(X.shape[0]):
+        squared_distances(S, b, X[i], values)
+        nearest = bits[0]
+        for j in range(b):
+            nearest = min(nearest, bits[j])
+        shift = min(np.int32(nearest).view(np.float32), FARTHEST)
+        total, narrow = np.float32(0.0), np.float32(0.0)
+        for j in range(b):
+            value = exp2(scale * (values[j] - shift))
+            total += a[j] * value
+            value = max(value, FAINTEST)
+            for _ in range(SQUARINGS):
+                value *= value
+            narrow += a[j] * value
+        out[0, i] = np.log(np.float64(narrow)) - gamma * np.float64(shift)
+        out[1, i] = np.log(np.float64(total)) - wide * np.float64(shift)
