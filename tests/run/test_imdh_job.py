@@ -25,6 +25,8 @@ from tests.clusters import loopback_cluster
 from tests.published_files import labels_folder, nothing_left, published_file, read_labels
 from tests.run.lost_work import DoneTwice
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 MODEL = {"algorithm": "imdh", "depth": 6, "n_init": 3, "seed": 1}
 
 

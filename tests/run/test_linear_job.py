@@ -20,6 +20,8 @@ from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
 from tests.published_files import listed, nothing_left, read_labels
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 N, D = 6000, 4
 SVDD = {"algorithm": "linear-svdd", "nu": 0.05, "tol": 1e-8}
 PLANE = {"algorithm": "linear-one-class", "nu": 0.05, "tol": 1e-8}
