@@ -24,6 +24,7 @@ from tests.published_files import labels_folder, listed, published_file, read_la
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
+COLUMNS = {"columns": ["x0", "x1"]}
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 9.0], [-7.0, -5.0]])
 FIRST, SECOND, THIRD = "2026-02-28", "2026-03-01", "2026-03-02"
 
@@ -160,9 +161,9 @@ def test_what_the_files_of_two_nights_say(shop):
         | {"others": []}
         for i, n in enumerate((100, 300, 200))
     ]
-    moves = np.array(lineage["moves"]["rows"])
-    at = [lineage["moves"]["after"].index(i) for i in lineage["moves"]["before"]]
-    assert moves[:, at].tolist() == np.diag([100, 300, 200]).tolist()
+    moves = lineage["moves"]
+    assert moves["before"] == moves["after"]
+    assert dict(zip(moves["after"], moves["rows"], strict=True)) == {0: 100, 1: 300, 2: 200}
     drift = shop.said(SECOND, "drift.json")
     assert drift == second.drift.model_dump()
     assert {c["column"] for c in drift["columns"]} == {"x0", "x1"}
@@ -274,6 +275,26 @@ def test_columns_that_the_model_does_not_know_are_ignored_with_a_warning(shop, m
     assert ignored in report.warnings
     assert {column.column for column in report.drift.columns} == {"x0", "x1"}
     assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
+    named = shop.run(THIRD, input={"path": f"{shop.folder}/in/{SECOND}.parquet"} | COLUMNS)
+    assert not [text for text in named.warnings if "ignored" in text]
+
+
+@pytest.mark.parametrize("mode", ["assign", "auto"])
+def test_columns_that_a_job_names_are_those_of_the_model(shop, mode, monkeypatch):
+    X, y = rows(300, 200, 100)
+    for date in FIRST, SECOND:
+        shop.table(date, X, more=np.arange(600.0), other=np.arange(600.0))
+    shop.run(FIRST, input=COLUMNS)
+    model = {"algorithm": "bico", "n_clusters": 3, "mode": mode}
+    fewer = {"columns": ["x1", "more"]}
+    said = invoked(shop, SECOND, monkeypatch=monkeypatch, model=model, input=fewer)
+    assert said.exit_code == 78, said.output
+    assert "input.columns: expected all columns of the model of " in said.stderr
+    assert "missing: 'x0'" in said.stderr
+    report = shop.run(SECOND, model=model, input={"columns": ["more", "x1", "x0"]})
+    ignored = [text for text in report.warnings if "ignored" in text]
+    assert ignored == ["ignored, since the model of the run before does not know them: more"]
+    assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
 
 
 def test_a_new_model_may_know_more_columns_in_another_order(shop):
@@ -358,6 +379,7 @@ def test_auto_labels_with_the_model_before_until_the_table_drifts(shop):
     assert "learned_by" not in report.model.fitted
     assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 2}
     assert not (shop.out(THIRD) / "labels" / "assign").exists()
+    assert shop.said(THIRD, "model.json")["chosen_columns"] is False, "predict tells of others"
 
 
 def test_auto_has_the_limits_of_the_checks(shop):
