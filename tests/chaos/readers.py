@@ -15,12 +15,15 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from chaos import oracle
-from chaos.jobs import JOBS
-from chaos.lab import LIMIT, Lab
+from chaos.jobs import JOBS, Job
+from chaos.lab import LIMIT, Lab, Place
 from chaos.oracle import TornError
 from chaos.run import same
 
@@ -29,18 +32,36 @@ BETWEEN = 0.005
 """Seconds from one look to the next."""
 HELD = 76
 """The exit code of a run that a check holds back."""
+READER = "AWS4-HMAC-SHA256 Credential=reader/20260101/us-east-1/s3/aws4_request"
+"""Who reads from a store, which asks for a name and checks nothing."""
 PAUSE = 0.3
 """Seconds that the slower reader lets pass, at most, between the manifest and its files."""
 
 
-def look(out: Path, pause: float) -> tuple[str, str]:
+def reading(out: str) -> Callable[[str], bytes]:
+    """Return what reads a file of an output, which is a folder or has the URL of a store."""
+    if "://" not in out:
+        return lambda name: Path(out, name).read_bytes()
+
+    def read(name: str) -> bytes:
+        asked = urllib.request.Request(f"{out}/{name}", headers={"Authorization": READER})
+        try:
+            with urllib.request.urlopen(asked, timeout=LIMIT) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            raise (FileNotFoundError(name) if error.code == 404 else error) from None
+
+    return read
+
+
+def look(read: Callable[[str], bytes], pause: float) -> tuple[str, str]:
     """Read a result once: return which manifest it was, and what was wrong.
 
     A reader that finds a file gone reads the manifest again. If it has been replaced twice
     meanwhile, the reader was overtaken, which is no fault: "overtaken".
     """
     try:
-        text = (out / "manifest.json").read_bytes()
+        text = read("manifest.json")
         manifest = json.loads(text)
     except FileNotFoundError:
         return "", "no manifest"
@@ -50,10 +71,10 @@ def look(out: Path, pause: float) -> tuple[str, str]:
     which = str(manifest["job_sha256"])
     for entry in manifest["files"]:
         try:
-            content = (out / entry["file"]).read_bytes()
+            content = read(entry["file"])
         except OSError as error:
             with suppress(OSError, ValueError):
-                again = (out / "manifest.json").read_bytes()
+                again = read("manifest.json")
                 if again != text and json.loads(again)["job_sha256"] == which:
                     return which, "overtaken"
             return which, f"{oracle.place_of(entry['file'])}: {type(error).__name__}"
@@ -62,11 +83,11 @@ def look(out: Path, pause: float) -> tuple[str, str]:
     return which, ""
 
 
-def read_in_a_loop(out: Path, stop: Path, pause: float, seed: int) -> dict:
+def read_in_a_loop(out: str, stop: Path, pause: float, seed: int) -> dict:
     """Read until the file `stop` is there; return the counts of reads and of what was wrong."""
-    draw, reads, wrong, seen = random.Random(seed), 0, {}, {}
+    draw, reads, wrong, seen, read = random.Random(seed), 0, {}, {}, reading(out)
     while not stop.exists():
-        which, what = look(out, draw.uniform(0.0, pause))
+        which, what = look(read, draw.uniform(0.0, pause))
         reads += 1
         seen[which] = seen.get(which, 0) + 1
         if what:
@@ -88,20 +109,23 @@ def read_while_replaced(
     folder = lab.work / "readers" / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
     lab.prepare(job, folder, overwrites=True)
+    place = lab.place(folder, f"readers-{seed}", seed=seed)
     stop, results = folder / "stop", {one: lab.undisturbed(job, one) for one in ("new", "old")}
-    readers = [start_reader(folder, stop, pause, seed) for pause in (0.0, PAUSE)]
+    where = folder / "out" if lab.store is None else lab.store.behind_url(place.output)
+    readers = [start_reader(str(where), stop, pause, seed) for pause in (0.0, PAUSE)]
     codes, problems = [], []
     try:
         for number in range(overwrites):
             which = ("new", "old")[number % 2]
-            codes += replaced(lab, job, folder, which, draw)
-            problems += whole(folder / "out", results[which])
+            codes += replaced(lab, place, job, folder, which, draw)
+            problems += place.look() + whole(folder / "out", place.base, results[which])
             if number < held:
-                codes.append(held_back(lab, job, folder, number))
-                problems += whole(folder / "out", results[which])
+                codes.append(held_back(lab, place, job, folder, number))
+                problems += place.look() + whole(folder / "out", place.base, results[which])
     finally:
         stop.touch()
         counts = [json.loads(reader.communicate(timeout=LIMIT)[0]) for reader in readers]
+        place.close()
     for name, count in zip(("reader", "slow reader"), counts, strict=True):
         faults = {what: n for what, n in count["wrong"].items() if what != "overtaken"}
         problems += [f"{name}: {what}, {n} of {count['reads']}" for what, n in faults.items()]
@@ -116,30 +140,42 @@ def read_while_replaced(
     }  # fmt: skip
 
 
-def replaced(lab: Lab, job, folder: Path, which: str, draw: random.Random) -> list[int]:
-    """Replace the result; in a third of all times the first driver is killed while it publishes."""
-    codes = []
-    for kill in (draw.random() < 1 / 3, False):
-        if codes and codes[-1] == 0:
-            break
-        at = draw.choice(lab.undisturbed(job, "over").publishing(narrow=True))
-        fault = {"under": str(folder / "out"), "at": at, "what": "SIGKILL"} if kill else None
-        driver = lab.launcher.start(folder, [*job.command(which), "--overwrite"], fault=fault)
-        codes.append(driver.wait(LIMIT))
-    return codes
-
-
-def held_back(lab: Lab, job, folder: Path, number: int) -> int | None:
-    """Start a candidate that fails a check, another one for every number; return the exit code."""
-    checks = ["--set", "checks.min_rows=1000000000", "--set", f"model.seed={1000 + number}"]
-    driver = lab.launcher.start(folder, [*job.command("other"), *checks, "--overwrite"])
+def driven(
+    lab: Lab, place: Place, folder: Path, args: list[str], fault: dict | None = None
+) -> int | None:
+    """Start a driver that replaces what is published, and return its exit code."""
+    watched = place.watch(folder / "changes", fault or {})
+    options = {"fault": watched, "more": place.environment}
+    driver = lab.launcher.start(folder, [*args, "--overwrite"], **options)
+    place.started(driver)
     return driver.wait(LIMIT)
 
 
-def whole(out: Path, made) -> list[str]:
-    """Check that a result is what is published."""
+def replaced(
+    lab: Lab, place: Place, job: Job, folder: Path, which: str, draw: random.Random
+) -> list[int | None]:
+    """Replace the result; in a third of all times the first driver is killed while it publishes."""
+    codes: list[int | None] = []
+    how, what = ("over", "SIGKILL") if lab.store is None else ("stored", "kill before")
+    for kill in (draw.random() < 1 / 3, False):
+        if codes and codes[-1] == 0:
+            break
+        at = draw.choice(lab.undisturbed(job, how).publishing(narrow=True))
+        fault = {"at": at, "what": what} if kill else None
+        codes.append(driven(lab, place, folder, job.command(which, place.output), fault))
+    return codes
+
+
+def held_back(lab: Lab, place: Place, job: Job, folder: Path, number: int) -> int | None:
+    """Start a candidate that fails a check, another one for every number; return the exit code."""
+    checks = ["--set", "checks.min_rows=1000000000", "--set", f"model.seed={1000 + number}"]
+    return driven(lab, place, folder, [*job.command("other", place.output), *checks])
+
+
+def whole(out: Path, base: str, made) -> list[str]:
+    """Check that a result is what is published; `base` is what the output is in."""
     try:
-        found = oracle.published(out)
+        found = oracle.published(out, base)
     except TornError as error:
         return [f"torn: {'; '.join(error.args)[:200]}"]
     if found is None or not same(found, made.result):
@@ -147,12 +183,12 @@ def whole(out: Path, made) -> list[str]:
     return []
 
 
-def start_reader(folder: Path, stop: Path, pause: float, seed: int) -> subprocess.Popen:
+def start_reader(out: str, stop: Path, pause: float, seed: int) -> subprocess.Popen:
     """Start a reader as a process of its own."""
     code = (
         f"import sys, json; from pathlib import Path; sys.path.insert(0, {sys.path[0]!r});"
         "from chaos.readers import read_in_a_loop;"
-        f"print(json.dumps(read_in_a_loop(Path({str(folder / 'out')!r}), Path({str(stop)!r}),"
+        f"print(json.dumps(read_in_a_loop({out!r}, Path({str(stop)!r}),"
         f" {pause}, {seed})))"
     )
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
