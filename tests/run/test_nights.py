@@ -20,6 +20,7 @@ from distsvc.run.labeller import Ids
 from distsvc.run.phases import Phase
 from distsvc.run.predict import predict_table
 from distsvc.storage.publication import Output, collect
+from tests.clusters import loopback_cluster
 from tests.published_files import labels_folder, listed, published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -60,10 +61,11 @@ class Shop:
         path.write_text(tomli_w.dumps(content))
         return path
 
-    def run(self, date, overwrite=False, **sections):
+    def run(self, date, overwrite=False, scheduler=None, **sections):
         """Do a night, as a new process would, and return its report."""
         forget()
-        return run_job(load_job(self.job_file(**sections), (), date), overwrite=overwrite)
+        job = load_job(self.job_file(**sections), (), date)
+        return run_job(job, overwrite=overwrite, scheduler=scheduler)
 
     def out(self, date):
         return self.folder / "out" / date
@@ -190,21 +192,23 @@ def test_no_drift_of_the_same_table_and_missing_values_are_told(shop):
     assert worst["index"] > 0.1
 
 
-def test_ids_do_not_depend_on_the_cut_of_the_table(shop):
+def test_neither_the_cut_of_the_table_nor_workers_change_a_byte(shop):
     shop.table(FIRST, rows(300, 200, 100)[0])
     shop.table(SECOND, rows(150, 250, 0, 200, seed=1)[0])
     shop.run(FIRST)
     found = []
-    for partition_rows, block_rows in ((300, 70), (100, 33), (10_000, 10_000)):
-        cluster = {"workers": 0, "partition_rows": partition_rows, "block_rows": block_rows}
-        shop.run(SECOND, overwrite=True, cluster=cluster)
-        out = shop.out(SECOND)
-        names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
-        found.append([published_file(out, name).read_bytes() for name in names])
-        found[-1].append(read_labels(out).to_pydict())
-        forget()
-        (out / "manifest.json").unlink()
-    assert found[0] == found[1] == found[2]
+    with loopback_cluster(2) as workers:
+        here, there = None, workers.scheduler_address
+        for at, *cut in (here, 300, 70), (here, 100, 33), (here, 10_000, 10_000), (there, 100, 33):
+            cluster = dict(zip(("partition_rows", "block_rows"), cut, strict=True))
+            shop.run(SECOND, overwrite=True, scheduler=at, cluster=cluster)
+            out = shop.out(SECOND)
+            names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
+            found.append([published_file(out, name).read_bytes() for name in names])
+            found[-1].append(read_labels(out).to_pydict())
+            forget()
+            (out / "manifest.json").unlink()
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 def test_predict_gives_ids(shop):
