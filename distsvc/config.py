@@ -28,7 +28,8 @@ from pydantic import (
 )
 from pydantic_core.core_schema import CoreSchema, tagged_union_schema
 
-from distsvc.parameters import LAST_SEED, MOST, PARAMETERS, check_together
+from distsvc.constraints import LAST_SEED, MOST
+from distsvc.parameters import PARAMETERS, check_together
 from distsvc.urls import shown_url, shown_urls, without_user
 
 

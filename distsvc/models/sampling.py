@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from distsvc.parameters import RandomState
+from distsvc.constraints import RandomState
 
 Ranges = list[tuple[int, int]]
 """Ranges of keys [low, high)."""

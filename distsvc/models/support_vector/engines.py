@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from distsvc.constraints import is_several
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
-from distsvc.parameters import check_parameters, check_streams, is_several
+from distsvc.parameters import check_parameters, check_streams
 
 
 def engine_for(parameters: Mapping[str, Any], seed: int) -> LevelTreeEngine | BoundaryEngine:

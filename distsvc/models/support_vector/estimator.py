@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.constraints import COUNT, Choice
 from distsvc.models import sampling
 from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
@@ -32,7 +33,7 @@ from distsvc.models.support_vector.engines import engine_for, engine_for_blocks
 from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.validation import validated
-from distsvc.parameters import COUNT, Choice, check_parameters
+from distsvc.parameters import check_parameters
 
 OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
 OF_THE_LABELLING = (
