@@ -3,11 +3,9 @@
 Between two overwrites there may be a candidate that a check holds back: it must change nothing that
 the reader sees.
 
-The reader knows one thing: ``manifest.json`` lists the files. It must find every one of them, with
-the size and the bytes that are listed, whatever happens meanwhile.
+How a reader looks is told in `chaos.looking`.
 """
 
-import hashlib
 import json
 import random
 import shutil
@@ -15,10 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from chaos import oracle
@@ -28,72 +22,10 @@ from chaos.oracle import TornError
 from chaos.run import same
 
 READ = ("level-tree", "imdh", "spdc", "predict-spdc", "predict-level-tree", "predict-imdh")
-BETWEEN = 0.005
-"""Seconds from one look to the next."""
 HELD = 76
 """The exit code of a run that a check holds back."""
-READER = "AWS4-HMAC-SHA256 Credential=reader/20260101/us-east-1/s3/aws4_request"
-"""Who reads from a store, which asks for a name and checks nothing."""
 PAUSE = 0.3
 """Seconds that the slower reader lets pass, at most, between the manifest and its files."""
-
-
-def reading(out: str) -> Callable[[str], bytes]:
-    """Return what reads a file of an output, which is a folder or has the URL of a store."""
-    if "://" not in out:
-        return lambda name: Path(out, name).read_bytes()
-
-    def read(name: str) -> bytes:
-        asked = urllib.request.Request(f"{out}/{name}", headers={"Authorization": READER})
-        try:
-            with urllib.request.urlopen(asked, timeout=LIMIT) as answer:
-                return answer.read()
-        except urllib.error.HTTPError as error:
-            raise (FileNotFoundError(name) if error.code == 404 else error) from None
-
-    return read
-
-
-def look(read: Callable[[str], bytes], pause: float) -> tuple[str, str]:
-    """Read a result once: return which manifest it was, and what was wrong.
-
-    A reader that finds a file gone reads the manifest again. If it has been replaced twice
-    meanwhile, the reader was overtaken, which is no fault: "overtaken".
-    """
-    try:
-        text = read("manifest.json")
-        manifest = json.loads(text)
-    except FileNotFoundError:
-        return "", "no manifest"
-    except ValueError:
-        return "", "a damaged manifest"
-    time.sleep(pause)
-    which = str(manifest["job_sha256"])
-    for entry in manifest["files"]:
-        try:
-            content = read(entry["file"])
-        except OSError as error:
-            with suppress(OSError, ValueError):
-                again = read("manifest.json")
-                if again != text and json.loads(again)["job_sha256"] == which:
-                    return which, "overtaken"
-            return which, f"{oracle.place_of(entry['file'])}: {type(error).__name__}"
-        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-            return which, f"{oracle.place_of(entry['file'])} is of another result"
-    return which, ""
-
-
-def read_in_a_loop(out: str, stop: Path, pause: float, seed: int) -> dict:
-    """Read until the file `stop` is there; return the counts of reads and of what was wrong."""
-    draw, reads, wrong, seen, read = random.Random(seed), 0, {}, {}, reading(out)
-    while not stop.exists():
-        which, what = look(read, draw.uniform(0.0, pause))
-        reads += 1
-        seen[which] = seen.get(which, 0) + 1
-        if what:
-            wrong[what] = wrong.get(what, 0) + 1
-        time.sleep(BETWEEN)
-    return {"reads": reads, "wrong": wrong, "seen": seen}
 
 
 def read_while_replaced(
@@ -187,7 +119,7 @@ def start_reader(out: str, stop: Path, pause: float, seed: int) -> subprocess.Po
     """Start a reader as a process of its own."""
     code = (
         f"import sys, json; from pathlib import Path; sys.path.insert(0, {sys.path[0]!r});"
-        "from chaos.readers import read_in_a_loop;"
+        "from chaos.looking import read_in_a_loop;"
         f"print(json.dumps(read_in_a_loop({out!r}, Path({str(stop)!r}),"
         f" {pause}, {seed})))"
     )

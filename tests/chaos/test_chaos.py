@@ -15,8 +15,8 @@ from chaos import oracle, results
 from chaos.case import Case
 from chaos.faults import SETTINGS, swap
 from chaos.lab import Undisturbed
+from chaos.looking import look, reading
 from chaos.processes import HERE, ROOT, TESTS, left_running, marked
-from chaos.readers import look, reading
 from chaos.run import Run, Start
 
 JOB = "spdc"

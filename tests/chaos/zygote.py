@@ -4,7 +4,6 @@ It runs no job itself, so that no thread of a library is lost in the fork.
 """
 
 import importlib
-import io
 import json
 import os
 import runpy
@@ -29,9 +28,6 @@ def preload():
         importlib.import_module(name)
     numba = importlib.import_module("numba")
     numba.njit(lambda x: x + 1)(1)
-    figure = importlib.import_module("matplotlib.figure").Figure()
-    figure.subplots().plot([0, 1])
-    figure.savefig(io.BytesIO(), format="png")
 
 
 def serve():
