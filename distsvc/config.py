@@ -280,10 +280,6 @@ class Job(_Section):
                 "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
                 "algorithm = 'linear-svdd', which does not depend on the origin"
             )
-        if self.output.reasons and not algorithm.startswith("linear-"):
-            raise ValueError(
-                f"output.reasons needs a linear algorithm, found algorithm = {algorithm!r}"
-            )
         if self.model.mode != "refit" and not self.continuity.previous:
             raise ValueError(
                 f"model.mode = {self.model.mode!r} needs continuity.previous, the run whose model "

@@ -62,6 +62,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "max_iter": STEPS,
         "average": Flag(),
         "labelling": Choice(("auto", "equilibria", "level-tree"), IN_MEMORY),
+        "n_clusters": OrNone(SIZE),
         "effort": Choice(("fast", "default", "thorough")),
         "granularity": Choice(("coarse", "default", "fine")),
         "assignment": Choice(("vote", "nearest")),
@@ -142,6 +143,12 @@ def average_needs_sgd(given: Given) -> None:
         raise ParameterError(f"average = true needs solver = 'sgd' (found solver = {solver!r})")
 
 
+def asks_for_level_tree(given: Given) -> bool:
+    """Return whether one of the parameters is of use for a level tree only, or names it."""
+    named = given["labelling"] == "level-tree"
+    return named or given["n_clusters"] is not None or is_several(given["gamma"])
+
+
 def several_widths_need_level_tree(given: Given) -> None:
     """Raise ParameterError for several kernel widths and a labelling that takes one."""
     gamma, labelling = given["gamma"], given["labelling"]
@@ -151,10 +158,18 @@ def several_widths_need_level_tree(given: Given) -> None:
         )
 
 
+def clusters_need_level_tree(given: Given) -> None:
+    """Raise ParameterError for a number of clusters and a labelling that finds its own."""
+    n_clusters, labelling = given["n_clusters"], given["labelling"]
+    if n_clusters is not None and labelling not in (None, "auto", "level-tree"):
+        raise ParameterError(
+            f"n_clusters needs labelling='level-tree', found labelling={labelling!r}"
+        )
+
+
 def level_tree_needs_descent(given: Given) -> None:
     """Raise ParameterError for a level tree of the exact solver."""
-    by_levels = given["labelling"] == "level-tree" or is_several(given["gamma"])
-    if by_levels and given["solver"] == "exact":
+    if asks_for_level_tree(given) and given["solver"] == "exact":
         raise ParameterError("labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'")
 
 
@@ -169,6 +184,7 @@ RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
     "support-vector": (
         nu_or_c,
         several_widths_need_level_tree,
+        clusters_need_level_tree,
         level_tree_needs_descent,
         average_needs_sgd,
     ),
@@ -195,7 +211,7 @@ def check_streams(given: Given) -> None:
     """Raise ParameterError unless support vector clustering can take its rows in blocks."""
     if given["solver"] == "exact":
         raise ParameterError("solver='exact' needs all rows at once; use fit")
-    if given["labelling"] == "level-tree" or is_several(given["gamma"]):
+    if asks_for_level_tree(given):
         raise ParameterError("a level tree needs all rows at once; use fit")
     if given["labelling"] in IN_MEMORY:
         raise ParameterError(f"labelling={given['labelling']!r} needs all rows at once; use fit")

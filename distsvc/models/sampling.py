@@ -49,6 +49,15 @@ def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
     return z ^ (z >> np.uint64(31))
 
 
+def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:
+    """Return the numbers (n,) int64 of the rows that have `keys` (n,) uint64: `row_keys` undone."""
+    start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    z: np.ndarray = _unshifted(keys, 31) * np.uint64(pow(0x94D049BB133111EB, -1, 2**64))
+    z = _unshifted(z, 27) * np.uint64(pow(0xBF58476D1CE4E5B9, -1, 2**64))
+    z = _unshifted(z, 30) - start
+    return (z * np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))).astype(np.int64)
+
+
 def key_threshold(n_rows: int, n_wanted: int) -> int:
     """Return the number below which the keys of about `n_wanted` of `n_rows` rows lie, or 2^64."""
     return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
@@ -122,3 +131,11 @@ class Reservoir:
         rows, keys = np.concatenate([self.rows, X]), np.concatenate([self.keys, keys])
         kept = lowest(keys, PILOT_ROWS)
         self.rows, self.keys = rows[kept], keys[kept]
+
+
+def _unshifted(z: np.ndarray, shift: int) -> np.ndarray:
+    """Return the x (n,) uint64 with z = x ^ (x >> shift)."""
+    x = z.copy()
+    for k in range(shift, 64, shift):
+        x ^= z >> np.uint64(k)
+    return x
