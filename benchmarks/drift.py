@@ -1,4 +1,4 @@
-"""How much drift is measured where there is none: tables and resamples of the same rows."""
+"""Drift where there is none, and drift and lineage of a night by different numbers of workers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,27 @@ from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from scipy.stats import chi2
 
+from benchmarks.jobs import run_here, work_folder
 from distsvc.bench.measure import in_processes, publish
 from distsvc.bench.rows import Row, show
 from distsvc.datasets import load
 from distsvc.models.drift import BINS, ColumnCounts, decile_edges, stability_index
+from distsvc.storage.arrays import read_json
 
 SETS = ("iris", "glass", "breast_cancer", "abalone", "pendigits", "letter", "shuttle", "kddcup")
 NIGHTS, MOST_ROWS, PILOT = 100, 100_000, 10_000
 BAR = 0.02
 PROCESSES = 2
+
+WORKER_SETS, WORKERS = ("shuttle", "pendigits"), (0, 1, 2, 4)
+LEARNED = (("support-vector", "refit"), ("imdh", "refit"), ("linear-svdd", "refit"),
+           ("support-vector", "assign"), ("support-vector", "auto"))  # fmt: skip
+"""Algorithms and modes of the second night."""
+TOLD = ("drift.json", "lineage.json")
 
 
 def drift_null(options: Namespace) -> None:
@@ -65,3 +75,56 @@ def _counted(edges: np.ndarray, X: np.ndarray) -> np.ndarray:
     counts = ColumnCounts.empty(edges)
     counts.add(X)
     return counts.counts
+
+
+def drift_workers(options: Namespace) -> None:
+    """Drift, lineage and labels of a night by 0, 1, 2 and 4 workers; bar: byte-identical.
+
+    Two nights have a third of their rows in common. The first one is learned once, and the second
+    goes on from it with each number of workers.
+    """
+    figures: list[Row] = []
+    with work_folder(options.work) as work:
+        for name in options.sets or WORKER_SETS:
+            for algorithm, mode in LEARNED:
+                figures += one_pair(options.data, name, work / name, algorithm, mode)
+                show(f"{name}, {algorithm}, {mode}", figures[-len(WORKERS) :])
+    same = all(row["identical"] for row in figures)
+    print(f"  drift, lineage and labels byte-identical: {same}")
+    publish(options.out, "drift_workers", figures)
+
+
+def one_pair(data: Path, name: str, work: Path, algorithm: str, mode: str) -> list[Row]:
+    """Return the row of each number of workers."""
+    work.mkdir(parents=True, exist_ok=True)
+    X = load(name, data)[0]
+    order = np.random.default_rng(0).permutation(len(X))
+    third = len(X) // 3
+    tables = []
+    for number, at in enumerate((order[: 2 * third], order[third:])):
+        columns = {f"x{k}": X[np.sort(at), k] for k in range(X.shape[1])}
+        tables.append(work / f"{number}.parquet")
+        pq.write_table(pa.table(columns), tables[-1], row_group_size=1000)
+    first = work / f"{algorithm}-{mode}" / "first"
+    cluster, model = {"workers": 0, "partition_rows": 2000}, {"algorithm": algorithm, "seed": 1}
+    run_here(tables[0], first, {}, model, cluster)
+    figures: list[Row] = []
+    known: dict[str, bytes] = {}
+    for workers in WORKERS:
+        out = first.parent / str(workers)
+        more = {"continuity": {"previous": str(first)}}
+        given = model | {"seed": 2, "mode": mode}
+        run_here(tables[1], out, {}, given, cluster | {"workers": workers}, more=more)
+        found = _published(out)
+        known = known or found
+        row = {"set": name, "algorithm": algorithm, "mode": mode, "workers": workers}
+        parts = sum(one.startswith("part-") for one in found)
+        figures.append(row | {"parts": parts, "identical": found == known})
+    return figures
+
+
+def _published(out: Path) -> dict[str, bytes]:
+    """Return drift, lineage and labels of a run, by their own names."""
+    listed = [Path(file["file"]) for file in read_json(out / "manifest.json")["files"]]
+    wanted = [path for path in listed if path.name in TOLD or path.parts[0] == "labels"]
+    return {path.name: (out / path).read_bytes() for path in wanted}

@@ -99,9 +99,10 @@ def write_job(work: Path, job: Row) -> Path:
 
 
 def run_here(
-    table: Path, output: Path, rows: Row, model: Row, cluster: Row, scheduler: str | None = None
-) -> Report:
-    """Run a job into an empty folder, in this process or on a cluster."""
+    table: Path, output: Path, rows: Row, model: Row, cluster: Row, scheduler: str | None = None,
+    more: Row | None = None,
+) -> Report:  # fmt: skip
+    """Run a job, with `more` sections, into an empty folder, in this process or on a cluster."""
     from distsvc.job_file import parse_job
     from distsvc.run.job import run_job
 
@@ -111,7 +112,7 @@ def run_here(
         "model": model,
         "cluster": cluster,
         "output": {"path": str(output)},
-    }
+    } | (more or {})
     return Report(run_job(parse_job(job), scheduler=scheduler).dumped())
 
 

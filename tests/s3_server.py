@@ -108,6 +108,7 @@ def troubled(url, trouble):
 
     class Proxy(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else a body waits for the answer to its header, 40 ms
 
         def log_message(self, *_args):
             pass
@@ -148,7 +149,8 @@ def troubled(url, trouble):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        with mock.patch("distsvc.storage.bucket.FIRST_PAUSE", 0.005):
+            yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

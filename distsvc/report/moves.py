@@ -6,7 +6,7 @@ have, in the colour of where it leads. Lengths are inches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,51 +56,48 @@ def flow(moves: Moves) -> Flow:
 
     The others come last. A cluster that none of the rows is in is left out.
     """
-    rows = np.asarray(moves.rows, np.float64).reshape(len(moves.before), len(moves.after))
-    shown = _shown(moves, rows)
-    before, to_before = _kept(moves.before, rows.sum(axis=1), shown)
-    after, to_after = _kept(moves.after, rows.sum(axis=0), shown)
-    joined = to_before.T @ rows @ to_after
-    others = tuple(
-        int((np.asarray(sizes) > 0).sum()) - sum(one is not None for one in kept)
-        for sizes, kept in ((rows.sum(axis=1), before), (rows.sum(axis=0), after))
-    )
-    return _untangled(Flow(before, after, joined, (others[0], others[1])))
+    sizes = _sums(moves.before, moves.rows), _sums(moves.after, moves.rows)
+    shown = _shown(sizes, moves)
+    before, after = (_kept(side, shown) for side in sizes)
+    rows = np.zeros((len(before), len(after)))
+    for one, other, n in zip(moves.before, moves.after, moves.rows, strict=True):
+        if n > 0:
+            i = before.index(one if one in shown else None)
+            rows[i, after.index(other if other in shown else None)] += n
+    others = tuple(len(side.keys() - shown) for side in sizes)
+    return _untangled(Flow(before, after, rows, (others[0], others[1])))
 
 
-def _shown(moves: Moves, rows: Array) -> set[int]:
+def _sums(ids: Sequence[int], rows: Iterable[float]) -> dict[int, float]:
+    """Return the rows of each id that has some."""
+    found: dict[int, float] = {}
+    for one, n in zip(ids, rows, strict=True):
+        if n > 0:
+            found[one] = found.get(one, 0.0) + n
+    return found
+
+
+def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> set[int]:
     """Return the ids that are drawn: half for what moved, and then the largest."""
-    away = np.where(np.equal.outer(moves.before, moves.after), 0.0, rows)
-    size: dict[int, float] = {}
-    moved: dict[int, float] = {}
-    used: list[set[int]] = []
-    for ids, axis in ((moves.before, 1), (moves.after, 0)):
-        sizes, gone = rows.sum(axis=axis).tolist(), away.sum(axis=axis).tolist()
-        for one, n, m in zip(ids, sizes, gone, strict=True):
-            size[one] = max(size.get(one, 0.0), n)
-            moved[one] = moved.get(one, 0.0) + m
-        used.append({one for one, n in zip(ids, sizes, strict=True) if n > 0})
-    if max(map(len, used)) <= MAX_SHOWN + 1:
-        return set(size)
+    if max(map(len, sizes)) <= MAX_SHOWN + 1:
+        return {one for side in sizes for one in side}
+    pairs = zip(moves.before, moves.after, moves.rows, strict=True)
+    away = [0.0 if one == other else float(n) for one, other, n in pairs]
+    moved = _sums([*moves.before, *moves.after], away * 2)
+    size = {one: max(side.get(one, 0.0) for side in sizes) for one in sizes[0].keys() | sizes[1]}
     by_size = sorted(size, key=lambda one: (-size[one], one))
-    by_moves = sorted(size, key=lambda one: (-moved[one], one))[: MAX_SHOWN // 2]
+    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: MAX_SHOWN // 2]
     shown: set[int] = set()
     for one in [*by_moves, *by_size]:
-        if all(len((shown | {one}) & ids) <= MAX_SHOWN for ids in used):
+        if all(len((shown | {one}) & side.keys()) <= MAX_SHOWN for side in sizes):
             shown.add(one)
     return shown
 
 
-def _kept(ids: Sequence[int], sizes: Array, shown: set[int]) -> tuple[list[Id], Array]:
-    """Return the ids that are drawn, and which (n, n_kept) of all are joined into which."""
-    kept: list[Id] = [one for one, n in zip(ids, sizes, strict=True) if one in shown and n > 0]
-    if any(one not in shown and n > 0 for one, n in zip(ids, sizes, strict=True)):
-        kept.append(None)
-    into = np.zeros((len(ids), len(kept)))
-    for i, one in enumerate(ids):
-        if sizes[i] > 0:
-            into[i, kept.index(one if one in shown else None)] = 1
-    return kept, into
+def _kept(side: Mapping[int, float], shown: set[int]) -> list[Id]:
+    """Return the ids of one side that are drawn, and None if there are others."""
+    kept: list[Id] = [*sorted(side.keys() & shown)]
+    return [*kept, None] if side.keys() - shown else kept
 
 
 def _untangled(found: Flow) -> Flow:

@@ -41,17 +41,15 @@ class StoryPart(Part):
 
 
 class Moves(Part):
-    """Rows by their id before (lists) and now (entries)."""
+    """Rows by their ids before and now: an entry for every two clusters that share some."""
 
     before: list[Label]
     after: list[Label]
-    rows: list[list[Size]]
+    rows: list[Size]
 
     @model_validator(mode="after")
-    def _shape(self) -> Self:
-        check_lengths(self.before, self.rows)
-        for row in self.rows:
-            check_lengths(self.after, row)
+    def _lengths(self) -> Self:
+        check_lengths(self.before, self.after, self.rows)
         return self
 
 

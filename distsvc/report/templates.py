@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 
+@functools.cache
 def template(name: str, **filters: Callable[..., Any]) -> Template:
-    """Return the template of that name; what it is given is escaped, and must be there."""
+    """Return the template of that name; what it is given is escaped, and must be there.
+
+    A process compiles it once, for each set of filters.
+    """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,

@@ -53,8 +53,9 @@ class Night:
     held: str | None = None
 
     def line(self) -> str:
-        """Return it as a line for people."""
-        return f"{self.day}  {self.state:<9}  {self.words}"
+        """Return it as a line for people; why the backfill stops here is told elsewhere."""
+        words = f"run {self.held}" if self.held else f"exit code {self.exit_code}"
+        return f"{self.day}  {self.state:<9}  {words if self.exit_code else self.words}"
 
 
 def backfill(

@@ -75,7 +75,8 @@ def connected(
     The cluster is, in this order: `scheduler`; the address in ``DASK_SCHEDULER_ADDRESS`` or Dask's
     configuration; `scheduler_file`; else workers on this machine, bound to loopback and closed to
     other users by TLS: as many as ``cluster.workers`` says, or none for a table below 64 MiB and
-    one per processor above. `require_tls` refuses a scheduler whose address is not ``tls://``.
+    one per core that this process may use above. `require_tls` refuses a scheduler whose address is
+    not ``tls://``.
 
     Raises
     ------
@@ -93,7 +94,7 @@ def connected(
         address = _address_in(scheduler_file)
     workers = config.workers
     if workers is None:
-        workers = 0 if n_bytes < SMALL_BYTES else os.cpu_count() or 1
+        workers = 0 if n_bytes < SMALL_BYTES else _cores()
     with ExitStack() as stack:
         with progress.phase("cluster"):
             client, at = None, {"kind": "this process"}
@@ -108,6 +109,13 @@ def connected(
                 at["address"] = client.scheduler.address
             progress.event("cluster", **at)
         yield client
+
+
+def _cores() -> int:
+    """Return how many cores this process may use: a container has fewer than its machine."""
+    from dask.system import CPU_COUNT
+
+    return int(CPU_COUNT)
 
 
 def workers_of(client: Any) -> Workers:

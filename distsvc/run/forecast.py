@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from distsvc.config import Job
-from distsvc.errors import DistsvcError
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
 from distsvc.run import algorithms
 from distsvc.run.calibration import (
     READINGS,
@@ -26,6 +26,7 @@ from distsvc.run.phases import steps_on
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
 from distsvc.run.room import Room, sample_rows
+from distsvc.storage.ready import check_ready
 from distsvc.storage.tables import open_table
 
 LABEL_BYTES = 17
@@ -50,6 +51,8 @@ class Forecast:
         By phase; empty where the calibration failed.
     because : str
         Why it failed.
+    waits_for : str
+        What the input lacks that ``input.ready`` waits for; empty where it is complete.
 
     """
 
@@ -63,6 +66,7 @@ class Forecast:
     memory: Memory
     seconds: dict[str, float] = field(default_factory=dict)
     because: str = ""
+    waits_for: str = ""
 
     def dumped(self) -> dict[str, Any]:
         """Return what JSON holds: bytes, seconds, and sums besides their terms."""
@@ -73,7 +77,8 @@ class Forecast:
     def lines(self) -> list[str]:
         """Return what the command prints."""
         read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
-        told = [
+        told = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
+        told += [
             f"{self.rows:,} rows of {self.columns} columns in {self.partitions:,} partitions; "
             f"{self.tasks:,} tasks; {self.sample_rows:,} rows to learn from",
             f"reads {read}, writes {self.bytes_written / 1e6:,.0f} MB",
@@ -94,9 +99,25 @@ def forecast_job(job: Job) -> Forecast:
     ------
     DistsvcError
         What `open_table` and the algorithm raise of a job that can't be done, and `check_memory` of
-        one that does not fit. A calibration that fails is told in the forecast instead.
+        one that does not fit. A calibration that fails is told in the forecast instead, and so is
+        an input that is not complete, unless nothing can be read: `TemporaryError`.
 
     """
+    waits_for = ""
+    try:
+        check_ready(job.input)
+    except TemporaryError as error:
+        waits_for = str(error)
+    try:
+        return replace(_forecast(job), waits_for=waits_for)
+    except (InputNotFoundError, DataError) as error:
+        if waits_for:
+            raise TemporaryError(waits_for) from error
+        raise
+
+
+def _forecast(job: Job) -> Forecast:
+    """Forecast a job from what is there."""
     with tempfile.TemporaryDirectory(prefix="distsvc-plan-") as name, ExitStack() as stack:
         folder, clock = Path(name), time.perf_counter
         began = clock()

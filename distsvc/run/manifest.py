@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import platform
 from importlib.metadata import version
 from typing import Any
@@ -22,6 +23,7 @@ from distsvc.storage.published import described
 from distsvc.storage.tables import check_unchanged
 
 PAGE = COPIES[0]
+_LOG = logging.getLogger("distsvc")
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
@@ -40,7 +42,8 @@ def publish(found: Opened, counts: Counts, report: Report) -> None:
     if found.previous is not None:
         manifest["previous"] = found.previous.named()
     if report.failed:
-        found.output.hold(manifest)
+        for gone in found.output.hold(manifest):
+            _LOG.info("older candidate given up", extra={"fields": {"run": gone}})
         failed = "; ".join(check.words for check in report.failed)
         run_id, shown = found.run.name, found.output.shown
         error = CheckFailedError(

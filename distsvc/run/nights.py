@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from distsvc.config import Job
 from distsvc.report.night_parts import CheckPart, DriftPart, LineagePart, Moves, StoryPart
 from distsvc.run.checks import checked
@@ -64,6 +66,7 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
     elif lacking:
         notes.append(f"no run is published at {lacking}: ids go on from {lineage.path}")
     extra = ignored_columns(run.plan.table) if job.model.mode != "refit" else []
+    extra = [name for name in extra if name in (job.input.columns or extra)]
     if extra:
         names = some(extra)
         notes.append(f"ignored, since the model of the run before does not know them: {names}")
@@ -101,7 +104,9 @@ def _lineage(
         _story(s["id"], s["event"], s["jaccard"], s["before"], s["after"], s["others"])
         for s in facts["clusters"]
     ]
-    moves = Moves(before=facts["before"], after=own.ids.tolist(), rows=overlap.tolist())
+    i, j = np.nonzero(overlap)
+    ids = np.asarray(facts["before"], np.int64)[i], own.ids[j]
+    moves = Moves(before=ids[0].tolist(), after=ids[1].tolist(), rows=overlap[i, j].tolist())
     more = {"rows": facts["rows"], "moved": facts["moved"], "because": refit_because(run)}
     return LineagePart(**known, **more, mode="refit", clusters=stories, moves=moves)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from distsvc.config import Job
+from distsvc.config import Job, with_key
 from distsvc.run import algorithms
 from distsvc.run.beginning import Asked, begun, naming_the_section
 from distsvc.run.directory import RunDirectory
@@ -27,7 +27,7 @@ class Opened:
     Attributes
     ----------
     job : Job
-        With what a model before decides of it.
+        With what a model before decides of it, but for the columns.
     run : RunDirectory
     output : Output
         Where it is published.
@@ -73,7 +73,7 @@ def opened(
     """
     check_ready(job.input, skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
-    job = labelled_by(job, previous)
+    named, job = job.input.columns, labelled_by(job, previous)
     output, model = Output(job.output.path), previous.digest if previous else ""
     asked = Asked(job, with_previous(job.digest(), model), model=model, fresh=fresh)
     if previous is not None and previous.address == output.place.address:
@@ -94,6 +94,7 @@ def opened(
             if previous is not None:
                 adopt(previous, run, list(table.columns))
         inputs = fingerprint(table)
+        job = with_key(job, "input", "columns", named)
         yield Opened(job, run, output, asked.digest, inputs, table, room, previous)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from distsvc.config import ContinuityConfig, Job, with_key
-from distsvc.errors import DataError, InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labeller import PREVIOUS
 from distsvc.run.model import (
@@ -17,6 +17,7 @@ from distsvc.run.model import (
     restore_model,
     with_previous,
 )
+from distsvc.storage.columns import some
 from distsvc.storage.listing import read_manifest
 from distsvc.storage.place import place_of
 
@@ -95,9 +96,22 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
     """Return the job with the columns, and the way with missing values, of the model it begins by.
 
     Nothing is changed where it learns a model of its own at once.
+
+    Raises
+    ------
+    JobFileError
+        The job names columns, and not all of the model's.
+
     """
     if previous is None or job.model.mode == "refit":
         return job
+    own = job.input.columns
+    lacking = [name for name in previous.columns if own is not None and name not in own]
+    if lacking:
+        raise JobFileError(
+            f"input.columns: expected all columns of the model of {previous.path}, by which rows "
+            f"are labelled; missing: {some([repr(name) for name in lacking])}"
+        )
     job = with_key(job, "input", "columns", tuple(previous.columns))
     return with_key(job, "preprocess", "missing", previous.content["preprocess"]["missing"])
 

@@ -32,7 +32,7 @@ from distsvc.urls import shown_url, without_user
 SCHEMES = ("s3", "gs", "az")
 """What begins the URL of a bucket. Only the first is tested."""
 
-MOST_TRIES, MOST_SECONDS = 8, 60
+MOST_TRIES, MOST_SECONDS, FIRST_PAUSE = 8, 60, 0.2
 """Retries of a request, with pauses that grow from 0.2 to 5 seconds, and their time in all."""
 
 CHUNK_BYTES = 8 * 2**20
@@ -280,7 +280,7 @@ def _opened(root: str) -> _Opened:
     seconds = {"connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{SILENCE_SECONDS}s"}
     given: dict[str, Any] = _s3(root) if root.startswith("s3:") else {}
     plain = str(given.get("endpoint", "")).startswith("http:")
-    pauses = {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=5)}
+    pauses = {"init_backoff": timedelta(seconds=FIRST_PAUSE), "max_backoff": timedelta(seconds=5)}
     tries = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(seconds=MOST_SECONDS)}
     options: dict[str, Any] = {
         "client_options": seconds | ({"allow_http": True} if plain else {}),

@@ -11,6 +11,9 @@ from distsvc.storage.place import Place
 
 HELD, REPLACED = "held", "replaced"
 
+KEPT = 3
+"""Candidates that an output keeps, the newest: each is a whole result."""
+
 Names = Callable[[dict[str, Any]], list[str]]
 """Returns the names of a manifest's files."""
 
@@ -35,3 +38,16 @@ def let_go(runs: Place, run_id: str | None, published: dict[str, Any], names: Na
         files = {"files": [{"file": name} for name in lost]}
         runs.put(f"{REPLACED}/{run_id}.json", json_bytes(files))
         runs.remove(record)
+
+
+def given_up(runs: Place, run_id: str, names: Names) -> list[str]:
+    """Hold back no more than `KEPT` candidates, of which `run_id` is the newest.
+
+    Returns the others, the oldest first. What they list goes as `let_go` says.
+    """
+    others = [one for name, one in held_in(runs).items() if name != run_id]
+    others.sort(key=lambda one: (one.get("created", ""), one["run_id"]))
+    gone = [str(one["run_id"]) for one in others[: max(len(others) + 1 - KEPT, 0)]]
+    for name in gone:
+        let_go(runs, name, {}, names)
+    return gone

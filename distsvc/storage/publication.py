@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -26,7 +26,7 @@ from distsvc.errors import (
     TemporaryError,
 )
 from distsvc.storage.arrays import json_bytes, parse_json, read_json, write_text, write_whole
-from distsvc.storage.candidates import HELD, REPLACED, held_in, let_go
+from distsvc.storage.candidates import HELD, REPLACED, given_up, held_in, let_go
 from distsvc.storage.folder import SPARE, ChangedError
 from distsvc.storage.lease import Lease, State, held
 from distsvc.storage.listing import (
@@ -237,10 +237,13 @@ class Output:
             raise type(error)(f"the run is published in {self.shown}, but {error}") from error
         return self._found[0] or {}
 
-    def hold(self, manifest: dict[str, Any]) -> None:
-        """Keep what a manifest lists beside what is published, which stays."""
+    def hold(self, manifest: dict[str, Any]) -> list[str]:
+        """Keep a candidate beside what is published; return older ones that are given up."""
         self.place.settle(_names(manifest))
         self.runs.put(f"{HELD}/{manifest['run_id']}.json", json_bytes(manifest))
+        gone = given_up(self.runs, manifest["run_id"], _names)
+        self._remove_replaced(self._known(), [f"{REPLACED}/{run_id}.json" for run_id in gone])
+        return gone
 
     def held(self) -> dict[str, dict[str, Any]]:
         """Return the manifests that are held back, by their runs; `DataError` for a damaged one."""
@@ -300,7 +303,7 @@ class Output:
         No run lives, since we hold the output; what was interrupted can't go on then.
         """
         known = self._known()
-        removed = self._remove_replaced(known, keep=None)
+        removed = self._remove_replaced(known, list(self.runs.sizes(REPLACED)))
         for name in self.kept_works():
             removed += [f"{RUNS}/{name}/{file}" for file in self.work(name).clear("")]
             self.runs.clear(name)
@@ -356,19 +359,18 @@ class Output:
             what = f"another run was published in {self.shown} in the meantime"
             raise TemporaryError(what) from None
         self._found = manifest, mark
-        self._remove_replaced(set(_names(manifest)), keep=replaced)
+        records = [record for record in self.runs.sizes(REPLACED) if record != replaced]
+        self._remove_replaced(set(_names(manifest)), records)
 
     def folders(self) -> list[str]:
         """Return the folders of what runs published, or began to."""
         found = [f"{name}/{run_id}" for name in PLACES for run_id in self.place.folders(name)]
         return [name for name in found if _RUN.fullmatch(PurePosixPath(name).name)]
 
-    def _remove_replaced(self, known: set[str], keep: str | None) -> list[str]:
-        """Remove the files that replaced manifests list and the present one does not."""
+    def _remove_replaced(self, known: set[str], records: Sequence[str]) -> list[str]:
+        """Remove the files that records of what was replaced list, and that are not `known`."""
         removed = []
-        for record in self.runs.sizes(REPLACED):
-            if record == keep:
-                continue
+        for record in records:
             with suppress(OSError, DataError):  # it stays for the next time
                 names = _names(read_json(self.runs.local(record)))
                 removed += [n for n in names if n not in known and self.place.remove(n)]

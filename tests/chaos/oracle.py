@@ -6,7 +6,6 @@ Files are told apart by their place in the result, without the folder of the run
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-RUN = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}-[0-9a-f]{8}(?![0-9a-f])")
-"""The name of a run."""
+from chaos.looking import RUN, place_of
 
 FOR_PEOPLE = ("report.html", "report.json")
 OWN = {"manifest.json", "_SUCCESS", *FOR_PEOPLE}
@@ -60,12 +58,6 @@ class Result:
             keys = sorted(mine.keys() | theirs.keys())
             found += [f"{what}: {k} differs" for k in keys if mine.get(k) != theirs.get(k)]
         return found
-
-
-def place_of(name: str) -> str:
-    """Return a listed file's place in its result: ``labels/<run>/part-0`` is ``part-0``."""
-    steps = [step for step in name.split("/") if not RUN.fullmatch(step)]
-    return "/".join(steps[1:] if steps[0] in ("labels", "report") and len(steps) > 1 else steps)
 
 
 def published(out: Path, base: str | None = None) -> Result | None:

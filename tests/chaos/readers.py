@@ -3,11 +3,9 @@
 Between two overwrites there may be a candidate that a check holds back: it must change nothing that
 the reader sees.
 
-The reader knows one thing: ``manifest.json`` lists the files. It must find every one of them, with
-the size and the bytes that are listed, whatever happens meanwhile.
+How a reader looks is told in `chaos.looking`.
 """
 
-import hashlib
 import json
 import random
 import shutil
@@ -15,64 +13,19 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from chaos import oracle
-from chaos.jobs import JOBS
-from chaos.lab import LIMIT, Lab
+from chaos.jobs import JOBS, Job
+from chaos.lab import LIMIT, Lab, Place
 from chaos.oracle import TornError
 from chaos.run import same
 
 READ = ("level-tree", "imdh", "spdc", "predict-spdc", "predict-level-tree", "predict-imdh")
-BETWEEN = 0.005
-"""Seconds from one look to the next."""
 HELD = 76
 """The exit code of a run that a check holds back."""
 PAUSE = 0.3
 """Seconds that the slower reader lets pass, at most, between the manifest and its files."""
-
-
-def look(out: Path, pause: float) -> tuple[str, str]:
-    """Read a result once: return which manifest it was, and what was wrong.
-
-    A reader that finds a file gone reads the manifest again. If it has been replaced twice
-    meanwhile, the reader was overtaken, which is no fault: "overtaken".
-    """
-    try:
-        text = (out / "manifest.json").read_bytes()
-        manifest = json.loads(text)
-    except FileNotFoundError:
-        return "", "no manifest"
-    except ValueError:
-        return "", "a damaged manifest"
-    time.sleep(pause)
-    which = str(manifest["job_sha256"])
-    for entry in manifest["files"]:
-        try:
-            content = (out / entry["file"]).read_bytes()
-        except OSError as error:
-            with suppress(OSError, ValueError):
-                again = (out / "manifest.json").read_bytes()
-                if again != text and json.loads(again)["job_sha256"] == which:
-                    return which, "overtaken"
-            return which, f"{oracle.place_of(entry['file'])}: {type(error).__name__}"
-        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-            return which, f"{oracle.place_of(entry['file'])} is of another result"
-    return which, ""
-
-
-def read_in_a_loop(out: Path, stop: Path, pause: float, seed: int) -> dict:
-    """Read until the file `stop` is there; return the counts of reads and of what was wrong."""
-    draw, reads, wrong, seen = random.Random(seed), 0, {}, {}
-    while not stop.exists():
-        which, what = look(out, draw.uniform(0.0, pause))
-        reads += 1
-        seen[which] = seen.get(which, 0) + 1
-        if what:
-            wrong[what] = wrong.get(what, 0) + 1
-        time.sleep(BETWEEN)
-    return {"reads": reads, "wrong": wrong, "seen": seen}
 
 
 def read_while_replaced(
@@ -88,20 +41,23 @@ def read_while_replaced(
     folder = lab.work / "readers" / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
     lab.prepare(job, folder, overwrites=True)
+    place = lab.place(folder, f"readers-{seed}", seed=seed)
     stop, results = folder / "stop", {one: lab.undisturbed(job, one) for one in ("new", "old")}
-    readers = [start_reader(folder, stop, pause, seed) for pause in (0.0, PAUSE)]
+    where = folder / "out" if lab.store is None else lab.store.behind_url(place.output)
+    readers = [start_reader(str(where), stop, pause, seed) for pause in (0.0, PAUSE)]
     codes, problems = [], []
     try:
         for number in range(overwrites):
             which = ("new", "old")[number % 2]
-            codes += replaced(lab, job, folder, which, draw)
-            problems += whole(folder / "out", results[which])
+            codes += replaced(lab, place, job, folder, which, draw)
+            problems += place.look() + whole(folder / "out", place.base, results[which])
             if number < held:
-                codes.append(held_back(lab, job, folder, number))
-                problems += whole(folder / "out", results[which])
+                codes.append(held_back(lab, place, job, folder, number))
+                problems += place.look() + whole(folder / "out", place.base, results[which])
     finally:
         stop.touch()
         counts = [json.loads(reader.communicate(timeout=LIMIT)[0]) for reader in readers]
+        place.close()
     for name, count in zip(("reader", "slow reader"), counts, strict=True):
         faults = {what: n for what, n in count["wrong"].items() if what != "overtaken"}
         problems += [f"{name}: {what}, {n} of {count['reads']}" for what, n in faults.items()]
@@ -116,30 +72,42 @@ def read_while_replaced(
     }  # fmt: skip
 
 
-def replaced(lab: Lab, job, folder: Path, which: str, draw: random.Random) -> list[int]:
-    """Replace the result; in a third of all times the first driver is killed while it publishes."""
-    codes = []
-    for kill in (draw.random() < 1 / 3, False):
-        if codes and codes[-1] == 0:
-            break
-        at = draw.choice(lab.undisturbed(job, "over").publishing(narrow=True))
-        fault = {"under": str(folder / "out"), "at": at, "what": "SIGKILL"} if kill else None
-        driver = lab.launcher.start(folder, [*job.command(which), "--overwrite"], fault=fault)
-        codes.append(driver.wait(LIMIT))
-    return codes
-
-
-def held_back(lab: Lab, job, folder: Path, number: int) -> int | None:
-    """Start a candidate that fails a check, another one for every number; return the exit code."""
-    checks = ["--set", "checks.min_rows=1000000000", "--set", f"model.seed={1000 + number}"]
-    driver = lab.launcher.start(folder, [*job.command("other"), *checks, "--overwrite"])
+def driven(
+    lab: Lab, place: Place, folder: Path, args: list[str], fault: dict | None = None
+) -> int | None:
+    """Start a driver that replaces what is published, and return its exit code."""
+    watched = place.watch(folder / "changes", fault or {})
+    options = {"fault": watched, "more": place.environment}
+    driver = lab.launcher.start(folder, [*args, "--overwrite"], **options)
+    place.started(driver)
     return driver.wait(LIMIT)
 
 
-def whole(out: Path, made) -> list[str]:
-    """Check that a result is what is published."""
+def replaced(
+    lab: Lab, place: Place, job: Job, folder: Path, which: str, draw: random.Random
+) -> list[int | None]:
+    """Replace the result; in a third of all times the first driver is killed while it publishes."""
+    codes: list[int | None] = []
+    how, what = ("over", "SIGKILL") if lab.store is None else ("stored", "kill before")
+    for kill in (draw.random() < 1 / 3, False):
+        if codes and codes[-1] == 0:
+            break
+        at = draw.choice(lab.undisturbed(job, how).publishing(narrow=True))
+        fault = {"at": at, "what": what} if kill else None
+        codes.append(driven(lab, place, folder, job.command(which, place.output), fault))
+    return codes
+
+
+def held_back(lab: Lab, place: Place, job: Job, folder: Path, number: int) -> int | None:
+    """Start a candidate that fails a check, another one for every number; return the exit code."""
+    checks = ["--set", "checks.min_rows=1000000000", "--set", f"model.seed={1000 + number}"]
+    return driven(lab, place, folder, [*job.command("other", place.output), *checks])
+
+
+def whole(out: Path, base: str, made) -> list[str]:
+    """Check that a result is what is published; `base` is what the output is in."""
     try:
-        found = oracle.published(out)
+        found = oracle.published(out, base)
     except TornError as error:
         return [f"torn: {'; '.join(error.args)[:200]}"]
     if found is None or not same(found, made.result):
@@ -147,12 +115,12 @@ def whole(out: Path, made) -> list[str]:
     return []
 
 
-def start_reader(folder: Path, stop: Path, pause: float, seed: int) -> subprocess.Popen:
+def start_reader(out: str, stop: Path, pause: float, seed: int) -> subprocess.Popen:
     """Start a reader as a process of its own."""
     code = (
         f"import sys, json; from pathlib import Path; sys.path.insert(0, {sys.path[0]!r});"
-        "from chaos.readers import read_in_a_loop;"
-        f"print(json.dumps(read_in_a_loop(Path({str(folder / 'out')!r}), Path({str(stop)!r}),"
+        "from chaos.looking import read_in_a_loop;"
+        f"print(json.dumps(read_in_a_loop({out!r}, Path({str(stop)!r}),"
         f" {pause}, {seed})))"
     )
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

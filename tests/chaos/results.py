@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.oracle import RUN
+from chaos.looking import RUN
 
 RESULT = re.compile(rf"/({RUN.pattern})/results/([^.][^ ]*)\.npz$")
 

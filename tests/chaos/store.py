@@ -147,6 +147,11 @@ class Store:
             "AWS_ALLOW_HTTP": "true", "AWS_EC2_METADATA_DISABLED": "true",
         }  # fmt: skip
 
+    def behind_url(self, output: str) -> str:
+        """Return the URL of an output for who reads it past the proxy."""
+        host, port = self.behind
+        return output.replace("s3:/", f"http://{host}:{port}", 1)
+
     def make(self, bucket: str) -> Traffic:
         """Make an empty bucket."""
         self.drop(bucket)

@@ -15,8 +15,8 @@ from chaos import oracle, results
 from chaos.case import Case
 from chaos.faults import SETTINGS, swap
 from chaos.lab import Undisturbed
+from chaos.looking import look, reading
 from chaos.processes import HERE, ROOT, TESTS, left_running, marked
-from chaos.readers import look
 from chaos.run import Run, Start
 
 JOB = "spdc"
@@ -173,7 +173,7 @@ def test_a_result_that_is_not_whole_is_torn(out, harm):
         written(out, {f"labels/{RUN}/part-00000.parquet": labels()}, rows=4)
     with pytest.raises(oracle.TornError):
         oracle.published(out)
-    assert look(out, 0.0)[1] or harm == "other rows"
+    assert look(reading(str(out)), 0.0)[1] or harm == "other rows"
 
 
 def test_what_does_not_belong_there_is_left_behind(out):

@@ -4,7 +4,6 @@ It runs no job itself, so that no thread of a library is lost in the fork.
 """
 
 import importlib
-import io
 import json
 import os
 import runpy
@@ -19,6 +18,9 @@ PRELOADED = (
     "obstore.store",
 )  # fmt: skip
 
+PAGE = "<p>a page</p>\n" * 1000
+"""What forked drivers publish for a page: to draw it takes longer than the rest of a small job."""
+
 
 def preload():
     """Import what drivers, workers and schedulers would import."""
@@ -26,9 +28,6 @@ def preload():
         importlib.import_module(name)
     numba = importlib.import_module("numba")
     numba.njit(lambda x: x + 1)(1)
-    figure = importlib.import_module("matplotlib.figure").Figure()
-    figure.subplots().plot([0, 1])
-    figure.savefig(io.BytesIO(), format="png")
 
 
 def serve():
@@ -99,6 +98,7 @@ def become(request):
     install_from_environment()
     checkpoints = importlib.import_module("distsvc.run.checkpoints")
     checkpoints.SECONDS = request.get("checkpoint_seconds", checkpoints.SECONDS)
+    importlib.import_module("distsvc.run.report_files").render_page = lambda report: PAGE
     sys.argv = [request["module"], *request["args"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 

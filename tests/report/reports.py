@@ -282,6 +282,13 @@ def make_story(number, event="survived", before=100, after=100, others=(), jacca
     }  # fmt: skip
 
 
+def make_moves(before, after, rows):
+    """Return the moves of rows (n_before, n_after) from one id to another."""
+    pairs = [(one, other, int(n)) for one, row in zip(before, rows, strict=True)
+             for other, n in zip(after, row, strict=True) if n]  # fmt: skip
+    return {name: [pair[k] for pair in pairs] for k, name in enumerate(("before", "after", "rows"))}
+
+
 def make_lineage(n_clusters=3, first=0):
     """Split the first cluster in two and let the last one disappear, of many; the others stay."""
     ids = [first + i for i in range(n_clusters + 1)]
@@ -302,7 +309,7 @@ def make_lineage(n_clusters=3, first=0):
         "path": "out/2026-07-31", "run_id": "r-0731", "mode": "refit", "because": [],
         "not_published": None, "rows": int(rows.sum()), "moved": float(900 / rows.sum()),
         "next_id": new[-1] + 1, "clusters": stories,
-        "moves": {"before": ids, "after": after, "rows": rows.tolist()},
+        "moves": make_moves(ids, after, rows),
     }  # fmt: skip
 
 

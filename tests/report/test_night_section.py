@@ -1,5 +1,6 @@
 import re
 
+import numpy as np
 import pytest
 
 from distsvc.errors import DataError
@@ -12,6 +13,7 @@ from tests.report.reports import (
     make_check,
     make_drift,
     make_lineage,
+    make_moves,
     make_night_report,
     make_report,
     make_story,
@@ -214,13 +216,11 @@ def test_many_changes_fold_away():
     assert html.index("</span>30") < html.index("<summary>30 more") < html.index("</span>29")
 
 
-@pytest.mark.parametrize(
-    "rows", [[[]], [], [[0, 0], [0, 0]], [[3]]], ids=["no new", "nothing", "no rows", "one"]
-)
+@pytest.mark.parametrize("rows", [[], [0, 0], [3]], ids=["nothing", "no rows", "one"])
 def test_nothing_to_draw(rows):
-    moved = {"before": list(range(len(rows))), "after": [5, 6][: len(rows[0]) if rows else 0]}
+    moved = {"before": [0, 1][: len(rows)], "after": [5, 6][: len(rows)], "rows": rows}
     report = make_night_report()
-    report["lineage"]["moves"] = moved | {"rows": rows}
+    report["lineage"]["moves"] = moved
     assert "Jaccard" in rendered(report)
     assert 'aria-label="Rows by cluster' not in rendered(report)
 
@@ -228,7 +228,7 @@ def test_nothing_to_draw(rows):
 def flow_of(rows, before=None, after=None):
     before = list(range(len(rows))) if before is None else before
     after = list(range(len(rows[0]))) if after is None else after
-    return moves.flow(Moves(before=before, after=after, rows=rows))
+    return moves.flow(Moves(**make_moves(before, after, np.array(rows))))
 
 
 def test_no_row_is_lost_where_clusters_are_joined():
@@ -328,8 +328,8 @@ def test_untrusted_text_is_escaped():
 def test_numbers_out_of_range():
     report = make_night_report()
     report["lineage"]["clusters"][0] |= {"jaccard": 1e300, "rows_before": 2**63 - 1}
-    report["lineage"]["moves"]["rows"][0][0] = 2**63 - 1
-    report["lineage"]["moves"]["before"] = [7] * 4
+    report["lineage"]["moves"]["rows"][0] = 2**63 - 1
+    report["lineage"]["moves"]["before"] = [7] * len(report["lineage"]["moves"]["rows"])
     report["drift"] = make_drift([1e300, -5.0, 12.0], missing=-1e300)
     Page(rendered(report))
 
@@ -337,6 +337,6 @@ def test_numbers_out_of_range():
 @pytest.mark.usefixtures("undrawn")
 def test_moves_of_another_shape_are_refused():
     report = make_night_report()
-    report["lineage"]["moves"]["rows"][0].pop()
+    report["lineage"]["moves"]["rows"].pop()
     with pytest.raises(DataError, match=r"lineage\.moves.*lists as long as each other"):
         typed(report)

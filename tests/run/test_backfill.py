@@ -97,9 +97,11 @@ def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path)
     lines = said.stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [[DAYS[0], "published"], [DAYS[1], "held"]]
     assert manifest(job_file, DAYS[1]) is None
+    assert said.output.count("max_drift: ") == 1, "why is told once"
     assert f"stopped at {DAYS[1]}, done up to {DAYS[0]}" in said.stderr
     *_, publish, following = said.stderr.splitlines()
     [run_id] = Output(tmp_path / "out" / DAYS[1]).held()
+    assert lines[1].split()[2:] == ["run", run_id]
     assert publish == f"  distsvc publish {tmp_path}/out/{DAYS[1]} --held {run_id}"
     assert runner.invoke(main, publish.split()[1:]).exit_code == 0
     assert f"--from {DAYS[2]} --to {DAYS[3]} --set=checks.max_drift=0.5" in following

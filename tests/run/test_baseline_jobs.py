@@ -21,6 +21,8 @@ from distsvc.storage.arrays import read_json
 from tests.clusters import loopback_cluster
 from tests.published_files import listed, published_file
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 SEED = 3
 BASELINES = {
     "bico": (BICO, {"n_clusters": 4, "size": 60}),

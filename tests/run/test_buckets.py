@@ -93,6 +93,7 @@ def check_tidy(out):
     assert json.loads(content(f"{out}/.runs/holder.json")) == {}
 
 
+@pytest.mark.usefixtures("quick_page")
 @pytest.mark.parametrize("room", ["level tree", "linear"])
 def test_the_answer_is_that_of_a_disk(room, tables, tmp_path, out):
     where = {"path": str(tmp_path / "out")}
@@ -106,6 +107,7 @@ def test_the_answer_is_that_of_a_disk(room, tables, tmp_path, out):
         run_job(bucket_job(ROOMS["sampled"], out))
 
 
+@pytest.mark.usefixtures("quick_page")
 def test_zarr_from_csv(tables, tmp_path, out):
     """The table is converted in the bucket, and the arrays are written there."""
     form = {"format": "zarr"}
@@ -118,6 +120,7 @@ def test_zarr_from_csv(tables, tmp_path, out):
     check_tidy(out)
 
 
+@pytest.mark.usefixtures("quick_page")
 def test_a_prediction(tables, out):
     job = bucket_job(ROOMS["sampled"], out)
     run_job(job)
@@ -129,6 +132,7 @@ def test_a_prediction(tables, out):
     assert kind == "labels"
 
 
+@pytest.mark.usefixtures("quick_page")
 @pytest.mark.parametrize("workdir", [None, "disk", "bucket"])
 def test_a_run_goes_on(workdir, tables, tmp_path, out, monkeypatch):
     """From whatever place its work is in."""
@@ -159,6 +163,7 @@ def test_a_run_goes_on(workdir, tables, tmp_path, out, monkeypatch):
     assert not list((tmp_path / "w").rglob("*"))
 
 
+@pytest.mark.usefixtures("quick_page")
 def test_a_run_that_was_interrupted_is_collected(tables, out, monkeypatch):
     job = bucket_job(ROOMS["sampled"], out)
     do = Phase.do

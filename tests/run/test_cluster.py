@@ -115,7 +115,7 @@ def test_workers_here(monkeypatch, config, n_bytes, expected):
         asked.update(kwargs)
         raise OSError("far enough")
 
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 5)
+    monkeypatch.setattr("dask.system.CPU_COUNT", 5)  # of the cores that may be used
     monkeypatch.setattr("distributed.LocalCluster", cluster)
     with pytest.raises(TemporaryError, match="workers on this machine can't start: OSError: far"):
         address(n_bytes=n_bytes, threads=2, **config)

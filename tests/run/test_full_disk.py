@@ -109,6 +109,7 @@ def files(out):
     return [path for path in out.rglob("*") if path.is_file() and path.name != "lock"]
 
 
+@pytest.mark.usefixtures("quick_page")
 def test_every_write_may_fail(job):
     path, out, paths, step = job
     assert run(path).exit_code == 0  # what is kept in memory from now on is not written again

@@ -18,6 +18,7 @@ from distsvc.storage.folder import Folder
 from distsvc.storage.publication import Output, collect
 from tests.published_files import listed, nothing_left
 
+pytestmark = pytest.mark.usefixtures("quick_page")
 EACH_ROOM = pytest.mark.parametrize("room", ROOMS)
 
 

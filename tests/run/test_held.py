@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -82,12 +83,12 @@ def test_a_candidate_is_told_and_published(tmp_path):
     assert status(job.output.path)["published"]["run_id"] == run_id
 
 
-def hold(out, mark: str) -> str:
+def hold(out, mark: str, created: str = "") -> str:
     """Hold a candidate back, whose files have a mark; return its run."""
     output = Output(out)
     with output.locked(), work_of(output, digest_of(mark)) as work:
         run_id = name_of(work)
-        output.hold(write_run(output, run_id, mark))
+        output.hold(write_run(output, run_id, mark) | {"created": created})
     return run_id
 
 
@@ -166,3 +167,36 @@ def test_what_was_published_although_a_check_failed_is_replaced_like_any_run(tmp
     assert not any((out / file["file"]).exists() for file in files)
     collect(str(out))
     check_tidy(out, "c")
+
+
+def check_whole(out, manifest):
+    for file in manifest["files"]:
+        assert (out / file["file"]).stat().st_size == file["bytes"]
+
+
+def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(
+    tmp_path, quick, monkeypatch
+):
+    before = tmp_path / "before"
+    run(before, "older")
+    run(before, "old")
+    kept = [hold(before, f"c{n}", f"2026-11-0{n}") for n in (1, 2, 3)]
+    replaced = names(before / ".runs/replaced")
+    for after in range(1000):
+        out = tmp_path / f"out-{after}"
+        shutil.copytree(before, out)
+        with crashing(monkeypatch, after, Crash(), once=False) as changes, suppress(Crash):
+            hold(out, "c4", "2026-11-04")
+        assert seen(out) == "old"
+        found = Output(out).held()
+        assert set(kept[1:]) <= set(found)
+        for manifest in found.values():
+            check_whole(out, manifest)
+        newest = hold(out, "c5", "2026-11-05")
+        assert len(Output(out).held()) == 3
+        assert {*kept[2:], newest} <= set(Output(out).held())
+        if len(changes) <= after:
+            break
+    assert after > 20, "the crashes came too late to tell"
+    assert names(out / ".runs/replaced") == replaced, "a slow reader may be at what was replaced"
+    assert not [name for name in names(out) if kept[0] in name or kept[1] in name]

@@ -25,6 +25,8 @@ from tests.clusters import loopback_cluster
 from tests.published_files import labels_folder, nothing_left, published_file, read_labels
 from tests.run.lost_work import DoneTwice
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 MODEL = {"algorithm": "imdh", "depth": 6, "n_init": 3, "seed": 1}
 
 
@@ -84,13 +86,16 @@ def test_the_digits_are_found(digits, published):
     assert 0.0 < report.model.fitted["agreement"] <= 1.0
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
-def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, workers):
+CUTS = (64, 300), (700, 1000), (5000, 100_000)
+
+
+@pytest.mark.parametrize(("workers", "cuts"), [(0, CUTS), (2, CUTS[:1])])
+def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, workers, cuts):
     expected = labels_of(published[0])
     model = hashlib.sha256(published_file(published[0], "arrays.npz").read_bytes()).hexdigest()
     with loopback_cluster(workers) if workers else nullcontext() as cluster:
         address = cluster.scheduler_address if workers else None
-        for block_rows, partition_rows in ((64, 300), (700, 1000), (5000, 100_000)):
+        for block_rows, partition_rows in cuts:
             out = tmp_path / f"out-{block_rows}"
             cut = {"block_rows": block_rows, "partition_rows": partition_rows}
             run(table, out, cluster=cut, scheduler=address)
@@ -99,7 +104,7 @@ def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, wor
             assert again == model
 
 
-def test_class_sorted_rows_are_as_good(digits, table, tmp_path):
+def test_class_sorted_rows_are_as_good(digits, table, published, tmp_path):
     _, y = digits
     order = np.argsort(y, kind="stable")
     path = tmp_path / "sorted.parquet"
@@ -107,8 +112,11 @@ def test_class_sorted_rows_are_as_good(digits, table, tmp_path):
     scores = {}
     for name, source, classes in (("sorted", path, y[order]), ("as it is", table, y)):
         found = [tmp_path / f"{name}-{seed}" for seed in range(2)]
+        if source is table:
+            found[MODEL["seed"]] = published[0]
         for seed, out in enumerate(found):
-            run(source, out, model={"seed": seed})
+            if not out.exists():
+                run(source, out, model={"seed": seed})
         labels = [labels_of(out)["label"] for out in found]
         scores[name] = np.mean([normalized_mutual_info_score(classes, each) for each in labels])
     assert abs(scores["sorted"] - scores["as it is"]) < 0.06

@@ -20,6 +20,8 @@ from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
 from tests.published_files import listed, nothing_left, read_labels
 
+QUICK = pytest.mark.usefixtures("quick_page")
+
 N, D = 6000, 4
 SVDD = {"algorithm": "linear-svdd", "nu": 0.05, "tol": 1e-8}
 PLANE = {"algorithm": "linear-one-class", "nu": 0.05, "tol": 1e-8}
@@ -75,6 +77,7 @@ def estimator(model):
     return make(nu=model["nu"], tol=model["tol"])
 
 
+@QUICK
 @BOTH
 def test_a_job_gives_the_answer_of_the_estimator(rows, table, tmp_path, model):
     report = run(table, tmp_path / "out", model)
@@ -91,6 +94,7 @@ def test_a_job_gives_the_answer_of_the_estimator(rows, table, tmp_path, model):
     assert len(report.clusters) == 1
 
 
+@QUICK
 @BOTH
 def test_a_table_that_does_not_fit_gives_the_same_optimum(
     rows, table, tmp_path, model, few_candidates
@@ -105,6 +109,7 @@ def test_a_table_that_does_not_fit_gives_the_same_optimum(
     assert not report.warnings
 
 
+@QUICK
 @BOTH
 @pytest.mark.parametrize("memory", [{}, {"memory_rows": 1000}], ids=["in memory", "in passes"])
 def test_scores_do_not_depend_on_the_cut_or_on_workers(table, tmp_path, model, memory):
@@ -115,6 +120,7 @@ def test_scores_do_not_depend_on_the_cut_or_on_workers(table, tmp_path, model, m
     assert digest(tmp_path / "a") == digest(tmp_path / "b") == digest(tmp_path / "c")
 
 
+@QUICK
 def test_a_bad_threshold_from_the_sample_is_mended(rows, table, tmp_path, monkeypatch):
     begin = LinearEngine.begin_outer
 
@@ -131,6 +137,7 @@ def test_a_bad_threshold_from_the_sample_is_mended(rows, table, tmp_path, monkey
     assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-6)
 
 
+@QUICK
 def test_standard_scaling_and_the_ball(rows, table, tmp_path):
     Z = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     report = run(table, tmp_path / "out", SVDD, scale="standard")
@@ -139,6 +146,7 @@ def test_standard_scaling_and_the_ball(rows, table, tmp_path):
     )
 
 
+@QUICK
 @BOTH
 def test_a_published_model_scores_another_table(table, tmp_path, model):
     run(table, tmp_path / "out", model)
@@ -146,22 +154,26 @@ def test_a_published_model_scores_another_table(table, tmp_path, model):
     assert digest(tmp_path / "out") == digest(tmp_path / "again")
 
 
+@QUICK
 def test_zarr_output(table, tmp_path):
     report = run(table, tmp_path / "out", SVDD, output={"format": "zarr"})
     assert report.input.n_rows == N
 
 
+@QUICK
 def test_a_job_that_centres_a_one_class_svm_is_refused(table, tmp_path):
     message = "'standard'.*separates rows from the origin.*'none' or 'minmax'.*linear-svdd"
     with pytest.raises(JobFileError, match=message):
         run(table, tmp_path / "out", PLANE, scale="standard")
 
 
+@QUICK
 def test_training_that_ends_early_is_said(table, tmp_path):
     report = run(table, tmp_path / "out", PLANE | {"max_iter": 1})
     assert "training ended before its tolerance" in report.warnings[0]
 
 
+@QUICK
 def test_too_few_rows_for_c_are_the_jobs_fault(table, tmp_path):
     with pytest.raises(JobFileError, match="model: C must be at least 1 / n"):
         run(table, tmp_path / "out", {"algorithm": "linear-svdd", "C": 1e-9})
@@ -198,6 +210,7 @@ def test_reasons_name_the_columns_that_pull_outliers_out(rows, table, tmp_path, 
     assert labels_of(tmp_path / "again").equals(found)
 
 
+@QUICK
 def test_reasons_need_a_format_with_text(table, tmp_path):
     message = r"^output\.reasons needs output\.format = 'parquet', found 'zarr'$"
     with pytest.raises(JobFileError, match=message):

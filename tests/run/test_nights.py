@@ -20,10 +20,12 @@ from distsvc.run.labeller import Ids
 from distsvc.run.phases import Phase
 from distsvc.run.predict import predict_table
 from distsvc.storage.publication import Output, collect
+from tests.clusters import loopback_cluster
 from tests.published_files import labels_folder, listed, published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
+COLUMNS = {"columns": ["x0", "x1"]}
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 9.0], [-7.0, -5.0]])
 FIRST, SECOND, THIRD = "2026-02-28", "2026-03-01", "2026-03-02"
 
@@ -59,10 +61,11 @@ class Shop:
         path.write_text(tomli_w.dumps(content))
         return path
 
-    def run(self, date, overwrite=False, **sections):
+    def run(self, date, overwrite=False, scheduler=None, **sections):
         """Do a night, as a new process would, and return its report."""
         forget()
-        return run_job(load_job(self.job_file(**sections), (), date), overwrite=overwrite)
+        job = load_job(self.job_file(**sections), (), date)
+        return run_job(job, overwrite=overwrite, scheduler=scheduler)
 
     def out(self, date):
         return self.folder / "out" / date
@@ -160,9 +163,9 @@ def test_what_the_files_of_two_nights_say(shop):
         | {"others": []}
         for i, n in enumerate((100, 300, 200))
     ]
-    moves = np.array(lineage["moves"]["rows"])
-    at = [lineage["moves"]["after"].index(i) for i in lineage["moves"]["before"]]
-    assert moves[:, at].tolist() == np.diag([100, 300, 200]).tolist()
+    moves = lineage["moves"]
+    assert moves["before"] == moves["after"]
+    assert dict(zip(moves["after"], moves["rows"], strict=True)) == {0: 100, 1: 300, 2: 200}
     drift = shop.said(SECOND, "drift.json")
     assert drift == second.drift.model_dump()
     assert {c["column"] for c in drift["columns"]} == {"x0", "x1"}
@@ -189,21 +192,23 @@ def test_no_drift_of_the_same_table_and_missing_values_are_told(shop):
     assert worst["index"] > 0.1
 
 
-def test_ids_do_not_depend_on_the_cut_of_the_table(shop):
+def test_neither_the_cut_of_the_table_nor_workers_change_a_byte(shop):
     shop.table(FIRST, rows(300, 200, 100)[0])
     shop.table(SECOND, rows(150, 250, 0, 200, seed=1)[0])
     shop.run(FIRST)
     found = []
-    for partition_rows, block_rows in ((300, 70), (100, 33), (10_000, 10_000)):
-        cluster = {"workers": 0, "partition_rows": partition_rows, "block_rows": block_rows}
-        shop.run(SECOND, overwrite=True, cluster=cluster)
-        out = shop.out(SECOND)
-        names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
-        found.append([published_file(out, name).read_bytes() for name in names])
-        found[-1].append(read_labels(out).to_pydict())
-        forget()
-        (out / "manifest.json").unlink()
-    assert found[0] == found[1] == found[2]
+    with loopback_cluster(2) as workers:
+        here, there = None, workers.scheduler_address
+        for at, *cut in (here, 300, 70), (here, 100, 33), (here, 10_000, 10_000), (there, 100, 33):
+            cluster = dict(zip(("partition_rows", "block_rows"), cut, strict=True))
+            shop.run(SECOND, overwrite=True, scheduler=at, cluster=cluster)
+            out = shop.out(SECOND)
+            names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
+            found.append([published_file(out, name).read_bytes() for name in names])
+            found[-1].append(read_labels(out).to_pydict())
+            forget()
+            (out / "manifest.json").unlink()
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 def test_predict_gives_ids(shop):
@@ -273,6 +278,26 @@ def test_columns_that_the_model_does_not_know_are_ignored_with_a_warning(shop, m
     ignored = "ignored, since the model of the run before does not know them: more"
     assert ignored in report.warnings
     assert {column.column for column in report.drift.columns} == {"x0", "x1"}
+    assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
+    named = shop.run(THIRD, input={"path": f"{shop.folder}/in/{SECOND}.parquet"} | COLUMNS)
+    assert not [text for text in named.warnings if "ignored" in text]
+
+
+@pytest.mark.parametrize("mode", ["assign", "auto"])
+def test_columns_that_a_job_names_are_those_of_the_model(shop, mode, monkeypatch):
+    X, y = rows(300, 200, 100)
+    for date in FIRST, SECOND:
+        shop.table(date, X, more=np.arange(600.0), other=np.arange(600.0))
+    shop.run(FIRST, input=COLUMNS)
+    model = {"algorithm": "bico", "n_clusters": 3, "mode": mode}
+    fewer = {"columns": ["x1", "more"]}
+    said = invoked(shop, SECOND, monkeypatch=monkeypatch, model=model, input=fewer)
+    assert said.exit_code == 78, said.output
+    assert "input.columns: expected all columns of the model of " in said.stderr
+    assert "missing: 'x0'" in said.stderr
+    report = shop.run(SECOND, model=model, input={"columns": ["more", "x1", "x0"]})
+    ignored = [text for text in report.warnings if "ignored" in text]
+    assert ignored == ["ignored, since the model of the run before does not know them: more"]
     assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
 
 
@@ -358,6 +383,7 @@ def test_auto_labels_with_the_model_before_until_the_table_drifts(shop):
     assert "learned_by" not in report.model.fitted
     assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 2}
     assert not (shop.out(THIRD) / "labels" / "assign").exists()
+    assert shop.said(THIRD, "model.json")["chosen_columns"] is False, "predict tells of others"
 
 
 def test_auto_has_the_limits_of_the_checks(shop):

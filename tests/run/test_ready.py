@@ -56,6 +56,11 @@ def ran(options: str = "", *settings: str):
     return found.exit_code, found.stderr.strip().splitlines()[-1]
 
 
+def plan(setting, *options):
+    words = ["plan", "job.toml", "--run-date", NIGHT, "--set", setting, *options]
+    return CliRunner().invoke(main, words)
+
+
 def manifest_of(output: str) -> dict:
     return json.loads(Path(output, "manifest.json").read_text())
 
@@ -68,7 +73,11 @@ def test_a_night_that_is_not_complete(night):
     assert ran("", READY) == (75, f"error: {late}")
     assert ran("--skip-missing", READY) == (99, f"error: {late}; skipped")
     assert not os.path.exists("out")
+    said = plan(READY)
+    assert said.stdout.startswith(f"{late}; this is of what is there now\n600 rows of 2 ")
+    assert json.loads(plan(READY, "--json").stdout)["waits_for"] == late
     (night / "_SUCCESS").touch()
+    assert json.loads(plan(READY, "--json").stdout)["waits_for"] == ""
     assert ran("--skip-missing", READY)[0] == 0
     assert manifest_of("out")["job"]["input"]["ready"] == "_SUCCESS"
 
@@ -78,7 +87,7 @@ def test_a_path_that_is_missing(night):
     assert ran()[0] == 66
     where = f"in/date={NIGHT}"
     assert ran("--skip-missing") == (99, f"error: input.path: not there yet: {where}; skipped")
-    assert ran("", READY)[0] == 75
+    assert ran("", READY)[0] == plan(READY).exit_code == 75
     assert not os.path.exists("out/.runs/holder.json")
     for path in "in/*/none-*.parquet", "none.zarr", "none.csv":
         assert ran("--skip-missing", f"input.path={path}")[0] == 99

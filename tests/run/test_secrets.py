@@ -124,7 +124,7 @@ def secret_free(contents: dict[str, bytes]) -> bool:
 
 @pytest.mark.parametrize(
     ("way", "workers", "in_file"),
-    [("password", 0, True), ("signature", 2, True), ("chain", 0, True), ("signature", 0, False)],
+    [("password", 0, True), ("signature", 1, True), ("chain", 0, True), ("signature", 0, False)],
 )
 def test_a_run_that_ends_well(tmp_path, host, written, way, workers, in_file):
     copies, sent = written

@@ -16,6 +16,7 @@ from small_tables import everything, opened
 from distsvc.config import InputConfig
 from distsvc.errors import DataError
 from distsvc.job_file import parse_job
+from distsvc.run import plan as plans
 from distsvc.run.plan import Plan
 from distsvc.storage.columns import Scan, choose_features
 from distsvc.storage.tables import shown_columns
@@ -84,7 +85,8 @@ def test_svmlight_with_a_large_index(tmp_path, index):
         opened(tmp_path / "t.svm", tmp_path)
 
 
-def test_wide_svmlight_is_planned_in_little_memory(tmp_path):
+def test_wide_svmlight_is_planned_in_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(plans, "FIRST_VALUES", 10**6)
     (tmp_path / "t.svm").write_text("1 1:2\n" * 5000 + "1 100000:3\n")
     job = parse_job({"input": {"path": str(tmp_path / "t.svm")}, "output": {"path": "-"}})
     plan = Plan.of(job, opened(tmp_path / "t.svm", tmp_path))

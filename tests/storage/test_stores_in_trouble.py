@@ -23,6 +23,7 @@ class Store(http.server.BaseHTTPRequestHandler):
     """Answers every request as the server's `answer` says; the first `troubles` of them."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a body waits for the answer to its header, 40 ms
 
     def log_message(self, *_args):
         pass
@@ -235,6 +236,8 @@ def s3(store, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": store.url})
+    pause = "botocore.retries.standard.ExponentialBackoff.delay_amount"
+    monkeypatch.setattr(pause, lambda *_: 0.01)
     return store
 
 
