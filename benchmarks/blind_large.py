@@ -141,8 +141,7 @@ def report(rows: list[Row]) -> None:
 def report_choice(tables: list[Row]) -> None:
     """Print NMI of the two families on every table, and of the choice between them."""
     lines = [choice(row) for row in tables if None not in map(row.get, FAMILIES)]
-    title = f"NMI of the two families; auto is too low where it is {BELOW} below the worse"
-    show(f"{title} or more", lines)
+    show(f"NMI of the two families; bar: auto at most {BELOW} below the worse", lines)
     for name in ("worse", "better", "auto"):
         found = [line[name] for line in lines if line[name] is not None]
         if found:

@@ -35,7 +35,8 @@ def outliers(options: Namespace) -> None:
 
     Every method gets all rows, standardised, learns from them and scores them. "job" is the score
     that a job with nothing but the table publishes; the others of ours are the estimators with
-    their defaults. IsolationForest and LOF are scikit-learn's, ECOD and HBOS are PyOD's, all with
+    their defaults (iMDH's score is the distance to the nearest hyperplane, which means something
+    else: how sure a label is). IsolationForest and LOF are scikit-learn's, ECOD and HBOS are PyOD's, all with
     their defaults. LOF, ECOD and HBOS have no seed. Every fit is a process of its own and is
     stopped after twenty minutes.
     """
@@ -89,9 +90,10 @@ def fit_and_score(
         found = timed(score_of_job, data / f"outliers/{name}.parquet", work / "run", seed)
     else:
         found = timed(score, what, X, seed)
+    outlying = np.nan_to_num(found.value.astype(np.float64))  # infinite where nothing was split
     return {
-        "roc_auc": float(roc_auc_score(y, found.value)),
-        "average_precision": float(average_precision_score(y, found.value)),
+        "roc_auc": float(roc_auc_score(y, outlying)),
+        "average_precision": float(average_precision_score(y, outlying)),
         "seconds": found.seconds,
     }
 
