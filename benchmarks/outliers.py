@@ -35,10 +35,10 @@ def outliers(options: Namespace) -> None:
 
     Every method gets all rows, standardised, learns from them and scores them. "job" is the score
     that a job with nothing but the table publishes; the others of ours are the estimators with
-    their defaults (iMDH's score is the distance to the nearest hyperplane, which means something
-    else: how sure a label is). IsolationForest and LOF are scikit-learn's, ECOD and HBOS are PyOD's, all with
-    their defaults. LOF, ECOD and HBOS have no seed. Every fit is a process of its own and is
-    stopped after twenty minutes.
+    their defaults. iMDH's score says how far a row is from the nearest hyperplane, not how unusual
+    it is. IsolationForest and LOF are scikit-learn's, ECOD and HBOS are PyOD's, all with their
+    defaults. LOF, ECOD and HBOS have no seed. Every fit is a process of its own and is stopped
+    after twenty minutes.
     """
     sets = sorted(one.name for one in catalogue().values() if one.group == "outliers")
     names = known(options.sets, [name.split("/")[1] for name in sets], "set")
