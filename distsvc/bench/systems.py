@@ -333,6 +333,7 @@ SYSTEMS = {
         System("GMM", mixture, blind=None, oracle={}),
         System("Genie", genie, blind=None, oracle={}, seeded=False),
         System("spectral", spectral, blind=None, oracle={"affinity": "nearest_neighbors"}),
+        System("spectral, Gaussian", spectral, blind=None, oracle={}, seeded=False),
         System("HDBSCAN", hdbscan, seeded=False),
         System("fast_hdbscan", fast_hdbscan, seeded=False),
     )
