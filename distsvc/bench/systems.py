@@ -216,11 +216,11 @@ def genie(facts: Facts, seed: int) -> Any:
     return Genie(facts.classes)
 
 
-def spectral(facts: Facts, seed: int, **point: Any) -> Any:
-    """Return scikit-learn's spectral clustering, told the number of classes."""
+def spectral(facts: Facts, seed: int) -> Any:
+    """Return spectral clustering of the graph of nearest neighbours, told the number of classes."""
     from sklearn.cluster import SpectralClustering
 
-    return SpectralClustering(facts.classes, random_state=seed, **point)
+    return SpectralClustering(facts.classes, affinity="nearest_neighbors", random_state=seed)
 
 
 def fuzzy(facts: Facts, seed: int, *, told: bool) -> Any:
@@ -332,8 +332,7 @@ SYSTEMS = {
         System("Ward", ward, blind=None, oracle={}, seeded=False),
         System("GMM", mixture, blind=None, oracle={}),
         System("Genie", genie, blind=None, oracle={}, seeded=False),
-        System("spectral", spectral, blind=None, oracle={"affinity": "nearest_neighbors"}),
-        System("spectral, Gaussian", spectral, blind=None, oracle={}, seeded=False),
+        System("spectral", spectral, blind=None, oracle={}),
         System("HDBSCAN", hdbscan, seeded=False),
         System("fast_hdbscan", fast_hdbscan, seeded=False),
     )
