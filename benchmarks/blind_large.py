@@ -23,13 +23,15 @@ from benchmarks.without_labels import (
     mean_and_error,
     mean_scores,
     method,
+    names_of,
     prepared,
     scored,
     system_of,
+    with_earlier,
 )
 from distsvc.bench.fits import warm_up
 from distsvc.bench.measure import alone, limited, publish
-from distsvc.bench.rows import Row, only, pivot, read_csv, show
+from distsvc.bench.rows import Row, only, pivot, show
 from distsvc.bench.suites import BSGD_SPLITS
 from distsvc.datasets import load
 
@@ -72,19 +74,13 @@ def blind_large(options: Namespace) -> None:
     """
     names = known(options.sets, TABLES, "set")
     fits = fits_of(options, METHODS)
-    fitted = {name for name, _ in fits}
-    in_order = [name for family in METHODS.values() for name in family]
-    rows = read_csv(options.out / "blind_large.csv")
+    rows: list[Row] = []
     with work_folder(options.work) as work:
         for name in names:
             about = alone(prepare_table, options.data, name, work)
             fresh = [row_of_fit(about, what, seed, work) for what, seed in fits]
-            rows = [r for r in rows if r["set"] != name or r["method"] not in fitted] + fresh
-            rows.sort(
-                key=lambda row: (
-                    TABLES.index(row["set"]), in_order.index(row["method"]), row["seed"] or 0
-                )
-            )  # fmt: skip
+            path = options.out / "blind_large.csv"
+            rows = with_earlier(path, fresh, TABLES, names_of(METHODS))
             publish(options.out, "blind_large", rows)
     report(rows)
 

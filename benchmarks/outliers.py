@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.jobs import run_here, work_folder
-from benchmarks.without_labels import known, lacking, mean_scores
+from benchmarks.without_labels import known, lacking, mean_scores, with_earlier
 from distsvc.bench.data import standardised
 from distsvc.bench.measure import alone, limited, publish, timed
 from distsvc.bench.rows import Row, only, pivot, show
@@ -38,10 +38,12 @@ def outliers(options: Namespace) -> None:
     their defaults. iMDH's score says how far a row is from the nearest hyperplane, not how unusual
     it is. IsolationForest and LOF are scikit-learn's, ECOD and HBOS are PyOD's, all with their
     defaults. LOF, ECOD and HBOS have no seed. Every fit is a process of its own and is stopped
-    after twenty minutes.
+    after twenty minutes. What a method had on a set the last time it ran stays in the result until
+    it runs there again; the column `day` tells when.
     """
     sets = sorted(one.name for one in catalogue().values() if one.group == "outliers")
-    names = known(options.sets, [name.split("/")[1] for name in sets], "set")
+    sets = [name.split("/")[1] for name in sets]
+    names = known(options.sets, sets, "set")
     fits = fits_of(options)
     rows: list[Row] = []
     with work_folder(options.work) as work:
@@ -53,6 +55,7 @@ def outliers(options: Namespace) -> None:
                     about | {"method": what, "seed": seed} | dict.fromkeys(MEASURED) | found
                 )
                 print(line(rows[-1]), file=sys.stderr, flush=True)
+    rows = with_earlier(options.out / "outliers.csv", rows, sets, METHODS)
     report(rows)
     publish(options.out, "outliers", rows)
 

@@ -21,7 +21,7 @@ import distsvc
 from distsvc.bench.data import SAMPLE_SEED, drawn, standardised
 from distsvc.bench.fits import warm_up
 from distsvc.bench.measure import agreement, n_clusters, timed
-from distsvc.bench.rows import Row, grouped, only, pivot
+from distsvc.bench.rows import Row, grouped, only, pivot, read_csv
 from distsvc.bench.suites import BSGD_SPLITS
 from distsvc.bench.systems import SYSTEMS, Facts
 from distsvc.datasets import catalogue, load
@@ -84,6 +84,28 @@ def fits_of(options: Namespace, families: Families) -> list[tuple[str, int | Non
             seeds = range(options.seeds) if SYSTEMS[system].seeded else [None]
             found += [(name, seed) for seed in seeds]
     return found
+
+
+def with_earlier(
+    path: Path, fresh: list[Row], sets: Sequence[str], methods: Sequence[str]
+) -> list[Row]:
+    """Return rows in the order of sets and methods: fresh ones, and the rest as a file has them.
+
+    What a method had on a set the last time it ran stays until it runs there again; the column
+    ``day`` tells when that was.
+    """
+    done = {(row["set"], row["method"]) for row in fresh}
+    earlier = [row for row in read_csv(path) if (row["set"], row["method"]) not in done]
+    rows = [r for r in earlier if r["set"] in sets and r["method"] in methods] + fresh
+    places = {name: k for k, name in enumerate((*sets, *methods))}
+    return sorted(
+        rows, key=lambda row: (places[row["set"]], places[row["method"]], row.get("seed") or 0)
+    )
+
+
+def names_of(families: Families) -> list[str]:
+    """Return the names of all methods."""
+    return [name for family in families.values() for name in family]
 
 
 def lacking(system: str) -> str:

@@ -9,7 +9,8 @@ from benchmarks.blind_large import choice
 from benchmarks.given_k import K_GROUPS, beside_best
 from benchmarks.seeds import pairs_of_seeds, shares
 from benchmarks.structureless import GENERATORS
-from benchmarks.without_labels import GROUPS, means_of_groups
+from benchmarks.without_labels import GROUPS, means_of_groups, with_earlier
+from distsvc.bench.measure import publish
 from distsvc.datasets import find
 
 
@@ -51,6 +52,22 @@ def test_shares_of_pairs_are_over_all_pairs_of_a_group():
     assert found["bsgd", "tune"] == 0.4
     assert found["all", "all"] == pytest.approx(14 / 30)
     assert ("shapes", "confirm") not in found
+
+
+def test_what_did_not_run_again_stays_in_the_result(tmp_path):
+    rows = [row("bsgd", name, "tune", method, 0.5) for name in "ab" for method in ("ours", "Ward")]
+    publish(tmp_path, "result", [*rows, row("bsgd", "a", "tune", "gone", 0.5)])
+    fresh = [row("bsgd", "b", "tune", "ours", nmi, seed) for seed, nmi in ((1, 0.7), (0, 0.6))]
+    found = with_earlier(tmp_path / "result.csv", fresh, ["b", "a"], ["Ward", "ours"])
+    assert [(r["set"], r["method"], r["seed"], r["nmi"]) for r in found] == [
+        ("b", "Ward", 0, 0.5),
+        ("b", "ours", 0, 0.6),
+        ("b", "ours", 1, 0.7),
+        ("a", "Ward", 0, 0.5),
+        ("a", "ours", 0, 0.5),
+    ]
+    publish(tmp_path, "result", found)
+    assert with_earlier(tmp_path / "none.csv", fresh, ["b"], ["ours"]) == fresh[::-1]
 
 
 def test_means_are_over_sets_and_stand_beside_the_peer():
