@@ -101,8 +101,9 @@ def run(
         return
     seconds = sum(phase.seconds for phase in report.phases)
     k = len(report.clusters)
-    found = "" if report.reasons else f"{k} cluster{'' if k == 1 else 's'} in "
-    where = outside(report, "" if report.reasons else " every cluster")
+    alone = report.outliers.only
+    found = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
+    where = outside(report, "" if alone else " every cluster")
     click.echo(f"{found}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
     for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
         click.echo(one_line(f"warning: {warning}"))

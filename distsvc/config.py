@@ -28,7 +28,8 @@ from pydantic import (
 )
 from pydantic_core.core_schema import CoreSchema, tagged_union_schema
 
-from distsvc.parameters import LAST_SEED, MOST, PARAMETERS, check_together
+from distsvc.constraints import LAST_SEED, MOST
+from distsvc.parameters import PARAMETERS, check_together
 from distsvc.urls import shown_url, shown_urls, without_user
 
 
@@ -278,10 +279,6 @@ class Job(_Section):
                 "preprocess.scale = 'standard' (the default) centres the columns, and a linear "
                 "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
                 "algorithm = 'linear-svdd', which does not depend on the origin"
-            )
-        if self.output.reasons and not algorithm.startswith("linear-"):
-            raise ValueError(
-                f"output.reasons needs a linear algorithm, found algorithm = {algorithm!r}"
             )
         if self.model.mode != "refit" and not self.continuity.previous:
             raise ValueError(

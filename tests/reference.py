@@ -364,16 +364,18 @@ def forest_parts(n, edges, kept):
 
 
 def add_differences(X, peaks, saddles, gamma):
-    """Sums (3, s) of D, D^2 in whole units of 2^-30, and of rows on neither point, as integers."""
-    sums = [[0, 0, 0] for _ in np.transpose(peaks)]
+    """Sums (4, s) of D, D^2, rows on neither point and K(peak), in whole units of 2^-30."""
+    sums = [[0, 0, 0, 0] for _ in np.transpose(peaks)]
     for x in np.float64(X):
         for total, p, q in zip(sums, np.transpose(peaks), np.transpose(saddles), strict=True):
             if (x == p).all() or (x == q).all():
                 continue
-            d = gaussian([x], [p], gamma)[0, 0] - gaussian([x], [q], gamma)[0, 0]
+            peak = gaussian([x], [p], gamma)[0, 0]
+            d = peak - gaussian([x], [q], gamma)[0, 0]
             total[0] += round(d * 2**30)
             total[1] += round(d * d * 2**30)
             total[2] += 1
+            total[3] += round(peak * 2**30)
     return np.transpose(sums)
 
 

@@ -372,11 +372,6 @@ def test_a_one_class_svm_of_centred_columns():
     assert minmax.model.parameters() == {"random_state": 0}
 
 
-def test_reasons_where_there_are_none():
-    message = "output.reasons needs a linear algorithm, found algorithm = 'imdh'"
-    refused(message, model={"algorithm": "imdh"}, output={"path": "out", "reasons": 2})
-
-
 @pytest.mark.parametrize("solver", [{}, {"solver": "bsgd"}, {"solver": "exact"}])
 def test_an_average_without_its_solver(solver):
     found = f"average = true needs solver = 'sgd' (found solver = {solver.get('solver')!r})"

@@ -10,17 +10,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
-from distsvc.errors import JobFileError, ParameterError, shown
-from distsvc.models.linear.coordinate_descent import SOLVERS
-from distsvc.models.support_vector.consensus import REFERENCE_ROWS
-from distsvc.models.support_vector.ensemble import EFFORTS
-from distsvc.models.support_vector.stochastic_gradient import STRATEGIES
-from distsvc.parameters import (
+from distsvc.constraints import (
     COUNT,
     NOT_NEGATIVE,
-    PARAMETERS,
     POSITIVE,
-    RULES,
     SHARE,
     Choice,
     Count,
@@ -30,10 +23,19 @@ from distsvc.parameters import (
     Number,
     OrNone,
     RandomState,
+    is_several,
+)
+from distsvc.errors import JobFileError, ParameterError, shown
+from distsvc.models.linear.coordinate_descent import SOLVERS
+from distsvc.models.support_vector.consensus import REFERENCE_ROWS
+from distsvc.models.support_vector.ensemble import EFFORTS
+from distsvc.models.support_vector.stochastic_gradient import STRATEGIES
+from distsvc.parameters import (
+    PARAMETERS,
+    RULES,
     check_parameters,
     check_streams,
     check_together,
-    is_several,
 )
 
 ESTIMATORS = {

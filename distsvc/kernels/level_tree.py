@@ -126,21 +126,23 @@ def forest_parts(n, edges, kept):
 
 @kernel
 def add_differences(X, peaks, saddles, gamma, sums):
-    """Add D and D^2, D = K(peak, x) - K(saddle, x), of the rows of X to the sums of every split.
+    """Add D = K(peak, x) - K(saddle, x) and more of the rows of X to the sums of every split.
 
-    X (n, d) float32, peaks and saddles (d, s) float32, gamma float64, sums (3, s) int64: of D, of
-    D^2, both in units of 1 / FIXED, and of the rows. A row that lies on the peak or on the saddle
-    is left out: what it says of the density there is only that it is there.
+    X (n, d) float32, peaks and saddles (d, s) float32, gamma float64, sums (4, s) int64: of D, of
+    D^2, of the rows, and of K(peak, x), all but the third in units of 1 / FIXED. A row that lies on
+    the peak or on the saddle is left out: what it says of the density there is only that it is
+    there.
     """
     n, s = X.shape[0], peaks.shape[1]
     scale = -np.float32(gamma) * LOG2_E
     to_peak = np.empty(s, np.float32)
     to_saddle = np.empty(s, np.float32)
     difference = np.empty(s, np.float32)
+    at_peak = np.empty(s, np.float32)
     zero = np.float32(0.0)
     for start in range(0, n, EXACT_ROWS):
         stop = min(start + EXACT_ROWS, n)
-        first, second = np.zeros(s), np.zeros(s)
+        first, second, third = np.zeros(s), np.zeros(s), np.zeros(s)
         left_out = np.zeros(s, np.int32)
         for i in range(start, stop):
             squared_distances(peaks, s, X[i], to_peak)
@@ -148,16 +150,20 @@ def add_differences(X, peaks, saddles, gamma, sums):
             for j in range(s):
                 out = min(to_peak[j], to_saddle[j]) <= zero
                 left_out[j] += np.int32(out)
-                apart = exp2(scale * to_peak[j]) - exp2(scale * to_saddle[j])
+                near = exp2(scale * to_peak[j])
+                apart = near - exp2(scale * to_saddle[j])
                 difference[j] = zero if out else apart
+                at_peak[j] = zero if out else near
             for j in range(s):
                 d = np.float64(difference[j])
                 first[j] += np.rint(d * FIXED)
                 second[j] += np.rint(d * d * FIXED)
+                third[j] += np.rint(np.float64(at_peak[j]) * FIXED)
         for j in range(s):
             sums[0, j] += np.int64(first[j])
             sums[1, j] += np.int64(second[j])
             sums[2, j] += stop - start - np.int64(left_out[j])
+            sums[3, j] += np.int64(third[j])
 
 
 @kernel

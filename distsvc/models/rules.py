@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from distsvc.models.fields import Field, check_fields
+from distsvc.models.reasons import Typical, pulls
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class ScoreWords:
     ----------
     has_outliers : bool
         Whether the rule tells rows inside from rows outside.
+    has_clusters : bool
+        Whether it tells anything else.
     meaning : str
         A paragraph, or nothing for what the page says of decision values.
     heading, axis : str
@@ -35,6 +38,7 @@ class ScoreWords:
     """
 
     has_outliers: bool = True
+    has_clusters: bool = True
     meaning: str = ""
     heading: str = "Inside or outside"
     axis: str = ""
@@ -55,6 +59,8 @@ class Rule(ABC):
     meanings : mapping of str to str
         What the published columns ``label``, ``score`` and ``outlier`` are.
     words : ScoreWords
+    quick_pulls : bool
+        Whether `pulls` takes little more time than `label`.
     needs : mapping of str to Field
         What each field has to be; ``d`` is the number of columns.
     beside : mapping of str to Field
@@ -66,6 +72,7 @@ class Rule(ABC):
     float64: ClassVar[bool] = False
     meanings: ClassVar[Mapping[str, str]]
     words: ClassVar[ScoreWords] = ScoreWords()
+    quick_pulls: ClassVar[bool] = False
     needs: ClassVar[Mapping[str, Field]] = {}
     beside: ClassVar[Mapping[str, Field]] = {}
 
@@ -85,6 +92,15 @@ class Rule(ABC):
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""
         return self.label(Z)["score"]
+
+    def pulls(self, Z: np.ndarray, labels: np.ndarray, typical: Typical) -> np.ndarray:
+        """Return how far each column takes rows Z (n, d) from their clusters, (n, d) float64.
+
+        `labels` (n,) are theirs. The unit is that of the score; it is negative where a column
+        brings a row nearer. In general it takes 2 d scores a row; see `distsvc.models.reasons`.
+        """
+        usual = typical.values[labels].astype(Z.dtype)
+        return pulls(self.unrounded_scores, Z, usual, typical.score)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the fields that are arrays, by name."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from distsvc.parameters import RandomState
+from distsvc.constraints import RandomState
 
 Ranges = list[tuple[int, int]]
 """Ranges of keys [low, high)."""
@@ -47,6 +47,15 @@ def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:
+    """Return the numbers (n,) int64 of the rows that have `keys` (n,) uint64: `row_keys` undone."""
+    start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    z: np.ndarray = _unshifted(keys, 31) * np.uint64(pow(0x94D049BB133111EB, -1, 2**64))
+    z = _unshifted(z, 27) * np.uint64(pow(0xBF58476D1CE4E5B9, -1, 2**64))
+    z = _unshifted(z, 30) - start
+    return (z * np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))).astype(np.int64)
 
 
 def key_threshold(n_rows: int, n_wanted: int) -> int:
@@ -122,3 +131,11 @@ class Reservoir:
         rows, keys = np.concatenate([self.rows, X]), np.concatenate([self.keys, keys])
         kept = lowest(keys, PILOT_ROWS)
         self.rows, self.keys = rows[kept], keys[kept]
+
+
+def _unshifted(z: np.ndarray, shift: int) -> np.ndarray:
+    """Return the x (n,) uint64 with z = x ^ (x >> shift)."""
+    x = z.copy()
+    for k in range(shift, 64, shift):
+        x ^= z >> np.uint64(k)
+    return x

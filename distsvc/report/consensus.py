@@ -21,10 +21,12 @@ LONGEST_SENTENCE, MAX_SENTENCES, MAX_ROWS, MAX_MODELS = 600, 12, 20, 100
 
 
 class CandidateRow(NamedTuple):
-    """A line of the table of candidates; `votes` is the length of its bar, 1 the winner's."""
+    """A line of the table of candidates; `standing` is the length of its bar, 1 the winner's."""
 
     clusters: int
-    votes: float
+    standing: float
+    votes: str
+    separated: str
     support: str
     z: str
     winner: bool
@@ -156,11 +158,13 @@ def _caption(tree: LevelTreePart) -> str:
 
 def _candidates(rows: Sequence[Candidate]) -> list[CandidateRow]:
     """Return the answers considered, by number of clusters; the winner is never left out."""
-    first = sorted(rows, key=lambda row: (not row.winner, -_part(row.votes)))
+    first = sorted(rows, key=lambda row: (not row.winner, -_part(row.standing)))
     return [
         CandidateRow(
             clusters=row.n_clusters,
-            votes=_part(row.votes),
+            standing=_part(row.standing),
+            votes=_percent(row.votes),
+            separated=_percent(row.separated),
             support=_percent(row.support),
             z="–" if row.z is None else levels.z_text(row.z),
             winner=row.winner,

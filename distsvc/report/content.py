@@ -14,6 +14,7 @@ from distsvc.report.model_parts import (
     SPLIT,
     DomainPart,
     LevelsPart,
+    ProfilesPart,
     ReasonsPart,
     TreePart,
 )
@@ -73,15 +74,18 @@ class OutlierPart(Part):
     rows, share : int, float
     defined : bool
         Whether rows inside are told from rows outside at all.
+    only : bool
+        Whether nothing else is told of rows: there are no clusters.
     meaning : str
         A paragraph; nothing for what the page says of decision values.
 
     """
 
-    unsaid = ("defined", "meaning")
+    unsaid = ("defined", "only", "meaning")
     rows: Size
     share: Number
     defined: bool = True
+    only: bool = False
     meaning: str = ""
 
 
@@ -196,7 +200,8 @@ class Report(Part):
     """The whole of ``report.json``; the parts that may be None say what only some models have."""
 
     unsaid = (
-        "picture", "tree", "levels", "reasons", "indices", "forecast", "lineage", "drift", "held",
+        "picture", "tree", "levels", "reasons", "profiles", "indices", "forecast", "lineage",
+        "drift", "held",
     )  # fmt: skip
     title: str
     distsvc_version: str
@@ -214,6 +219,7 @@ class Report(Part):
     tree: TreePart | None = None
     levels: LevelsPart | None = None
     reasons: ReasonsPart | None = None
+    profiles: ProfilesPart | None = None
     indices: dict[str, IndexValue] | None = None
     forecast: ForecastPart | None = None
     lineage: LineagePart | None = None

@@ -19,8 +19,8 @@ class Listed(NamedTuple):
     summary: str
 
 
-def folded(rows: Sequence[NamedTuple], more: str) -> Listed:
-    """Fold the lines beyond `MAX_ROWS` away, unless there is only one."""
-    n_first = len(rows) if len(rows) <= MAX_ROWS + 1 else MAX_ROWS
+def folded(rows: Sequence[NamedTuple], more: str, most: int = MAX_ROWS) -> Listed:
+    """Fold the lines beyond `most` away, unless there is only one."""
+    n_first = len(rows) if len(rows) <= most + 1 else most
     first, rest = rows[:n_first], rows[n_first:]
     return Listed(first, rest, f"{count(len(rest))} {more}")

@@ -27,6 +27,12 @@ def compact(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def number(value: float) -> str:
+    """Format a measured value in little room: three digits, or all before the point."""
+    small = abs(value) < 999.5 or abs(value) >= 1e7
+    return (f"{value:.3g}" if small else f"{value:,.0f}").replace("-", "−")
+
+
 def things(number: int, name: str) -> str:
     """Format a number of things with what they are: "1 row", "2,000 rows"."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"

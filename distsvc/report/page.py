@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.metrics import INDICES, Index
-from distsvc.report import consensus, figures, formats, nights, splits
+from distsvc.report import consensus, figures, formats, nights, profiles, splits
 from distsvc.report.content import ClusterRow, IndexValue, PhaseCost, Report, Sample
 from distsvc.report.formats import count, one_line, percent, things
 from distsvc.report.templates import template
@@ -27,6 +27,7 @@ def render_page(report: Report) -> str:
         seconds=formats.seconds,
         megabytes=formats.megabytes,
         moment=formats.moment,
+        number=formats.number,
     ).render(
         report=report,
         answer=answer(report),
@@ -38,6 +39,7 @@ def render_page(report: Report) -> str:
         levels=consensus.section(found, len(clusters), colours) if found else None,
         night=nights.section(report, colours),
         splits=splits.section(tree, clusters) if tree else None,
+        profiles=profiles.section(report.profiles, clusters) if report.profiles else None,
         indices=_indices(report.indices or {}),
         total=_total(report.phases),
         listed_columns=LISTED_COLUMNS,
@@ -52,7 +54,7 @@ def answer(report: Report) -> str:
     found, rows = things(n_clusters, "cluster"), things(n_rows, "row")
     if not report.outliers.defined:
         return f"{found} in {rows}."
-    if report.reasons:
+    if report.outliers.only:
         return f"{things(outside, 'outlier')} ({percent(share)}) in {rows}."
     where = "the cluster" if n_clusters == 1 else "every cluster"
     if outside == 0:

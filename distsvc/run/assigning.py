@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.models.rules import Rule
@@ -18,7 +16,7 @@ from distsvc.run.labelling import LABEL, Labelled, label_table, parts_place
 from distsvc.run.phases import Steps
 from distsvc.run.preparation import PREPARATION
 from distsvc.run.previous import Previous
-from distsvc.run.room import Room, Survey, Table
+from distsvc.run.room import Pilot, Room, Survey, Table
 
 
 class Published(Room):
@@ -50,10 +48,10 @@ class Published(Room):
 
 def assign_table(
     steps: Steps, job: Job, previous: Previous | None
-) -> tuple[Room, np.ndarray, Labelled] | None:
+) -> tuple[Room, Pilot, Labelled] | None:
     """Label the table with the model of another run, if the job asks for that and it still fits.
 
-    Returns that model as a room, the pilot (m, d) float64 and what labelling counted; None where a
+    Returns that model as a room, the pilot and what labelling counted; None where a
     model is to be learned: at once, or since a limit on drift is passed.
 
     Raises

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from distsvc.config import Job
 from distsvc.run.continuity import ids_of
 from distsvc.run.labeller import Labeller
 from distsvc.run.labelling import Labelled, label_table
 from distsvc.run.phases import Steps
 from distsvc.run.preparation import prepare
-from distsvc.run.room import Room
+from distsvc.run.room import Pilot, Room
 from distsvc.run.survey import survey_table
 
 
-def cluster_table(steps: Steps, job: Job, room: Room) -> tuple[np.ndarray, Labelled]:
-    """Do it all; return the pilot, raw rows (m, d) float64, and what labelling counted.
+def cluster_table(steps: Steps, job: Job, room: Room) -> tuple[Pilot, Labelled]:
+    """Do it all; return the pilot, and what labelling counted.
 
     The table is read once for its statistics and a random sample (twice where rows are left out),
     and once to label it; some algorithms read it in between.
@@ -26,4 +24,4 @@ def cluster_table(steps: Steps, job: Job, room: Room) -> tuple[np.ndarray, Label
     ids = ids_of(steps, rule, survey, job.continuity.match)
     columns = steps.run.plan.table.columns
     Labeller.of(rule, ids, columns, survey.pilot, prepared_pilot).write(steps.run)
-    return survey.pilot, label_table(steps)
+    return survey.lowest, label_table(steps)

@@ -76,7 +76,7 @@ class Counts:
             _add_up(self.classes, _by_class(classes, label, k))
 
     def result(self, part: dict[str, Any], more: Result) -> Result:
-        """Return the counts of one partition, its file, and what its tally counted."""
+        """Return the counts of one partition, its file, and what was counted besides."""
         classes = np.array(list(self.classes.values()), np.int64).reshape(-1, len(self.sizes))
         arrays = {"sizes": self.sizes, "histogram": self.histogram, "classes": classes}
         arrays |= {f"{name}columns": of.counts for name, of in self.columns.items()}

@@ -5,14 +5,17 @@ A run has one of its own. One that goes on from another run has that run's as we
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.drift import decile_edges
+from distsvc.models.reasons import Typical
 from distsvc.models.rules import Rule
+from distsvc.models.validation import LONGEST, check_length
 from distsvc.run.algorithms import rule_named
 from distsvc.run.directory import Result, RunDirectory
 
@@ -55,6 +58,8 @@ class Labeller:
         Between which the values of the columns are counted.
     columns : list of str
         The columns that the rule was learned from.
+    typical : Typical
+        What reasons are told by.
 
     """
 
@@ -64,6 +69,7 @@ class Labeller:
     score_edges: np.ndarray
     column_edges: np.ndarray
     columns: Sequence[str]
+    typical: Typical
 
     @classmethod
     def of(
@@ -77,7 +83,8 @@ class Labeller:
         if high == low:
             low, high = low - 1.0, high + 1.0
         edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
-        return cls(rule, ids.of_labels, ids.next, edges, decile_edges(raw), columns)
+        typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
+        return cls(rule, ids.of_labels, ids.next, edges, decile_edges(raw), columns, typical)
 
     def places(self, columns: Sequence[str]) -> slice | list[int]:
         """Return where a table's columns have those of the rule; all of them, if that is so."""
@@ -94,15 +101,43 @@ class Labeller:
         except DataError as error:
             raise DataError(f"{run.address}: result {of + RULE}: {error}") from None
         arrays = {name: found.arrays[name] for name in ("ids", "score_edges", "column_edges")}
-        return cls(rule, next_id=found.facts["next_id"], columns=found.facts["columns"], **arrays)
+        facts = found.facts
+        return cls(
+            rule,
+            next_id=facts["next_id"],
+            columns=facts["columns"],
+            typical=typical_of(facts, found.arrays),
+            **arrays,
+        )
 
     def write(self, run: RunDirectory, of: str = OWN) -> None:
         """Write what `read` reads."""
         rule, arrays = self.rule, {"ids": self.ids, "score_edges": self.score_edges}
         facts = {"algorithm": rule.form, "n_clusters": rule.n_clusters, "next_id": self.next_id}
         facts |= {"columns": list(self.columns)}
+        facts |= {"typical_score": self.typical.score, "least_score": self.typical.least}
         arrays |= rule.arrays() | {"column_edges": self.column_edges}
+        arrays |= {"typical": self.typical.values}
         run.write(of + RULE, Result(rule.facts() | facts, arrays))
+
+
+def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:
+    """Return what is typical by the facts and arrays of a labeller, among others.
+
+    Raises
+    ------
+    DataError
+        A typical row is longer than any that a rule may be given.
+
+    """
+    try:
+        check_length(arrays["typical"], 2.0 * LONGEST)
+    except UnusableRowsError:
+        raise DataError(
+            f"array typical: expected rows of a length of at most {2.0 * LONGEST:g}, found a longer"
+            " one"
+        ) from None
+    return Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
 
 
 def read_rule(run: RunDirectory) -> Rule:

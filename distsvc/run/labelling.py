@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from distsvc.models.sampling import row_keys
 from distsvc.run.counts import Counts
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labeller import OWN, PREVIOUS, RULE, Labeller
-from distsvc.run.output_columns import new_part, parts_place, tally_of
+from distsvc.run.output_columns import new_part, no_reasons, parts_place
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import PREPARATION, prepared_block
-from distsvc.run.room import Columns, Tally
+from distsvc.run.reasons import Reasons
+from distsvc.run.room import Columns
 from distsvc.run.survey import Pilot
 from distsvc.storage.outputs import output_format
 from distsvc.storage.published import part_file
@@ -22,14 +21,14 @@ from distsvc.storage.published import part_file
 
 @dataclass(frozen=True)
 class Labelled:
-    """What labelling a table counted: for all algorithms, and for its own.
+    """What labelling a table counted, and why rows are far out.
 
-    `pilot` are the raw rows (m, d) float64 with the lowest keys, where no survey took them.
+    `pilot` are the raw rows with the lowest keys, where no survey took them.
     """
 
     counts: Counts
-    tally: Tally | None
-    pilot: np.ndarray | None = None
+    reasons: Reasons
+    pilot: Pilot | None = None
 
 
 def label_table(steps: Steps, of: str = OWN) -> Labelled:
@@ -38,17 +37,15 @@ def label_table(steps: Steps, of: str = OWN) -> Labelled:
     The labeller is the run's own, or of another run; then the pilot is taken on the way.
     """
     run, phase = steps.run, LABEL if of == OWN else ASSIGN
-    rule = Labeller.read(run, of).rule
-    counts, tally = _no_counts(run, of), tally_of(run, rule)
+    counts, reasons = _no_counts(run, of), no_reasons(run, Labeller.read(run, of))
     pilot = None if of == OWN else Pilot(run.plan)
     _forget_lost_parts(run, phase)
     for number, result in enumerate(steps.map(phase)):
         counts.merge(result, part_file(number))
-        if tally is not None:
-            tally.merge(result)
+        reasons.merge(result)
         if pilot is not None:
             pilot.add(result.arrays["pilot"], result.arrays["keys"])
-    return Labelled(counts, tally, None if pilot is None else pilot.X)
+    return Labelled(counts, reasons, pilot)
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:
@@ -87,15 +84,14 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     """Write a partition's labels, scores and outlier flags, and count what the report tells."""
     plan, labeller = run.plan, Labeller.read(run, of)
     rule, ids, edges = labeller.rule, labeller.ids, labeller.score_edges
-    counts, tally = _no_counts(run, of), tally_of(run, rule)
+    counts, reasons = _no_counts(run, of), no_reasons(run, labeller)
     pilot = None if of == OWN else Pilot.limited(plan)
     part = new_part(plan, type(rule))
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)
         columns: Columns = dict(rule.label(Z))
-        if tally is not None:
-            columns |= tally.add(block, Z, columns)
+        columns |= reasons.add(block, Z, columns)
         counts.add(block.X, columns, edges, block.labels)
         columns["label"] = ids[columns["label"]]
         part.add(block.rows if block.ids is None else block.ids, columns)
@@ -103,7 +99,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
             pilot.add(block.X, row_keys(plan.seed, block.rows))
     with parts_place(run).created(part_file(number), again=False) as path:
         written = part.write(path)
-    more = tally.result() if tally is not None else Result()
+    more = reasons.result()
     if pilot is not None:
         more.arrays.update(pilot=pilot.X, keys=pilot.keys)
     return counts.result(written, more)

@@ -32,6 +32,7 @@ def write_model(run: RunDirectory, job: Job, room: Room, counts: Counts) -> None
     """Write the model that a run publishes; `counts` are those of the rows that it labelled."""
     preparation, labelling = run.read(PREPARATION), run.read(RULE)
     rule = read_rule(run)
+    facts = {name: fact for name, fact in labelling.facts.items() if name != "columns"}
     content = {
         "format": MODEL_VERSION,
         "algorithm": room.algorithm(job),
@@ -41,7 +42,7 @@ def write_model(run: RunDirectory, job: Job, room: Room, counts: Counts) -> None
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump(),
-        "facts": preparation.facts | {k: v for k, v in labelling.facts.items() if k != "columns"},
+        "facts": preparation.facts | facts | {"reasons": run.plan.reasons},
     }
     arrays = preparation.arrays | labelling.arrays | dict(room.more_arrays())
     arrays |= {"column_counts": counts.columns[OWN].counts, "score_counts": counts.histogram}

@@ -14,15 +14,15 @@ from distsvc.errors import DataError, JobFileError, shown
 from distsvc.forms import Form, parsed
 from distsvc.job_file import parse_job
 from distsvc.models.drift import NEEDS as COLUMN_NEEDS
-from distsvc.models.fields import Array, Count, check_fields
+from distsvc.models.fields import Array, Count, Number, check_fields
 from distsvc.parameters import PARAMETERS
 from distsvc.run.algorithms import ROOMS, rule_named
 from distsvc.run.directory import Result
-from distsvc.run.labeller import HISTOGRAM_BINS, Labeller
+from distsvc.run.labeller import HISTOGRAM_BINS, Labeller, typical_of
 from distsvc.run.preparation import Preparation
 from distsvc.storage.where import where_columns
 
-MODEL_VERSION = 4
+MODEL_VERSION = 5
 LONGEST_REASON = 400
 MOST_BYTES = 64 * 2**20
 """Of a ``model.json``."""
@@ -33,6 +33,9 @@ NEEDS = COLUMN_NEEDS | {
     "score_counts": Array("int64", str(HISTOGRAM_BINS), least=0),
     "cluster_counts": Array("int64", "k 2", least=0),
     "next_id": Count(1, 2**31),
+    "typical": Array("float64", "k d"),
+    "typical_score": Number(),
+    "least_score": Number(),
 }
 """What a model holds besides its rule and the preparation of its rows; ``k`` is its clusters."""
 
@@ -148,4 +151,5 @@ def restored(
     if unknown:
         raise DataError(f"array {shown(unknown[0])} is not one of such a model")
     edges = arrays["score_edges"], arrays["column_edges"]
-    return preparation, Labeller(rule, ids, facts["next_id"], *edges, content["columns"])
+    typical = typical_of(facts, arrays)
+    return preparation, Labeller(rule, ids, facts["next_id"], *edges, content["columns"], typical)

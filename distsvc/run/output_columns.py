@@ -5,11 +5,11 @@ from __future__ import annotations
 from distsvc.config import Job
 from distsvc.errors import JobFileError
 from distsvc.models.rules import Rule
-from distsvc.run.algorithms import room_of
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labeller import read_rule
+from distsvc.run.labeller import Labeller, read_rule
 from distsvc.run.plan import Plan
-from distsvc.run.room import Room, Tally
+from distsvc.run.reasons import Reasons
+from distsvc.run.room import Room
 from distsvc.storage.outputs import output_format
 from distsvc.storage.place import Place
 from distsvc.storage.published import COLUMNS, Part, meanings
@@ -18,14 +18,14 @@ from distsvc.storage.tables import Table, id_type
 ROW = COLUMNS[0].name
 
 
-def tally_of(run: RunDirectory, rule: Rule) -> Tally | None:
-    """Return an empty tally of what the rule's algorithm counts besides, if it does."""
-    return room_of(type(rule)).tally(rule, run.plan.table.columns, run.plan.reasons)
+def no_reasons(run: RunDirectory, labeller: Labeller) -> Reasons:
+    """Return what collects why rows are far out, still empty."""
+    return Reasons(labeller, run.plan.table.columns, run.plan.reasons)
 
 
 def published_names(rule: type[Rule], reasons: int) -> list[str]:
-    """Return the columns that are published besides the row: the rule's, and its tally's."""
-    return [*rule.meanings, *room_of(rule).tally_columns(reasons)]
+    """Return the columns that are published besides the row: the rule's, and reasons if asked."""
+    return [*rule.meanings, *(["reasons"] if reasons else [])]
 
 
 def check_output(job: Job, table: Table, room: Room) -> None:

@@ -8,23 +8,24 @@ from typing import Literal
 import numpy as np
 
 from distsvc.models.rules import Rule
+from distsvc.models.sampling import rows_of
 from distsvc.report.content import Sample
 from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import PREPARATION, Preparation
-from distsvc.run.room import Rows
+from distsvc.run.room import Pilot, Rows
 
 SHOWN_ROWS = 3000
 
 
-def labelled_pilot(run: RunDirectory, rule: Rule, pilot: np.ndarray) -> Rows:
-    """Return the pilot, raw rows (m, d) float64, labelled and with what is drawn of it."""
+def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> Rows:
+    """Return the pilot, labelled and with what is drawn of it."""
     preparation = Preparation.restored(run.read(PREPARATION))
-    X = preparation(pilot)
+    X, numbers = preparation(pilot.X), rows_of(run.plan.seed, pilot.keys)
     labelled = rule.label(X)
     labels, scores = labelled["label"], labelled["score"]
-    raw = np.where(np.isnan(pilot), preparation.scaling.fill, pilot)
+    raw = np.where(np.isnan(pilot.X), preparation.scaling.fill, pilot.X)
     sample = plane(rule, run.plan.table.columns, raw, X, labels, scores)
-    return Rows(pilot, X, labels, scores, sample)
+    return Rows(numbers, pilot.X, X, labels, scores, sample)
 
 
 def plane(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from distsvc.config import Job
 from distsvc.report.content import ForecastPart, Report
 from distsvc.report.page import render_page
@@ -12,7 +10,7 @@ from distsvc.run.labelling import Labelled
 from distsvc.run.model import copy_model, write_model
 from distsvc.run.nights import Night
 from distsvc.run.progress import Progress
-from distsvc.run.room import Room
+from distsvc.run.room import Pilot, Room
 from distsvc.run.summary import make_report
 from distsvc.storage.arrays import read_json, write_json, write_text
 from distsvc.storage.publication import COPIES, Output
@@ -25,7 +23,7 @@ def write_report(
     run: RunDirectory,
     job: Job,
     room: Room,
-    pilot: np.ndarray,
+    pilot: Pilot,
     labelled: Labelled,
     night: Night,
     command: str,
@@ -34,7 +32,7 @@ def write_report(
 ) -> Report:
     """Write the model, the page and ``report.json`` that a run publishes; return the report.
 
-    `pilot` are the raw rows (m, d) float64. What a start wrote that ended before its commit stays.
+    What a start wrote that ended before its commit stays.
     """
     place = run.place("report")
     if place.has(REPORT):

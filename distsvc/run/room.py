@@ -6,7 +6,6 @@ imported from here, but for the ways to rows (`preparation`, `stream`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypedDict
@@ -17,12 +16,12 @@ from distsvc.config import Job
 from distsvc.models.engine import Engine
 from distsvc.models.rules import Rule
 from distsvc.report.content import Sample
-from distsvc.report.model_parts import DomainPart, LevelsPart, ReasonsPart, TreePart
+from distsvc.report.model_parts import DomainPart, LevelsPart, TreePart
 from distsvc.run.checkpoints import Checkpoint
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.sizes import Held, Sizes, Terms
-from distsvc.run.survey import Survey
+from distsvc.run.survey import Pilot, Survey
 from distsvc.storage.tables import Block, Table
 
 __all__ = [
@@ -33,6 +32,7 @@ __all__ = [
     "Job",
     "Parts",
     "Phase",
+    "Pilot",
     "Result",
     "Room",
     "Rows",
@@ -42,7 +42,6 @@ __all__ = [
     "Steps",
     "Survey",
     "Table",
-    "Tally",
     "Terms",
 ]
 
@@ -54,9 +53,10 @@ Columns = dict[str, Any]
 class Rows:
     """The labelled pilot: raw (m, d) float64, prepared X (m, d), labels (m,) and scores (m,).
 
-    `sample` is what the page draws of it.
+    `numbers` (m,) int64 are the rows' in the table; `sample` is what the page draws of them.
     """
 
+    numbers: np.ndarray
     raw: np.ndarray
     X: np.ndarray
     labels: np.ndarray
@@ -70,20 +70,6 @@ class Parts(TypedDict, total=False):
     picture: DomainPart | None
     tree: TreePart
     levels: LevelsPart
-    reasons: ReasonsPart
-
-
-class Tally(Protocol):
-    """What an algorithm counts, and publishes besides its rule, while rows are labelled."""
-
-    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Take in a block with its prepared rows Z (n, d) and their labels; return more columns."""
-
-    def result(self) -> Result:
-        """Return what was counted."""
-
-    def merge(self, other: Result) -> None:
-        """Take in what another tally counted, in the order of partitions."""
 
 
 class Room(Protocol):
@@ -144,22 +130,9 @@ class Room(Protocol):
         """Return what is remarkable, for the top of the page."""
         return self.engine.notes
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
+    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
         """Return the parts of the report that this algorithm has."""
         return Parts()
-
-    @staticmethod
-    def tally_columns(count: int) -> Sequence[str]:
-        """Return the published columns of a tally that names `count` columns of each outlier."""
-        return ()
-
-    @staticmethod
-    def tally(rule: Rule, columns: Sequence[str], count: int) -> Tally | None:
-        """Return what counts while rows are labelled, if anything.
-
-        `columns` are the table's; `count` of them are to be named for each outlier.
-        """
-        return None
 
 
 def sample_rows(room: Room, n_rows: int) -> int:

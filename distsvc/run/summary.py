@@ -22,12 +22,12 @@ from distsvc.report.content import (
     ScoreHistogram,
 )
 from distsvc.run.counts import Counts
-from distsvc.run.directory import RunDirectory
-from distsvc.run.labeller import RULE, Labeller, read_rule
+from distsvc.run.explaining import explained
+from distsvc.run.labeller import RULE, Labeller
 from distsvc.run.labelling import Labelled
 from distsvc.run.nights import Night
 from distsvc.run.pictures import labelled_pilot
-from distsvc.run.room import Room, Rows
+from distsvc.run.room import Pilot, Room, Rows, RunDirectory
 from distsvc.urls import masked
 
 INDEX_ROWS = 5000
@@ -37,16 +37,15 @@ def make_report(
     run: RunDirectory,
     job: Job,
     room: Room,
-    pilot: np.ndarray,
+    pilot: Pilot,
     labelled: Labelled,
     night: Night,
     command: str,
 ) -> Report:
     """Return what ``report.json`` holds, but for the phases; its labels are ids."""
-    counts, tally = labelled.counts, labelled.tally
-    rule = read_rule(run)
+    counts, labeller = labelled.counts, Labeller.read(run)
+    rule = labeller.rule
     rows = labelled_pilot(run, rule, pilot)
-    parts = room.parts(run, rows, tally)
     report = Report(
         title=Path(job.output.path).name or "distsvc",
         distsvc_version=__version__,
@@ -64,11 +63,12 @@ def make_report(
         score_histogram=_histogram(run, rule, counts),
         warnings=room.warnings(),
         sample=rows.sample,
-        indices=_indices(rows, counts) if counts.classes and "reasons" not in parts else None,
+        indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
         phases=[],
-        **parts,
+        **explained(run, rows, labelled.reasons),
+        **room.parts(run, rows),
     )
-    named = report.with_ids(Labeller.read(run).ids.tolist())
+    named = report.with_ids(labeller.ids.tolist())
     warnings = [*named.warnings, *night.notes]
     return named.model_copy(update=night.told() | {"warnings": warnings})
 
@@ -101,8 +101,13 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
 
 def _outliers(rule: Rule, counts: Counts) -> OutlierPart:
     rows, words = int(counts.sizes[:, 1].sum()), rule.words
-    share = rows / counts.n_rows
-    return OutlierPart(rows=rows, share=share, defined=words.has_outliers, meaning=words.meaning)
+    return OutlierPart(
+        rows=rows,
+        share=rows / counts.n_rows,
+        defined=words.has_outliers,
+        only=not words.has_clusters,
+        meaning=words.meaning,
+    )
 
 
 def _histogram(run: RunDirectory, rule: Rule, counts: Counts) -> ScoreHistogram:

@@ -39,14 +39,19 @@ class Survey:
     n_rows : int
         Rows that are used.
     sums : ColumnSums
-    pilot : ndarray of shape (m, d), float64
+    lowest : Pilot
         The raw rows with the lowest keys.
 
     """
 
     n_rows: int
     sums: ColumnSums
-    pilot: np.ndarray
+    lowest: Pilot
+
+    @property
+    def pilot(self) -> np.ndarray:
+        """The raw rows (m, d) float64 with the lowest keys."""
+        return self.lowest.X
 
 
 def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
@@ -72,7 +77,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
         steps.do(SAMPLE)
     if steps.n_partitions > MOST_PARTS:
         steps.do(GATHER, -(-steps.n_partitions // _share(plan)))
-    return Survey(n_rows, sums, pilot.X)
+    return Survey(n_rows, sums, pilot)
 
 
 def sampling_phase(run: RunDirectory) -> Phase:

@@ -49,8 +49,8 @@ COLUMNS = (
         "reasons",
         pa.string(),
         None,
-        "string, null inside: the columns that pull the row out most, with their shares of all "
-        "that do",
+        "string: the columns that take an outlier out most, with their shares of all that do; "
+        "null for other rows; without outliers, of the rows nearest to a border",
     ),
 )
 """Every column that can be published, in this order; the first has the name and type of the id."""

@@ -60,9 +60,7 @@ def publish(folder: Path, names=tuple(MODELS)) -> dict[str, Path]:
     for name in names:
         d = 2 if name == "two columns" else 3
         table = write_table(folder / f"t{d}.parquet", three_clusters(600, d))
-        out = {"path": str(folder / name.replace(" ", "-"))}
-        if name.startswith("linear"):
-            out["reasons"] = 2
+        out = {"path": str(folder / name.replace(" ", "-")), "reasons": 2}
         job = small_job(table, MODELS[name], output=out)
         run_job(job)
         runs[name] = Path(out["path"])

@@ -28,6 +28,12 @@ def test_keys_are_those_of_split_mix():
     assert sampling.row_keys(7, np.array(rows)).tolist() == expected
 
 
+@given(st.integers(0, 2**31), st.lists(st.integers(0, 2**62)))
+def test_rows_follow_from_their_keys(seed, rows):
+    rows = np.array(rows, np.int64)
+    assert sampling.rows_of(seed, sampling.row_keys(seed, rows)).tolist() == rows.tolist()
+
+
 def test_keys_depend_on_the_row_and_the_seed_only():
     rows = np.arange(1000)
     keys = sampling.row_keys(3, rows)

@@ -110,6 +110,17 @@ def make_report(n_clusters=3, n_rows=1500, drawn=300, outside=32, picture=False)
     return report
 
 
+def make_profiles(labels, column="width"):
+    """Return what sets clusters apart: one column, and two typical rows of each."""
+    inside = {"lower": 1.0, "median": 2.0, "upper": 3.0, "share": 0.99}
+    outside = {"lower": -50.0, "median": 0.25, "upper": 47.0, "share": 0.015}
+    told = {"column": column, "apart": 0.975, "low": 1.0, "high": None}
+    told |= {"inside": inside, "outside": outside}
+    typical = [{"row": 12_345, "values": [2.125]}, {"row": 3, "values": [None]}]
+    clusters = [{"label": k, "rows": 10, "columns": [told], "typical": typical} for k in labels]
+    return {"rows": 900, "clusters": clusters}
+
+
 def make_nodes(n_clusters, n_rows=4800, chain=False, names=("width", "height", "depth")):
     """Split the cluster with most rows in the middle, or the last one off, until there are k."""
     rng = np.random.default_rng(0)
@@ -242,7 +253,8 @@ def make_levels(tree="spiral", doubts=()):
             for i in range(4)
         ],
         "candidates": [
-            {"n_clusters": n, "votes": 1 / (1 + abs(n - k)), "support": 0.75 / (1 + abs(n - k)),
+            {"n_clusters": n, "standing": 1 / (1 + abs(n - k)), "votes": 0.9,
+             "separated": 0.015 * n, "support": 0.75 / (1 + abs(n - k)),
              "z": None if n == 1 else 12.0 / n, "winner": n == k}
             for n in range(max(1, k - 3), k + 4)
         ],

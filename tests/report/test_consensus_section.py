@@ -41,12 +41,13 @@ def test_place_on_the_page():
 def test_candidates_answers_and_models():
     report = make_levels_report("spiral")
     html, text = rendered(report), page_text(report)
-    assert "Clusters Votes Support z 1 25.0 % – 2 37.5 % 6.0 3 75.0 % 4.0 4" in text
+    assert "1 90.0 % 1.5 % 25.0 % – 2 90.0 % 3.0 % 37.5 % 6.0 3 90.0 % 4.5 % 75.0 % 4.0 4" in text
+    assert "Clusters Standing Votes Cut through Support z 1" in text
     bars = re.findall(r'style="width:(\S+)%" role="img" aria-label="(\S+\s%)', html)
     assert bars[:3] == [("33.3", "33.3\u00a0%"), ("50.0", "50.0\u00a0%"), ("100.0", "100\u00a0%")]
     best = re.findall(r'<tr class="best">(.*?)</tr>', html, flags=re.DOTALL)
     assert [re.sub(r"<.*?>|\u00a0", "", row) for row in best] == [
-        "375.0%4.0", "default · this run375.0%10,000", "4422009yes · drawn above",
+        "390.0%4.5%75.0%4.0", "default · this run375.0%10,000", "4422009yes · drawn above",
     ]  # fmt: skip
     assert "coarse 2 75.0 % 3,000 default · this run 3 75.0 % 10,000 fine 5" in text
     assert "<summary>The 4 models</summary>" in html

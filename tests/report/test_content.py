@@ -18,7 +18,13 @@ from distsvc.report.content import (
     ScoreHistogram,
 )
 from distsvc.report.model_parts import Branch, LeafNode, LevelsPart, SplitNode
-from tests.report.reports import make_levels_report, make_report, make_tree_report, typed
+from tests.report.reports import (
+    make_levels_report,
+    make_profiles,
+    make_report,
+    make_tree_report,
+    typed,
+)
 
 
 def make_reasons_report():
@@ -28,7 +34,7 @@ def make_reasons_report():
     reason = {"column": "width", "share": 0.75, "value": 3.5}
     farthest = [{"row": 7, "score": -0.5, "reasons": [reason]}]
     report["reasons"] = {"leading": [{"column": "width", "rows": 32}], "farthest": farthest}
-    report["outliers"]["meaning"] = "Far away."
+    report["outliers"] |= {"only": True, "meaning": "Far away."}
     report["score_histogram"]["title"] = "decision value"
     return report
 
@@ -40,6 +46,16 @@ def make_pca_report():
     return report
 
 
+def make_profiles_report(n_clusters=3):
+    """Make a report with reasons and profiles of clusters."""
+    report = make_report(n_clusters)
+    known = {"column": "width", "share": 0.75, "value": None, "typical": 0.5}
+    farthest = [{"row": 7, "score": -0.5, "label": 2, "reasons": [known]}]
+    report["reasons"] = {"leading": [], "farthest": farthest, "counted": 12}
+    report["profiles"] = make_profiles(range(n_clusters))
+    return report
+
+
 REPORTS = {
     "columns": make_report(picture=True),
     "components": make_pca_report(),
@@ -47,6 +63,7 @@ REPORTS = {
     "splits": make_tree_report(5),
     "one cluster": make_tree_report(1),
     "reasons": make_reasons_report(),
+    "profiles": make_profiles_report(),
 }
 
 
@@ -74,7 +91,7 @@ def test_keys_keep_their_order():
 
 def test_what_is_not_said_is_no_key():
     report = typed(make_report()).dumped()
-    assert {"picture", "tree", "levels", "reasons"} & set(report) == set()
+    assert {"picture", "tree", "levels", "reasons", "profiles"} & set(report) == set()
     assert set(report["outliers"]) == {"rows", "share"}
     assert set(report["score_histogram"]) == {"edges", "counts"}
     assert {"explained", "beyond"} & set(report["sample"]) == set()

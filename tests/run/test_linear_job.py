@@ -193,7 +193,7 @@ def test_reasons_name_the_columns_that_pull_outliers_out(rows, table, tmp_path, 
     assert "Why rows are outliers" in page
     assert "Cluster sizes" not in page
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert "columns that pull" in manifest["schema"]["reasons"]
+    assert "columns that take an outlier out" in manifest["schema"]["reasons"]
     predict_table(str(tmp_path / "out"), str(path), str(tmp_path / "again"))
     assert labels_of(tmp_path / "again").equals(found)
 

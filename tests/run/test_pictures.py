@@ -97,7 +97,7 @@ def test_the_pilot_is_labelled_and_its_holes_are_filled(tmp_path):
         preprocess={"missing": "median"},
     )
     run = fit(job, tmp_path / "run")
-    rows = labelled_pilot(run.run, run.rule, run.survey.pilot)
+    rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
     assert np.isnan(rows.raw).sum() == 1
     assert rows.X.tobytes() == run.pilot.tobytes()
     expected = run.rule.label(run.pilot)

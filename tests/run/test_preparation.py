@@ -21,7 +21,7 @@ COLUMNS = ("a", "b", "c")
 def surveyed(X, pilot=200) -> Survey:
     sums = ColumnSums.empty(np.nanmedian(np.where(np.isnan(X), 0.0, X), axis=0))
     assert sums.add(X) is None
-    return Survey(len(X), sums, X[:pilot])
+    return Survey(len(X), sums, SimpleNamespace(X=X[:pilot]))
 
 
 def scaled(X, pilot=200, **given):

@@ -14,18 +14,22 @@ from distsvc.run.job import run_job
 
 COMMON = {"title", "input", "model", "clusters", "outliers", "score_histogram", "warnings"}
 COMMON |= {"checks", "forecast", "sample", "phases", "distsvc_version", "command", "job_file"}
-COMMON |= {"finished"}
+COMMON |= {"finished", "reasons"}
 JOBS = {
-    "votes": ({"effort": "fast"}, 3, {"levels", "indices"}),
-    "votes of one column": ({"effort": "fast"}, 1, {"levels", "indices"}),
-    "boundary": ({"gamma": 4.0, "nu": 0.1, "max_iter": 2000}, 2, {"picture", "indices"}),
-    "imdh": ({"algorithm": "imdh"}, 3, {"tree", "indices"}),
-    "linear-one-class": ({"algorithm": "linear-one-class", "nu": 0.1}, 3, {"reasons"}),
-    "linear-svdd": ({"algorithm": "linear-svdd", "nu": 0.1}, 2, {"reasons"}),
-    "bico": ({"algorithm": "bico", "n_clusters": 3}, 3, {"indices"}),
+    "votes": ({"effort": "fast"}, 3, {"levels", "indices", "profiles"}),
+    "votes of one column": ({"effort": "fast"}, 1, {"levels", "indices", "profiles"}),
+    "boundary": (
+        {"gamma": 4.0, "nu": 0.1, "max_iter": 2000},
+        2,
+        {"picture", "indices", "profiles"},
+    ),
+    "imdh": ({"algorithm": "imdh"}, 3, {"tree", "indices", "profiles"}),
+    "linear-one-class": ({"algorithm": "linear-one-class", "nu": 0.1}, 3, set()),
+    "linear-svdd": ({"algorithm": "linear-svdd", "nu": 0.1}, 2, set()),
+    "bico": ({"algorithm": "bico", "n_clusters": 3}, 3, {"indices", "profiles"}),
     "spdc": ({"algorithm": "spdc"}, 2, {"indices"}),
     "depddp": ({"algorithm": "depddp"}, 3, {"indices"}),
-    "fuzzy-c-means": ({"algorithm": "fuzzy-c-means", "n_clusters": 3}, 1, {"indices"}),
+    "fuzzy-c-means": ({"algorithm": "fuzzy-c-means", "n_clusters": 3}, 1, {"indices", "profiles"}),
 }
 
 

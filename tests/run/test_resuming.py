@@ -50,7 +50,7 @@ def whole(job, folder):
     run = fit(job, folder)
     labelled = run.label()
     night = compared(run.run, job, None, labelled.counts, None)
-    report = make_report(run.run, job, run.room, run.survey.pilot, labelled, night, "").dumped()
+    report = make_report(run.run, job, run.room, run.survey.lowest, labelled, night, "").dumped()
     worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]
     return worked_out, report | {"finished": None}
 

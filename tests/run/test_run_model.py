@@ -39,8 +39,7 @@ def published(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     table = write_table(folder / "t.parquet", X, event=np.arange(N), kind=np.arange(N) % 2)
     given = {"id": "event", "label": "kind", "where": "event < 500"}
-    reasons = {"reasons": 2} if request.param.startswith("linear") else {}
-    job = small_job(table, FORMS[request.param], input=given, output=reasons)
+    job = small_job(table, FORMS[request.param], input=given, output={"reasons": 2})
     found = fit(job, folder / "run")
     write_model(found.run, job, found.room, found.label().counts)
     return request.param, Path(found.run.place("model").address), found
@@ -110,7 +109,8 @@ def test_names_of_arrays_and_facts_are_their_own(published):
     with np.load(folder / "arrays.npz") as saved:
         assert len(saved.files) == sum(map(len, several))
     content = read_model(folder)
-    assert len(content["facts"]) + 1 == len(preparation.facts) + len(rule.facts)
+    assert len(content["facts"]) == len(preparation.facts) + len(rule.facts)  # columns, reasons
+    assert content["facts"]["reasons"] == 2
     assert content["columns"] == rule.facts["columns"] == ["x0", "x1"]
 
 
@@ -129,14 +129,14 @@ def test_a_model_is_written_alike_twice(published, tmp_path):
 
 
 def test_the_job_of_a_prediction(published, tmp_path):
-    form, folder, _ = published
+    _, folder, _ = published
     job = prediction_job(folder, "new.parquet", str(tmp_path / "new"), {"workers": 3})
     assert job.input.model_dump(exclude_none=True) == {
         "path": "new.parquet",
         "columns": ("x0", "x1"),
         "id": "event",
     }
-    assert job.output.reasons == (2 if form.startswith("linear") else 0)
+    assert job.output.reasons == 2
     assert job.preprocess == published[2].job.preprocess
     assert job.cluster.workers == 3
 
@@ -178,6 +178,31 @@ def test_a_damaged_model(simple, tmp_path, name):
         restore_model(simple, RunDirectory(tmp_path / "new"))
     path.unlink()
     with pytest.raises(DataError, match=rf"{name} can't be read"):
+        restore_model(simple, RunDirectory(tmp_path / "new"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"typical": np.full((3, 2), 1e30)},
+            r"array typical: expected rows of a length of at most",
+        ),
+        ({"typical": np.zeros((2, 2))}, r"array typical: expected the shape \(3, 2\), found"),
+        ({"reasons": 21}, r"output\.reasons must be less than or equal to 20, found 21"),
+        ({"least_score": None}, r"fact least_score: expected a number, found None"),
+    ],
+)
+def test_what_reasons_are_told_by_is_checked(simple, tmp_path, change, message):
+    content = json.loads((simple / "model.json").read_text())
+    with np.load(simple / "arrays.npz") as saved:
+        arrays = dict(saved)
+    assert arrays["typical"].shape == (3, 2)
+    facts = {name: value for name, value in change.items() if name not in arrays}
+    content["facts"] |= facts
+    (simple / "model.json").write_text(json.dumps(content))
+    np.savez(simple / "arrays.npz", **arrays | {n: v for n, v in change.items() if n in arrays})
+    with pytest.raises(DataError, match=message):
         restore_model(simple, RunDirectory(tmp_path / "new"))
 
 

@@ -24,6 +24,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.constraints import HELD
 from distsvc.errors import UnusableRowsError
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.rules import Centres
@@ -32,7 +33,6 @@ from distsvc.models.checkpoints import MOST, State
 from distsvc.models.fields import Array, Count, Field, Number, check_fields
 from distsvc.models.sampling import seed_of
 from distsvc.models.validation import validated
-from distsvc.parameters import HELD
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192

@@ -20,13 +20,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.constraints import COUNT
 from distsvc.models import sampling
 from distsvc.models.hyperplanes.engine import Ranges, TreeEngine
 from distsvc.models.hyperplanes.stream import TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.validation import validated
-from distsvc.parameters import COUNT, check_parameters
+from distsvc.parameters import check_parameters
 
 PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
 """The parameters of the paper's experiments (section 4), where they are not the defaults."""

@@ -204,10 +204,10 @@ class LinearEngine(ABC):
         """The largest violation of optimality at the end."""
         return self.solution.violation
 
-    def rule(self, mean: np.ndarray, reasons: int = 0) -> LinearRule:
-        """Return what labels rows: with the prepared rows' mean (d,), and the columns to name."""
+    def rule(self, mean: np.ndarray) -> LinearRule:
+        """Return what labels rows, with the prepared rows' mean (d,)."""
         offset, weights = self.solution.offset, self.solution.weights
-        return self.rule_type(weights, mean, offset, self.is_ball, reasons)
+        return self.rule_type(weights, mean, offset, self.is_ball)
 
     def fitted_facts(self) -> dict[str, Any]:
         """Return the numbers that the fit arrived at."""

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from distsvc.models.fields import Array, Count, Field, Flag, Number
+from distsvc.models.fields import Array, Field, Flag, Number
+from distsvc.models.reasons import Typical
 from distsvc.models.rules import Rule, ScoreWords
 from distsvc.models.scaling import check_finite
 
-MOST_REASONS = 20
 AXIS = "decision value; negative is outside"
 
 
@@ -29,25 +29,22 @@ class LinearRule(Rule):
     offset : float
         rho, or for a ball -R^2: rows with a score of less are outside.
     ball : bool
-    reasons : int
-        Columns that are named for each row outside in the output.
 
     """
 
     float64: ClassVar[bool] = True
+    quick_pulls: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, Field]] = {
         "weights": Array("float64", "d"),
         "mean": Array("float64", "d"),
         "offset": Number(),
         "ball": Flag(only=False),
-        "reasons": Count(0, MOST_REASONS),
     }
 
     weights: np.ndarray
     mean: np.ndarray
     offset: float
     ball: bool = False
-    reasons: int = 0
 
     @property
     def n_clusters(self) -> int:
@@ -76,7 +73,9 @@ class LinearRule(Rule):
         """Return the scores (n,) of prepared rows Z (n, d) as float64."""
         return self.scores(Z) - self.offset
 
-    def pulls(self, Z: np.ndarray) -> np.ndarray:
+    def pulls(
+        self, Z: np.ndarray, labels: np.ndarray | None = None, typical: Typical | None = None
+    ) -> np.ndarray:
         """Return how far each column pulls rows Z out, (n, d) float64, in units of the score.
 
         For a ball that is its part of the squared distance from the centre; else the weight times
@@ -99,6 +98,7 @@ class OneClassRule(LinearRule):
         meaning="The decision value is w.x - rho: negative on the origin's side of the "
         "hyperplane, and the further the row lies there the lower.",
         axis=AXIS,
+        has_clusters=False,
     )
 
 
@@ -116,6 +116,7 @@ class BallRule(LinearRule):
         meaning="The decision value is the squared radius of the ball less the row's squared "
         "distance from its centre: negative outside.",
         axis=AXIS,
+        has_clusters=False,
     )
 
     needs: ClassVar[Mapping[str, Field]] = {**LinearRule.needs, "ball": Flag(only=True)}

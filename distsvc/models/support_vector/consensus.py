@@ -1,26 +1,24 @@
 """Choosing among the cuts of several models' level trees without labels, by a vote.
 
-Every tree proposes the numbers of clusters after which its splits become clearly less significant;
-the proposal that agrees best with those of all models wins. A split that the rows hold shows at
-several widths of the kernel and in several subspaces; one that a sample's accidents made does not.
+The proposal that agrees best with those of all models wins, unless it cuts through clusters. A
+split that the rows hold shows at several widths of the kernel and in several subspaces; one that a
+sample's accidents made does not. What is proposed, and what speaks for it besides the votes, is in
+`proposals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from distsvc.models.support_vector.level_tree import LevelTree
+from distsvc.models.support_vector.proposals import Candidate, VoteRows, cuts_into, proposals
 
 VOTE_ROWS = 700
-PROPOSALS = 6
-"""Most candidates of one member."""
-
-LEAST_Z, ENOUGH_Z = 1.0, 3.0
-"""A split below the first is never proposed; above the second, all are equally good."""
+"""Rows on which candidates are compared with each other."""
 
 AGREEMENT = 0.8
 """The adjusted Rand index above which two clusterings are the same answer."""
@@ -28,7 +26,7 @@ AGREEMENT = 0.8
 LOW_SUPPORT = 0.5
 """Share of the members that find the answer, up to which it is doubtful."""
 
-CLEAR_Z = 2.0
+CLEAR_Z = 1.5
 """Of the clearest split of a doubtful answer, below which the answer is one cluster."""
 
 LISTED = 12
@@ -36,18 +34,6 @@ LISTED = 12
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
 """Rows that z is scaled down to: the fewer, the fewer splits are significant."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A proposal of one member: so many clusters, with the branches that make them."""
-
-    member: int
-    n_clusters: int
-    weight: float
-    z: float
-    kept: np.ndarray
-    labels: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -66,8 +52,9 @@ class Answer:
     z : float
         Of the least significant split that is kept; NaN for one cluster.
     candidates : list of dict
-        The best candidate for each number of clusters: ``n_clusters``, ``votes`` (its share of the
-        winner's score), ``support``, ``z``, ``winner``.
+        The best candidate for each number of clusters: ``n_clusters``, ``standing`` (its share of
+        the winner's), ``votes`` (its share of the most that any has), ``separated`` (of
+        `VoteRows`), ``support``, ``z``, ``winner``.
     supporters : list of bool
         Which members support it.
 
@@ -86,51 +73,72 @@ class Answer:
         return int(self.kept.sum())
 
 
-def elect(trees: Sequence[LevelTree], pilot: np.ndarray, n_rows: int, rows: int) -> Answer:
-    """Let the trees vote on rows of the pilot (m, q), with z scaled from n_rows to `rows` rows.
+def elect(
+    trees: Sequence[LevelTree],
+    rows: VoteRows,
+    n_rows: int,
+    reference: int,
+    n_clusters: int | None = None,
+) -> Answer:
+    """Let the trees vote, with z scaled from n_rows to `reference` rows.
 
-    A tree's splits are ranked by z. Keeping the first k - 1 is a candidate when the last of them
-    has z >= 1, with the weight log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)): how clearly
-    they are set apart from the next one. The winner p maximises sum_q w_q max(ARI(p, q), 0)^3 over
-    all candidates q. Nothing significant anywhere, or a winner that few support and none of whose
-    splits has z >= 2, is one cluster.
+    The votes of a candidate p are sum_q w_q max(ARI(p, q), 0)^3 over all candidates q. The winner
+    maximises its votes times its merit: sqrt(entropy) / (1 + separated / 0.03). Candidates are the
+    `proposals` of the trees, or their `cuts_into` a number of clusters. Without that number the
+    answer is one cluster where nothing is significant, and where few support a winner none of whose
+    splits has z >= 1.5.
     """
-    scale = np.sqrt(min(1.0, rows / n_rows))
-    view = pilot[:VOTE_ROWS]
-    found = [
-        candidate
-        for number, tree in enumerate(trees)
-        for candidate in _propose(number, tree, scale, view)
-    ]
+    scale = float(np.sqrt(min(1.0, reference / n_rows)))
+    if n_clusters is None:
+        found = proposals(trees, scale, rows)
+    else:
+        found = cuts_into(trees, n_clusters, scale, rows)
     if not found:
         return _one_cluster(trees, [], [True] * len(trees))
-    agreement = rand_indices([candidate.labels for candidate in found])
-    scores = np.maximum(agreement, 0.0) ** 3 @ np.array([c.weight for c in found])
+    agreement = rand_indices([candidate.labels[:VOTE_ROWS] for candidate in found])
+    votes = np.maximum(agreement, 0.0) ** 3 @ np.array([c.weight for c in found])
     owner = np.array([candidate.member for candidate in found])
     supported = agreement > AGREEMENT
     support = np.array([np.unique(owner[row]).size for row in supported]) / len(trees)
-    best = int(np.argmax(scores))
+    standing = votes * np.array([candidate.merit for candidate in found])
+    best = int(np.argmax(standing))
     winner = found[best]
+    table = _listed(found, standing / standing[best], votes / votes.max(), support, best)
+    strongest = scale * np.sort(trees[winner.member].z[winner.kept])[-2:][0]
+    doubtful = n_clusters is None and support[best] <= LOW_SUPPORT
+    if doubtful and strongest < CLEAR_Z:
+        return _one_cluster(trees, [row | {"winner": False} for row in table], [])
+    supporters = np.isin(np.arange(len(trees)), owner[supported[best]]).tolist()
+    z = winner.z if winner.n_clusters > 1 else float("nan")
+    return Answer(winner.member, winner.kept, float(support[best]), z, table, supporters)
+
+
+def _listed(
+    found: Sequence[Candidate],
+    standing: np.ndarray,
+    votes: np.ndarray,
+    support: np.ndarray,
+    best: int,
+) -> list[dict[str, Any]]:
+    """Return what `Answer.candidates` tells of candidates, by number of clusters."""
+    counts = np.array([candidate.n_clusters for candidate in found])
     table = []
-    for k in sorted({candidate.n_clusters for candidate in found}):
-        of_k = [i for i, candidate in enumerate(found) if candidate.n_clusters == k]
-        i = max(of_k, key=lambda i: scores[i])
+    for k in np.unique(counts).tolist():
+        of_k = np.flatnonzero(counts == k)
+        i = int(of_k[np.argmax(standing[of_k])])
         table.append(
             {
                 "n_clusters": k,
-                "votes": float(scores[i] / scores[best]),
+                "standing": float(standing[i]),
+                "votes": float(votes[i]),
+                "separated": found[i].separated,
                 "support": float(support[i]),
                 "z": found[i].z,
-                "winner": k == winner.n_clusters,
+                "winner": i == best,
             }
         )
-    table.sort(key=lambda row: -row["votes"])
-    table = sorted(table[:LISTED], key=lambda row: row["n_clusters"])
-    strongest = scale * np.sort(trees[winner.member].z[winner.kept])[-2]
-    if support[best] <= LOW_SUPPORT and strongest < CLEAR_Z:
-        return _one_cluster(trees, [row | {"winner": False} for row in table], [])
-    supporters = np.isin(np.arange(len(trees)), owner[supported[best]]).tolist()
-    return Answer(winner.member, winner.kept, float(support[best]), winner.z, table, supporters)
+    table.sort(key=lambda row: -row["standing"])
+    return sorted(table[:LISTED], key=lambda row: row["n_clusters"])
 
 
 def _one_cluster(
@@ -140,21 +148,6 @@ def _one_cluster(
     kept = trees[middle].parents < 0
     share = float(np.mean(supporters)) if supporters else 0.0
     return Answer(middle, kept, share, float("nan"), table, supporters or [False] * len(trees))
-
-
-def _propose(number: int, tree: LevelTree, scale: float, view: np.ndarray) -> Iterator[Candidate]:
-    ranked = np.append(scale * np.sort(tree.z)[::-1], 0.0)
-    strength = np.log(np.clip(ranked, 0.0, ENOUGH_Z) + 0.5)
-    weights = strength[:-1] - strength[1:]
-    weights[0] = 0.0  # one cluster is no candidate: too weak a model always proposes it
-    weights[ranked[:-1] < LEAST_Z] = 0.0
-    rows = np.ascontiguousarray(view[:, : tree.S.shape[0]])
-    for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
-        if weights[i] > 1e-6:
-            k = int(i) + 1
-            kept = tree.most_significant(k)
-            labels = tree.voter(kept)(rows)[0]
-            yield Candidate(number, k, float(weights[i]), float(ranked[i]), kept, labels)
 
 
 def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:

@@ -32,6 +32,7 @@ class Parameters:
     max_iter: int
     average: bool
     labelling: str
+    n_clusters: int | None
     effort: str
     granularity: str
     assignment: str

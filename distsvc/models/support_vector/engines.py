@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from distsvc.constraints import is_several
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
-from distsvc.parameters import check_parameters, check_streams, is_several
+from distsvc.parameters import check_parameters, check_streams
 
 
 def engine_for(parameters: Mapping[str, Any], seed: int) -> LevelTreeEngine | BoundaryEngine:
     """Return what fits a table with the parameters of `SupportVectorClustering`, by name.
 
-    ``labelling="auto"`` is the level tree unless gamma is a number or the solver is not ``bsgd``.
+    ``labelling="auto"`` is the level tree unless gamma is a number or the solver is not ``bsgd``;
+    and where a number of clusters is given.
 
     Raises
     ------
@@ -24,7 +26,10 @@ def engine_for(parameters: Mapping[str, Any], seed: int) -> LevelTreeEngine | Bo
     """
     check_parameters("support-vector", parameters)
     given = Parameters.of(parameters)
-    by_default = is_several(given.gamma) or (given.solver, given.gamma) == ("bsgd", "auto")
+    counted = given.n_clusters is not None
+    by_default = (
+        counted or is_several(given.gamma) or (given.solver, given.gamma) == ("bsgd", "auto")
+    )
     if given.labelling == "level-tree" or (given.labelling == "auto" and by_default):
         return LevelTreeEngine(given, seed)
     return BoundaryEngine(given, seed)

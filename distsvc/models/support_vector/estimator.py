@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.constraints import COUNT, Choice
 from distsvc.models import sampling
 from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
@@ -32,7 +33,7 @@ from distsvc.models.support_vector.engines import engine_for, engine_for_blocks
 from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.validation import validated
-from distsvc.parameters import COUNT, Choice, check_parameters
+from distsvc.parameters import check_parameters
 
 OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
 OF_THE_LABELLING = (
@@ -54,7 +55,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     With ``gamma="auto"`` nothing has to be known: a few models of different widths and subspaces
     are trained, the tree of all level sets of each is grown, and a vote among the cuts of these
-    trees decides (`consensus` and `level_tree` beside this module).
+    trees decides (`consensus` beside this module).
 
     Parameters
     ----------
@@ -106,6 +107,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         "complete-graph" joins any two rows inside whose segment is inside; rows outside take the
         label of the nearest one inside (at most 100,000 rows inside). With "balls" only the
         centres of balls climb, merging on their way, and rows take the label of the nearest centre.
+    n_clusters : int or None
+        How many clusters there are: the vote is then among the cuts of all models into so many.
+        None where they are to be found. Only the level tree can be asked; fewer are found, with a
+        warning, where no tree has so many branches.
     assignment : {"vote", "nearest"}
         With the level tree, a row takes the label of the cluster whose support vectors have the
         largest weighted kernel sum there, or of its nearest support vector.
@@ -159,8 +164,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         Support: share of the models that find the answer, up to an adjusted Rand index of 0.8
         (level tree only). Below a half it is doubtful, and `fit` warns.
     candidates_ : list of dict
-        The best proposal for each number of clusters: ``n_clusters``, ``votes`` relative to the
-        winner's, ``support``, ``z`` of the weakest split kept, ``winner`` (level tree only).
+        The best proposal for each number of clusters (level tree only): ``n_clusters``,
+        ``standing`` relative to the winner's, ``votes`` relative to the most, ``separated`` (near
+        pairs of rows, relative to all pairs), ``support``, ``z`` of the weakest split, ``winner``.
     equilibria_ : ndarray of shape (M, d), float32
         With "complete-graph", where nothing climbs, the different rows inside.
     equilibrium_labels_ : ndarray of shape (M,), int32
@@ -200,6 +206,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         max_iter: int = 200_000,
         average: bool = False,
         labelling: str = "auto",
+        n_clusters: int | None = None,
         effort: str = "default",
         granularity: str = "default",
         assignment: str = "vote",
@@ -225,6 +232,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.max_iter = max_iter
         self.average = average
         self.labelling = labelling
+        self.n_clusters = n_clusters
         self.effort = effort
         self.granularity = granularity
         self.assignment = assignment
@@ -341,8 +349,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     ) -> np.ndarray:
         """Return labels (n,) int32 of another cut of the level tree, without training again.
 
-        Give one of `n_clusters`, for the clusters whose splits are most significant (fewer are
-        returned where the tree has fewer branches); `level`, for the components of {x : f(x) >=
+        Give one of `n_clusters`, for the answer of a fit that is given so many (fewer are returned
+        where no tree has as many branches); `level`, for the components of {x : f(x) >=
         level}, the papers' answer at level 0; and `significance`, for all splits with a z of at
         least so much. The labels are those of the rows of X (n, d), or of the rows of `fit`.
         """

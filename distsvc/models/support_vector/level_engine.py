@@ -77,7 +77,7 @@ class LevelTreeEngine(Engine):
     def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray], n_rows: int) -> None:
         """Let the trees of all models vote, and take the winner's cut as the rule.
 
-        The sums (3, b) of each are of its share of the `n_rows` rows of the table, and z is for so
+        The sums (4, b) of each are of its share of the `n_rows` rows of the table, and z is for so
         many: scaled to more it would take accidents of the share for significant.
         """
         given = self.parameters
@@ -86,7 +86,7 @@ class LevelTreeEngine(Engine):
         level = 1.0 if given.C is not None else None
         self.levels = levels = LevelSets(
             self.ensemble, tested, self.view, n_tested, given.granularity, level, given.nu,
-            given.assignment == "nearest",
+            given.assignment == "nearest", given.n_clusters,
         )  # fmt: skip
         tree, boundary = levels.tree, levels.boundary
         self.gamma, self.C = tree.gamma, self.ensemble.members[levels.answer.member].C
@@ -108,14 +108,15 @@ class LevelTreeEngine(Engine):
         significance: float | None,
         rows: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return clusters (n,) int32 of another cut of the winner's tree, and f (n,) float32.
+        """Return clusters (n,) int32 of another cut of the trees, and f (n,) float32.
 
-        One of the first three says which (`LevelSets.kept_by`); of seen rows (n, q), or of those
-        that clusters were found on.
+        One of the first three says which (`LevelSets.cut`, `LevelSets.kept_by`); of seen rows
+        (n, q), or of those that clusters were found on.
         """
-        levels = self.levels
-        part = levels.numbered(levels.kept_by(n_clusters, level, significance))
-        return levels.labeller(part)(levels.rows(self._fitted if rows is None else rows))
+        levels = self.levels if n_clusters is None else self.levels.cut(n_clusters)
+        kept = levels.answer.kept if n_clusters is not None else levels.kept_by(level, significance)
+        labeller = levels.labeller(levels.numbered(kept))
+        return labeller(levels.rows(self._fitted if rows is None else rows))
 
     @property
     def support_vectors(self) -> np.ndarray:
@@ -181,5 +182,8 @@ class LevelTreeEngine(Engine):
             )
         for doubt in levels.doubts():
             self.note(doubt)
-        if levels.answer.n_clusters == 1:
+        wanted, found = levels.n_clusters, levels.answer.n_clusters
+        if wanted is not None and found < wanted:
+            self.note(f"no model can tell {wanted} clusters apart: {found} were found")
+        elif wanted is None and found == 1:
             self.note("no split is significant: the answer is one cluster")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,10 @@ from distsvc.models.support_vector.consensus import LOW_SUPPORT, REFERENCE_ROWS,
 from distsvc.models.support_vector.ensemble import Ensemble
 from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.level_tree import LevelTree, Voter
+from distsvc.models.support_vector.proposals import VoteRows
+
+NEAR_ROWS = 3_000
+"""Rows among which a cut is looked at for near ones that it separates."""
 
 OUTLYING = 0.1
 """Share of the median level at which the clusters were born, below which a row lies outside."""
@@ -45,6 +49,8 @@ class LevelSets:
     nu : float or None
     nearest : bool
         Rows take the cluster of their nearest support vector, not that of the vote.
+    n_clusters : int or None
+        How many clusters are wanted, where that is known.
 
     """
 
@@ -56,16 +62,18 @@ class LevelSets:
     level: float | None
     nu: float | None
     nearest: bool = False
+    n_clusters: int | None = None
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
         """The answer for every granularity; equal ones where the table has few rows."""
         found: dict[int, Answer] = {}
         answers = {}
+        voting = VoteRows(self.pilot[:NEAR_ROWS])
         for name, reference in REFERENCE_ROWS.items():
             rows = min(reference, self.n_rows)
             if rows not in found:
-                found[rows] = elect(self.trees, self.pilot, self.n_rows, rows)
+                found[rows] = elect(self.trees, voting, self.n_rows, rows, self.n_clusters)
             answers[name] = found[rows]
         return answers
 
@@ -126,16 +134,15 @@ class LevelSets:
         first = np.unique(self.part[order], return_index=True)[1]
         return np.ascontiguousarray(self.tree.S[:, order[first]].T)
 
-    def kept_by(
-        self, n_clusters: int | None, level: float | None, significance: float | None
-    ) -> np.ndarray:
+    def cut(self, n_clusters: int) -> LevelSets:
+        """Return the answer of the vote among all models' cuts into so many clusters."""
+        return replace(self, n_clusters=n_clusters)
+
+    def kept_by(self, level: float | None, significance: float | None) -> np.ndarray:
         """Return the branches (b,) bool of the winner's tree that a cut keeps.
 
-        Give one: the most significant `n_clusters`; the components of {x : f(x) >= level}; or all
-        whose z is at least `significance`.
+        Give one: the components of {x : f(x) >= level}, or all whose z is at least `significance`.
         """
-        if n_clusters is not None:
-            return self.tree.most_significant(n_clusters)
         if significance is not None:
             return self.tree.z >= significance
         assert level is not None

@@ -11,6 +11,7 @@ afterwards, so another number of clusters needs no training.
 | joint, saddle | the edge that joins a branch to a higher one, and the lowest point of that edge |
 | peak | the highest support vector of a branch |
 | z | how many standard errors the density at the peak is above that at the saddle |
+| depth | by how much it is above it, as a logarithm |
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
 NEIGHBOURS = 10
 EDGE_POINTS = 3
 """Points of an edge between its ends at which f is looked at."""
+
+EMPTY = 0.05
+"""Share of the density at the peak that is added to that at the saddle: below it, all saddles are
+about equally deep."""
 
 PIECE_WORK = 2**33
 """Features of vectors that are looked at in one piece of work: some seconds."""
@@ -80,6 +85,9 @@ class LevelTree:
     z : ndarray of shape (b,), float64
         Significance of each split; the root is split from nothing, and its z is infinite. Empty
         before the tree is `tested`.
+    depths : ndarray of shape (b,), float64
+        Depth of each split: -log(saddle / peak + 0.05), of kernel density estimates from the rows;
+        the root's is infinite. Empty before the tree is `tested`.
 
     """
 
@@ -97,6 +105,7 @@ class LevelTree:
     joints: np.ndarray
     saddles: np.ndarray
     z: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    depths: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def grow(
@@ -145,11 +154,11 @@ class LevelTree:
         return len(self.births)
 
     def no_differences(self) -> np.ndarray:
-        """Return the sums (3, b) int64 of no rows."""
-        return np.zeros((3, self.n_branches), np.int64)
+        """Return the sums (4, b) int64 of no rows."""
+        return np.zeros((4, self.n_branches), np.int64)
 
     def add_differences(self, X: np.ndarray, sums: np.ndarray) -> None:
-        """Add viewed rows (n, q) float32 to the `sums` (3, b) int64 that `tested` takes."""
+        """Add viewed rows (n, q) float32 to the `sums` (4, b) int64 that `tested` takes."""
         rows = np.ascontiguousarray(X[:, : self.S.shape[0]])
         peaks = np.ascontiguousarray(self.S[:, self.peaks])
         kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums)
@@ -182,15 +191,19 @@ class LevelTree:
         return Voter(self.S, self.a, self.gamma, self.parts(kept), level)
 
     def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:
-        """Return the tree with the z of every split for `n_rows` rows, from sums (3, b).
+        """Return the tree with z, for `n_rows` rows, and depth of every split, from sums (4, b).
 
         z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x).
         """
-        n = np.maximum(sums[2], 1)
+        n, root = np.maximum(sums[2], 1), self.parents < 0
         mean = sums[0] / kernels.FIXED / n
         variance = sums[1] / kernels.FIXED / n - mean * mean
         error = np.sqrt(np.where(variance > 0.0, variance, np.inf) / n_rows)
-        return replace(self, z=np.where(self.parents < 0, np.inf, mean / error))
+        peak = sums[3] / kernels.FIXED / n
+        saddle = np.divide(peak - mean, peak, out=np.ones_like(peak), where=peak > 0.0)
+        depths = -np.log(np.maximum(saddle, 0.0) + EMPTY)
+        z = np.where(root, np.inf, mean / error)
+        return replace(self, z=z, depths=np.where(root, np.inf, depths))
 
 
 class Voter:

@@ -32,7 +32,6 @@ from distsvc.run.room import (
     Sizes,
     Steps,
     Survey,
-    Tally,
 )
 from distsvc.run.stream import held_stream, sample_blocks
 
@@ -111,7 +110,7 @@ class BoundaryModel(SupportVectorRoom):
             "equilibrium_labels": self.engine.equilibrium_labels,
         }
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
+    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
         """Return the domain of novelty of a table with two columns."""
         return Parts(picture=domain_part(run, self.engine, rows.sample))
 

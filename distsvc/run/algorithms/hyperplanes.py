@@ -38,7 +38,6 @@ from distsvc.run.room import (
     Steps,
     Survey,
     Table,
-    Tally,
     sample_rows,
 )
 from distsvc.run.stream import held_stream, sample_blocks
@@ -88,7 +87,7 @@ class Hyperplanes(Room):
         trees = {"trees of hyperplanes": 3.0 * self.parameters["n_init"] * tree}
         return Held(trees, held_stream(sizes) | {"a tree": 2.0 * tree})
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
+    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
         """Return the tree of splits."""
         return Parts(tree=tree_part(self.engine, run.plan.table.columns, rows))
 

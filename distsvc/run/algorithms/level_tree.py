@@ -38,7 +38,6 @@ from distsvc.run.room import (
     Sizes,
     Steps,
     Survey,
-    Tally,
 )
 from distsvc.run.stream import held_stream, sample_blocks
 
@@ -93,7 +92,7 @@ class LevelTrees(SupportVectorRoom):
         doubts = self.engine.levels.doubts()
         return [note for note in self.engine.notes if note not in doubts]
 
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
+    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
         """Return the hills of density and why they are so many, and the domain of novelty."""
         domain = domain_part(run, self.engine, rows.sample)
         return Parts(picture=domain, levels=levels_part(self.engine.levels))

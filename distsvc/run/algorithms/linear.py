@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from distsvc.config import PreprocessConfig
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
-from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
+from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import working_rows
 from distsvc.parameters import check_parameters
 from distsvc.run.algorithms.linear_passes import descend_table
-from distsvc.run.algorithms.reasons import Reasons
 from distsvc.run.preparation import prepared
 from distsvc.run.room import (
     Checkpoint,
     Held,
     Job,
-    Parts,
     Result,
     Room,
-    Rows,
     Rule,
     RunDirectory,
     Sizes,
     Steps,
     Survey,
     Table,
-    Tally,
 )
 from distsvc.run.stream import held_sample, whole_sample
 from distsvc.storage.tables import sparse_rows
@@ -53,8 +48,8 @@ class Linear(Room):
     readings = ("begin", "pass")
     engine: LinearEngine
 
-    def __init__(self, parameters: dict[str, Any], engine: LinearEngine, reasons: int):
-        self.parameters, self.engine, self.reasons = parameters, engine, reasons
+    def __init__(self, parameters: dict[str, Any], engine: LinearEngine):
+        self.parameters, self.engine = parameters, engine
 
     @classmethod
     def begin(cls, job: Job, table: Table) -> Linear | None:
@@ -68,7 +63,7 @@ class Linear(Room):
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
         engine = engine_of(parameters, job.model.seed)
         engine.set_width(len(table.columns), sparse)
-        return cls(parameters, engine, job.output.reasons)
+        return cls(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Solve the sample in memory; where it is not the table, all rows in passes from there."""
@@ -83,7 +78,7 @@ class Linear(Room):
                 "raise max_iter or tol"
             )
         mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
-        return engine.rule(mean, self.reasons)
+        return engine.rule(mean)
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         engine = self.engine
@@ -108,19 +103,3 @@ class Linear(Room):
         alpha = 2.0 * 8 * sizes.partition_rows if lists else 0.0
         worker = {"lists of candidates": lists, "alpha of a partition": alpha}
         return Held(held_sample(sizes, max(own, 2 * lists)), worker)
-
-    def parts(self, run: RunDirectory, rows: Rows, tally: Tally | None) -> Parts:
-        """Return the columns that pull outliers out, and the farthest of them."""
-        assert isinstance(tally, Reasons)
-        return Parts(reasons=tally.part())
-
-    @staticmethod
-    def tally_columns(count: int) -> Sequence[str]:
-        """Return the column of reasons, if any are to be named."""
-        return ("reasons",) if count else ()
-
-    @staticmethod
-    def tally(rule: Rule, columns: Sequence[str], count: int) -> Tally | None:
-        """Return what collects the reasons of outliers."""
-        assert isinstance(rule, LinearRule)
-        return Reasons(rule, columns, count)

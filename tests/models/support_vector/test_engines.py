@@ -21,6 +21,7 @@ def given(**parameters):
         ({"gamma": np.array(0.5)}, True),
         ({"gamma": 0.5, "labelling": "level-tree"}, True),
         ({"solver": "sgd", "labelling": "level-tree"}, True),
+        ({"gamma": 0.5, "n_clusters": 3}, True),
         ({"gamma": 0.5}, False),
         ({"gamma": np.float32(0.5)}, False),
         ({"labelling": "equilibria"}, False),
@@ -50,7 +51,13 @@ def test_parameters_are_checked(make):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"solver": "exact"}, {"labelling": "level-tree"}, {"gamma": [0.5]}, {"labelling": "balls"}],
+    [
+        {"solver": "exact"},
+        {"labelling": "level-tree"},
+        {"gamma": [0.5]},
+        {"labelling": "balls"},
+        {"n_clusters": 3},
+    ],
 )
 def test_what_needs_all_rows_is_refused_for_blocks(parameters):
     assert engine_for(given(**parameters), 0)

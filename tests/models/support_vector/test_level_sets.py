@@ -23,7 +23,7 @@ def tree_of(z, gamma=0.5, order=(0, 1, 2)):
     S = np.ascontiguousarray(CENTRES[list(order)].T)
     weights = np.array([1.0, 0.9, 0.8], np.float32)
     tree = LevelTree.grow(DecisionFunction(S, weights, gamma), pilot()[0], 5.0)
-    return replace(tree, z=np.array([np.inf, *z]))
+    return replace(tree, z=np.array([np.inf, *z]), depths=np.array([np.inf, 0.0, 0.0]))
 
 
 def level_sets(trees, n_rows=420, granularity="default", level=None, nu=None):
@@ -112,16 +112,18 @@ def test_cuts():
     tree = tree_of([9.0, 8.0])
     levels = level_sets([tree])
     for k in (1, 2, 3):
-        assert levels.kept_by(k, None, None).tolist() == tree.most_significant(k).tolist()
-    assert levels.kept_by(None, None, 8.0).tolist() == [True, True, True]
-    assert levels.kept_by(None, None, 8.5).tolist() == [True, True, False]
-    assert levels.kept_by(None, None, 99.0).tolist() == [True, False, False]
+        cut = levels.cut(k)
+        assert cut.answer.kept.tolist() == ([True] * k + [False] * (3 - k))
+        assert levels.answer.n_clusters == 3
+    assert levels.kept_by(None, 8.0).tolist() == [True, True, True]
+    assert levels.kept_by(None, 8.5).tolist() == [True, True, False]
+    assert levels.kept_by(None, 99.0).tolist() == [True, False, False]
     # births are the weights 1, .9 and .8; the level of f is in units of the boundary
     above = {0.95: 1, 0.85: 2, 0.75: 3, 1e-4: 3, 1e-6: 1, 1.05: 1}
     for g, k in above.items():
-        kept = levels.kept_by(None, g / levels.boundary - 1.0, None)
+        kept = levels.kept_by(g / levels.boundary - 1.0, None)
         assert kept.sum() == k
-    assert levels.kept_by(None, -1.0, None).sum() == 1  # everything is one component
+    assert levels.kept_by(-1.0, None).sum() == 1  # everything is one component
 
 
 # --- doubts
@@ -171,7 +173,8 @@ def test_borders_that_are_not_clear_are_said():
     S = np.array([[-1.0, 1.0], [0.0, 0.0]], np.float32)
     f = DecisionFunction(S, np.array([1.0, 0.05], np.float32), 0.5)
     tree = LevelTree.grow(f, X, 5.0)
-    tree = replace(tree, z=np.where(tree.parents < 0, np.inf, 9.0))
+    root = tree.parents < 0
+    tree = replace(tree, z=np.where(root, np.inf, 9.0), depths=np.where(root, np.inf, 1.0))
     assert tree.n_branches == 2
     levels = replace(level_sets([tree]), pilot=X)
     expected = (X[:, 0] > 0) != (X[:, 0] > np.log(20.0) / 2.0)

@@ -48,6 +48,16 @@ def fsvc(gamma=2.0, nu=0.05, **kwargs):
     return svc(gamma, nu, **{"labelling": "balls"} | kwargs)
 
 
+COUNTED = (
+    "check_dont_overwrite_parameters",
+    "check_clustering",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_fit2d_1feature",
+    "check_fit2d_predict1d",
+)
+"""Checks of scikit-learn's that set n_clusters where an estimator has it."""
+
 BOTH = pytest.mark.parametrize("make", [svc, fsvc])
 
 
@@ -63,7 +73,10 @@ IN_BLOCKS = (
         SupportVectorClustering(solver="exact", labelling="complete-graph"),
         SupportVectorClustering(solver="exact", labelling="balls"),
     ],
-    expected_failed_checks=lambda _: dict.fromkeys(IN_BLOCKS, "partial_fit is refused"),
+    expected_failed_checks=lambda _: (
+        dict.fromkeys(IN_BLOCKS, "partial_fit is refused")
+        | dict.fromkeys(COUNTED, "n_clusters is refused")
+    ),
 )
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():

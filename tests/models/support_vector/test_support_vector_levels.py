@@ -212,6 +212,34 @@ def test_a_list_of_gammas_is_a_model_each():
     assert same(one, estimator(gamma=[0.5]).fit(X))
 
 
+# --- a number of clusters
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_a_number_of_clusters_is_found_and_is_the_cut(fitted, k):
+    model, X, y = fitted
+    asked = quietly(estimator(n_clusters=k), X)
+    assert asked.n_clusters_ == len(set(asked.labels_)) == k
+    assert (asked.labels_ == model.cut(k)).all()
+    assert (asked.predict(X) == asked.labels_).all()
+    if k == 4:
+        assert adjusted_rand_score(y, asked.labels_) == 1.0
+
+
+def test_more_clusters_than_any_model_has_is_said():
+    with pytest.warns(
+        UserWarning, match="no model can tell 5000 clusters apart: [0-9]+ were found"
+    ):
+        model = estimator(n_clusters=5000).fit(blobs(200)[0])
+    assert 4 <= model.n_clusters_ < 200
+
+
+@pytest.mark.parametrize("labelling", ["equilibria", "complete-graph", "balls"])
+def test_a_number_of_clusters_is_refused_where_none_can_be_asked_for(labelling):
+    with pytest.raises(ValueError, match="n_clusters needs labelling='level-tree'"):
+        estimator(labelling=labelling, n_clusters=3).fit(blobs(50)[0])
+
+
 # --- other cuts
 
 
@@ -225,8 +253,9 @@ def test_cuts(fitted):
         assert (np.diff(np.bincount(labels)) <= 0).all()
         # coarser cuts join clusters of finer ones
         assert len(set(zip(labels, model.labels_, strict=True))) == 4
-    n_branches = model.tree_.n_branches
-    assert (model.cut(10**6) == model.cut(n_branches)).all()
+    most = len(set(model.cut(10**6)))
+    assert most >= model.tree_.n_branches
+    assert (model.cut(10**6) == model.cut(most)).all()
     z = np.sort(model.tree_.z)[::-1]
     assert (model.cut(significance=z[3]) == model.labels_).all()
     assert set(model.cut(significance=z[2])) == {0, 1, 2}

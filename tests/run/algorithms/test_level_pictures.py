@@ -128,8 +128,8 @@ def test_a_profile_by_hand():
 
 
 def parts_of(run) -> dict:
-    rows: Rows = labelled_pilot(run.run, run.rule, run.survey.pilot)
-    return run.room.parts(run.run, rows, None), rows
+    rows: Rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
+    return run.room.parts(run.run, rows), rows
 
 
 @pytest.mark.parametrize("room", ["level tree", "boundary"])

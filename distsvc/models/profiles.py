@@ -1,0 +1,176 @@
+"""What sets a cluster apart: for every column the one range that tells its rows from the others.
+
+How well a range tells is the share of the cluster's rows in it less the share of the others': the
+index of Youden (1950). The best range of a column has a J of 1 where it holds the whole cluster and
+nothing else, and about 0 where the column says nothing. It does not change with the scale of the
+column, nor with how far its tails reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+BINS = 256
+"""Pieces of a column, with as many rows in each, at whose borders ranges begin and end."""
+
+BY_CHANCE, SURE = 2.5, 0.9
+"""In units of sqrt(1 / n + 1 / m), the J that columns of n and m like rows pass by chance in fewer
+than one of a thousand; and one that is believed of however few rows."""
+
+RELEVANT = 1 / 3
+"""Of the J of the best column: what tells less beside it is left out."""
+
+IN_PROFILE = 5
+"""Columns of a profile, at most."""
+
+TYPICAL = 5
+"""Rows that show what a cluster is like."""
+
+TOLD_APART = 2
+"""Decimals of J to which columns tell alike."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a profile.
+
+    Attributes
+    ----------
+    place : int
+        Of the column.
+    apart : float
+        J of the range.
+    low, high : float
+        The range; infinite where it has the column's least or greatest value, and others.
+    inside, outside : ndarray of shape (4,), float64
+        Of the cluster's rows and of the others: quartiles, and the share in the range.
+
+    """
+
+    place: int
+    apart: float
+    low: float
+    high: float
+    inside: np.ndarray
+    outside: np.ndarray
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What sets a cluster apart: its columns, the best first, and the places of typical rows."""
+
+    label: int
+    n_rows: int
+    columns: list[Column]
+    typical: np.ndarray
+
+
+def profiles(
+    X: np.ndarray,
+    Z: np.ndarray,
+    labels: np.ndarray,
+    usual: np.ndarray,
+    centres: np.ndarray,
+    most: int,
+) -> list[Profile]:
+    """Return the profiles of clusters, the largest first.
+
+    Parameters
+    ----------
+    X, Z : ndarray of shape (m, d)
+        Rows without missing values, as the table has them and prepared.
+    labels : ndarray of shape (m,), int
+    usual : ndarray of shape (m,), bool
+        Rows that may be typical; others of a cluster that has none.
+    centres : ndarray of shape (k, d), float64
+        Typical rows are the nearest to these, which are prepared.
+    most : int
+        Clusters that get one.
+
+    """
+    sizes = np.bincount(labels, minlength=len(centres))
+    order = np.argsort(-sizes, kind="stable")
+    chosen = [int(c) for c in order if sizes[c]][:most]
+    if not 0 < sizes[chosen[0]] < len(X):
+        return []
+    apart, ranges = best_ranges(X, labels, chosen)
+    found = []
+    for i, c in enumerate(chosen):
+        inside = labels == c
+        columns = _columns(X, inside, apart[i], ranges[i])
+        known = inside & usual if (inside & usual).any() else inside
+        places = np.flatnonzero(known)
+        away = ((Z[places] - centres[c]) ** 2).sum(axis=1)
+        typical = places[np.argsort(away, kind="stable")[:TYPICAL]]
+        found.append(Profile(c, int(sizes[c]), columns, typical))
+    return found
+
+
+def best_ranges(
+    X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return J (c, d) of the best range of each column, and the ranges (c, d, 2) themselves.
+
+    They are those of the clusters `chosen`, of which none has all rows X (m, d).
+    """
+    (m, d), k = X.shape, int(labels.max()) + 1
+    apart, ranges = np.zeros((len(chosen), d)), np.zeros((len(chosen), d, 2))
+    sizes = np.bincount(labels, minlength=k)[chosen][:, None]
+    for j in range(d):
+        x = np.sort(X[:, j])
+        edges = np.unique(x[np.linspace(0, m - 1, BINS + 1).astype(int)])
+        firsts = np.append(x[0], x[np.searchsorted(x, edges[:-1], side="right")])
+        bins, n = np.searchsorted(edges, X[:, j]), len(edges)
+        counts = np.bincount(labels * n + bins, minlength=k * n).reshape(k, n)
+        inside = counts[chosen]
+        shares = inside / sizes - (counts.sum(axis=0) - inside) / (m - sizes)
+        risen = np.cumsum(shares, axis=1)
+        before = np.concatenate([np.zeros((len(chosen), 1)), risen[:, :-1]], axis=1)
+        lowest = np.minimum.accumulate(before, axis=1)
+        last = (risen - lowest).argmax(axis=1)
+        at = np.arange(len(chosen)), last
+        apart[:, j] = np.clip((risen - lowest)[at], 0.0, 1.0)
+        first = (before == lowest[at][:, None]).argmax(axis=1)
+        ranges[:, j] = np.column_stack([firsts[first], edges[last]])
+    return apart, ranges
+
+
+def _columns(
+    X: np.ndarray, inside: np.ndarray, apart: np.ndarray, ranges: np.ndarray
+) -> list[Column]:
+    """Return the columns that set rows apart by more than chance does, the best first.
+
+    Those that tell alike are in the order of the distance of medians by the quartiles' own.
+    """
+    n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
+    least = max(min(BY_CHANCE * np.sqrt(1.0 / n + 1.0 / m), SURE), RELEVANT * apart.max())
+    known = np.flatnonzero(apart >= least)
+    some = known[np.argsort(-apart[known], kind="stable")]
+    tied = np.round(apart[some], TOLD_APART)
+    some = some[tied >= tied[IN_PROFILE - 1]] if len(some) > IN_PROFILE else some
+    found = []
+    for k in some[: 4 * IN_PROFILE]:
+        low, high = ranges[k]
+        parts = [_described(X[rows, k], low, high) for rows in (inside, ~inside)]
+        if low < high:
+            low = -np.inf if low == X[:, k].min() else low
+            high = np.inf if high == X[:, k].max() else high
+        found.append(Column(int(k), float(apart[k]), float(low), float(high), *parts))
+    found.sort(key=lambda column: (-round(column.apart, TOLD_APART), -_distance(column)))
+    return found[:IN_PROFILE]
+
+
+def _described(x: np.ndarray, low: float, high: float) -> np.ndarray:
+    quartiles = np.quantile(x, [0.25, 0.5, 0.75])
+    return np.append(quartiles, np.mean((x >= low) & (x <= high)))
+
+
+def _distance(column: Column) -> float:
+    """Return the distance of medians by the mean of the distances between quartiles."""
+    inside, outside = column.inside, column.outside
+    spread = 0.5 * (inside[2] - inside[0] + outside[2] - outside[0])
+    away = abs(inside[1] - outside[1])
+    return float(away / spread) if spread > 0.0 else float(np.inf if away > 0.0 else 0.0)

@@ -1,0 +1,92 @@
+"""Why a row's score is low: the columns in which it is not as rows of its cluster usually are.
+
+A column counts twice. The row, with the cluster's typical value in that column, may come nearer to
+a usual score; and the typical row, with the row's value there, may fall from one. The first alone
+says nothing where two columns are far off, for either keeps the row outside; the second alone
+nothing where only the combination is odd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+PIECE_BYTES = 2**20
+"""Of the rows that are scored at a time."""
+
+LOWEST = 0.01
+"""Share of the rows, by their scores, that are explained where there are no outliers."""
+
+
+@dataclass(frozen=True)
+class Typical:
+    """What the pilot's rows are usually like.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k, d), float64
+        The median of every column in every cluster, of prepared rows.
+    score : float
+        The median of the scores. Whatever is above it is as usual.
+    least : float
+        Rows with a score below it are explained: 0 where these are the outliers.
+
+    """
+
+    values: np.ndarray
+    score: float
+    least: float
+
+    @classmethod
+    def of(
+        cls, Z: np.ndarray, labelled: Mapping[str, np.ndarray], k: int, has_outliers: bool
+    ) -> Typical:
+        """Return what is typical of prepared rows Z (m, d) with their labels and scores.
+
+        Rows of low scores are left out, and a cluster that has no others is like all rows.
+        """
+        labels, scores = labelled["label"], labelled["score"]
+        if not np.isfinite(scores).all():
+            scores = np.zeros(len(Z))
+        low = 0.0 if has_outliers else np.quantile(scores, LOWEST, method="lower")
+        usual = scores >= low if (scores >= low).any() else np.ones(len(Z), bool)
+        values = np.tile(np.median(Z[usual], axis=0), (k, 1)).astype(np.float64)
+        for c in np.unique(labels[usual]):
+            values[c] = np.median(Z[usual & (labels == c)], axis=0)
+        return cls(values, float(np.median(scores[usual])), float(low))
+
+
+def pulls(
+    scores: Callable[[np.ndarray], np.ndarray], Z: np.ndarray, usual: np.ndarray, top: float
+) -> np.ndarray:
+    """Return how much each column takes rows away from their typical rows, (m, d) float64.
+
+    Parameters
+    ----------
+    scores
+        Gives the scores (n,) of rows (n, d).
+    Z : ndarray of shape (m, d), float32 or float64
+    usual : ndarray of shape (m, d)
+        The typical row of each, of the same type.
+    top : float
+        A score that is as usual; higher ones count as this.
+
+    """
+
+    def capped(rows: np.ndarray) -> np.ndarray:
+        return np.minimum(scores(rows).astype(np.float64), top)
+
+    found = np.zeros(Z.shape)
+    own, whole = capped(Z), capped(usual)
+    i, k = np.nonzero(usual != Z)
+    step = max(1, PIECE_BYTES // Z[:1].nbytes)
+    for first in range(0, len(i), step):
+        rows, columns = i[first : first + step], k[first : first + step]
+        at = np.arange(len(rows)), columns
+        mended, spoilt = Z[rows], usual[rows]
+        mended[at], spoilt[at] = usual[rows, columns], Z[rows, columns]
+        gained, lost = capped(mended) - own[rows], whole[rows] - capped(spoilt)
+        found[rows, columns] = 0.5 * (gained + lost)
+    return found

@@ -1,0 +1,114 @@
+"""The page's section on what sets clusters apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from distsvc.report.content import ClusterRow
+from distsvc.report.folding import Listed, folded
+from distsvc.report.formats import number, percent, things
+from distsvc.report.model_parts import Profile, ProfileColumn, ProfilesPart, Spread
+
+SEEN = 6
+"""Clusters that are seen at once."""
+
+MARGIN = 0.12
+"""On both sides of a drawn range, as a share of it."""
+
+
+class Bar(NamedTuple):
+    """From the lower to the upper quartile, and the median, in percent of the drawing's width."""
+
+    left: float
+    width: float
+    median: float
+
+
+class Line(NamedTuple):
+    """One column of a profile."""
+
+    column: str
+    inside: Bar
+    outside: Bar
+    medians: str
+    range: str
+
+
+class Row(NamedTuple):
+    """A typical row, and its values."""
+
+    row: int
+    values: list[str]
+
+
+class Card(NamedTuple):
+    """One cluster."""
+
+    label: int
+    size: str
+    lines: list[Line]
+    names: list[str]
+    typical: list[Row]
+
+
+class Section(NamedTuple):
+    """All clusters, how many rows tell of them, and of which clusters nothing is told."""
+
+    rows: int
+    cards: Listed
+    untold: str
+
+
+def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Section:
+    """Return what the page says of clusters, in the order of their sizes."""
+    sizes = {row.label: row for row in clusters}
+    place = {row.label: i for i, row in enumerate(clusters)}
+    some = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
+    cards = [_card(one, sizes) for one in some]
+    n_untold = len(sizes.keys() - {one.label for one in some})
+    untold = f"Nothing is told of {things(n_untold, 'small cluster')}." if n_untold else ""
+    return Section(part.rows, folded(cards, "more clusters", SEEN), untold)
+
+
+def _card(profile: Profile, sizes: Mapping[int, ClusterRow]) -> Card:
+    row = sizes.get(profile.label)
+    size = f"{things(row.rows, 'row')} ({percent(row.share)})" if row else ""
+    typical = [Row(one.row, [_value(value) for value in one.values]) for one in profile.typical]
+    lines = [_line(column) for column in profile.columns]
+    return Card(profile.label, size, lines, [line.column for line in lines], typical)
+
+
+def _line(column: ProfileColumn) -> Line:
+    inside, outside = column.inside, column.outside
+    low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
+    return Line(
+        column=column.column,
+        inside=_bar(inside, low, high),
+        outside=_bar(outside, low, high),
+        medians=f"median {number(inside.median)} (others {number(outside.median)})",
+        range=f"{_range(column)}: {percent(inside.share)} (others {percent(outside.share)})",
+    )
+
+
+def _bar(of: Spread, low: float, high: float) -> Bar:
+    """Place quartiles in a drawing from low to high, with a margin."""
+
+    def at(value: float) -> float:
+        share = (value - low) / (high - low) if high > low else 0.5
+        return 100.0 * (MARGIN + share) / (1.0 + 2.0 * MARGIN)
+
+    return Bar(at(of.lower), at(of.upper) - at(of.lower), at(of.median))
+
+
+def _range(column: ProfileColumn) -> str:
+    low, high = column.low, column.high
+    if low is None:
+        return "any value" if high is None else f"{number(high)} or less"
+    if high is None:
+        return f"{number(low)} or more"
+    return number(low) if low == high else f"{number(low)} to {number(high)}"
+
+
+def _value(value: float | None) -> str:
+    return "missing" if value is None else number(value)

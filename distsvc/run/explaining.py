@@ -1,0 +1,73 @@
+"""What the page says in columns: why rows are far out, and what sets every cluster apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+
+from distsvc.models.profiles import Profile, profiles
+from distsvc.models.reasons import Typical
+from distsvc.report.model_parts import Profile as ProfilePart
+from distsvc.report.model_parts import ProfileColumn, ProfilesPart, ReasonsPart, Spread, TypicalRow
+from distsvc.run.preparation import PREPARATION, Preparation
+from distsvc.run.reasons import Reasons
+from distsvc.run.room import Rows, RunDirectory
+
+MOST_PROFILES = 200
+"""Clusters that get one, the largest."""
+
+
+class Explained(TypedDict):
+    """Parts of the report, by their names there."""
+
+    reasons: ReasonsPart
+    profiles: ProfilesPart | None
+
+
+def explained(run: RunDirectory, rows: Rows, reasons: Reasons) -> Explained:
+    """Return what the reasons of a table, and its labelled pilot, say in columns."""
+    preparation = Preparation.restored(run.read(PREPARATION))
+    profiles = profiles_part(rows, run.plan.table.columns, reasons.typical)
+    return {"reasons": reasons.part(rows, preparation), "profiles": profiles}
+
+
+def profiles_part(rows: Rows, columns: Sequence[str], typical: Typical) -> ProfilesPart | None:
+    """Return what sets clusters apart, by the labelled pilot; None where it is in one cluster."""
+    missing = np.isnan(rows.raw)
+    fill = np.zeros(len(columns))
+    for k in np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)):
+        fill[k] = np.nanmedian(rows.raw[:, k])
+    X = np.where(missing, fill, rows.raw)
+    usual = rows.scores >= typical.least
+    found = profiles(X, rows.X, rows.labels, usual, typical.values, MOST_PROFILES)
+    if not found:
+        return None
+    parts = [_part(one, columns, rows) for one in found]
+    return ProfilesPart(rows=len(X), clusters=parts)
+
+
+def _part(profile: Profile, columns: Sequence[str], rows: Rows) -> ProfilePart:
+    named = [
+        ProfileColumn(
+            column=columns[one.place],
+            apart=one.apart,
+            low=one.low if np.isfinite(one.low) else None,
+            high=one.high if np.isfinite(one.high) else None,
+            inside=_spread(one.inside),
+            outside=_spread(one.outside),
+        )
+        for one in profile.columns
+    ]
+    places = [one.place for one in profile.columns]
+    typical = [
+        TypicalRow(row=int(rows.numbers[i]), values=rows.raw[i, places].tolist())
+        for i in profile.typical
+    ]
+    return ProfilePart(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
+
+
+def _spread(found: np.ndarray) -> Spread:
+    lower, median, upper, share = map(float, found)
+    return Spread(lower=lower, median=median, upper=upper, share=share)

@@ -1,0 +1,133 @@
+"""What sets a cluster apart, beside every range there is, and what is left out."""
+
+import numpy as np
+import pytest
+
+from distsvc.models.profiles import IN_PROFILE, best_ranges, profiles
+
+
+def best_of_all(x, inside):
+    """Return the J of the best range of values that occur, by trying all."""
+    found = 0.0
+    for low in np.unique(x):
+        for high in np.unique(x[x >= low]):
+            within = (x >= low) & (x <= high)
+            found = max(found, within[inside].mean() - within[~inside].mean())
+    return found
+
+
+def profiled(X, labels, most=100, centres=None):
+    k = labels.max() + 1
+    centres = np.zeros((k, X.shape[1])) if centres is None else centres
+    return profiles(X, X, labels, np.ones(len(X), bool), centres, most)
+
+
+def names(profile):
+    return [column.place for column in profile.columns]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ranges_are_the_best_there_are(seed):
+    random = np.random.default_rng(seed)
+    X = np.round(random.normal(size=(120, 3)) * [1.0, 3.0, 0.4])
+    labels = random.integers(0, 3, 120)
+    apart, ranges = best_ranges(X, labels, [2, 0])
+    for i, c in enumerate([2, 0]):
+        for k in range(3):
+            inside, (low, high) = labels == c, ranges[i, k]
+            assert apart[i, k] == pytest.approx(best_of_all(X[:, k], inside))
+            within = (X[:, k] >= low) & (X[:, k] <= high)
+            assert apart[i, k] == pytest.approx(within[inside].mean() - within[~inside].mean())
+            assert {low, high} <= set(X[:, k])
+
+
+def test_many_values_are_cut_into_pieces():
+    random = np.random.default_rng(0)
+    X, labels = random.normal(size=(5000, 1)), random.integers(0, 2, 5000)
+    X[labels == 1] += 1.0
+    apart, _ = best_ranges(X, labels, [0, 1])
+    cut = np.sort(X[:, 0])
+    below = [np.searchsorted(np.sort(X[labels == k, 0]), cut) for k in (0, 1)]
+    exact = np.max(below[0] / (labels == 0).sum() - below[1] / (labels == 1).sum())
+    assert exact - 2 / 256 < apart[1, 0] <= exact + 1e-12
+    assert apart.shape == (2, 1)
+
+
+def three_that_matter(n=3000, d=40, seed=0):
+    """Return rows of four clusters that differ in the columns 7, 19 and 31 of 40, and labels."""
+    random = np.random.default_rng(seed)
+    X, labels = random.normal(size=(n, d)), random.integers(0, 4, n)
+    centres = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 6.0], [0.0, 6.0, -6.0], [6.0, 6.0, 0.0]])
+    X[:, [7, 19, 31]] += centres[labels]
+    X[:, 3] = np.exp(3.0 * X[:, 3])
+    return X, labels
+
+
+def test_of_forty_columns_the_three_that_matter_are_named():
+    X, labels = three_that_matter()
+    for profile in profiled(X, labels):
+        assert sorted(names(profile)) == [7, 19, 31]
+
+
+def test_of_columns_that_do_not_matter_none_is():
+    X, _ = three_that_matter()
+    labels = np.random.default_rng(1).integers(0, 4, len(X))
+    assert [names(profile) for profile in profiled(X, labels)] == [[]] * 4
+
+
+def test_a_cluster_between_others_is_apart_too():
+    X = np.concatenate([np.arange(100.0), 200.0 + np.arange(100.0), 400.0 + np.arange(100.0)])
+    labels = np.repeat([0, 2, 1], 100)
+    column = profiled(X[:, None], labels)[2].columns[0]
+    assert (column.apart, column.low, column.high) == (1.0, 200.0, 299.0)
+    assert column.inside.tolist() == [224.75, 249.5, 274.25, 1.0]
+    assert column.outside[[1, 3]].tolist() == [249.5, 0.0]
+
+
+def test_ranges_to_the_ends_are_open():
+    X, labels = np.array([[1.0]] * 30 + [[2.0]] * 30 + [[5.0]] * 30), np.repeat([0, 1, 1], 30)
+    large, small = (one.columns[0] for one in profiled(X, labels))
+    assert (large.low, large.high) == (2.0, np.inf)
+    assert (small.low, small.high) == (1.0, 1.0)
+
+
+def test_the_scale_of_a_column_changes_nothing():
+    X, labels = three_that_matter()
+    first, later = profiled(X, labels), profiled(X**3, labels)
+    assert [sorted(c.apart for c in p.columns) for p in first] == [
+        sorted(c.apart for c in p.columns) for p in later
+    ]
+
+
+def test_a_profile_has_few_columns_those_farther_apart_first():
+    """All eight tell the clusters apart without fault; the later, the farther."""
+    labels = np.repeat([0, 1], 200)
+    X = np.random.default_rng(0).random((400, 8)) + np.outer(labels, 2.0 + np.arange(8))
+    for profile in profiled(X, labels):
+        assert names(profile) == [7, 6, 5, 4, 3][:IN_PROFILE]
+
+
+def test_typical_rows_are_the_nearest_to_the_centre():
+    X = np.array([[0.0], [5.0], [4.0], [6.5], [20.0], [21.0], [22.0]])
+    labels, centres = np.array([0, 0, 0, 0, 1, 1, 1]), np.array([[5.0], [21.0]])
+    usual = np.array([True, True, False, True, False, False, False])
+    found = profiles(X, X, labels, usual, centres, 10)
+    assert [profile.typical.tolist() for profile in found] == [[1, 3, 0], [5, 4, 6]]
+
+
+def test_the_largest_clusters_have_profiles():
+    labels = np.repeat([3, 1, 2, 0], [5, 9, 9, 1])
+    X = np.arange(24.0)[:, None]
+    found = profiled(X, labels, most=3, centres=np.zeros((6, 1)))
+    assert [(profile.label, profile.n_rows) for profile in found] == [(1, 9), (2, 9), (3, 5)]
+
+
+def test_one_cluster_is_not_set_apart():
+    assert profiled(np.arange(9.0)[:, None], np.ones(9, int)) == []
+
+
+def test_a_few_rows_are_believed_where_the_range_is_nearly_sure():
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    X[:3, 1] += 50.0
+    labels = np.repeat([1, 0], [3, 497])
+    assert names(profiled(X, labels)[1]) == [1]

@@ -1,0 +1,192 @@
+"""Which columns take rows out, counted partition by partition as on the whole."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from distsvc.models.baselines.rules import Centres
+from distsvc.models.linear.rule import BallRule, OneClassRule
+from distsvc.models.reasons import Typical
+from distsvc.run.directory import Result
+from distsvc.run.reasons import FARTHEST, OF_PILOT, Reasons
+from distsvc.storage.blocks import Block
+
+NAMES = ("heat", "noise", "wear")
+NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
+BALL = BallRule(np.zeros(3), np.zeros(3), -1.0)
+PLANE = OneClassRule(np.array([1.0, 2.0, -1.0]), np.array([1.0, 1.0, 1.0]), 0.0)
+
+
+def reasons_of(rule, count, names=NAMES, typical=NONE):
+    """Return no reasons yet of a rule of one cluster whose typical rows are 0."""
+    return Reasons(SimpleNamespace(rule=rule, typical=typical), names, count)
+
+
+def block_of(X, first=0):
+    return Block(np.arange(first, first + len(X)), X, None, None)
+
+
+def added(reasons, X, first=0):
+    """Add rows that are prepared already, a tenth of what the table has."""
+    block = block_of(10.0 * X, first)
+    return reasons.add(block, X, reasons.rule.label(X)).get("reasons")
+
+
+def pilot_of(reasons, X):
+    """Return the rows that a page is made of, labelled."""
+    found = reasons.rule.label(X)
+    return SimpleNamespace(raw=10.0 * X, X=X, labels=found["label"], scores=found["score"])
+
+
+def part_of(reasons, X=None):
+    pilot = pilot_of(reasons, np.zeros((5, len(reasons.names))) if X is None else X)
+    return reasons.part(pilot, lambda X: X / 10.0)
+
+
+def saved(reasons):
+    """Return what a partition's task leaves, as the driver reads it."""
+    found = reasons.result()
+    return Result(json.loads(json.dumps(found.facts)), found.arrays)
+
+
+def test_a_ball_names_the_columns_of_the_largest_squares():
+    X = np.array([[2.0, 0.0, 1.0], [0.1, 0.2, 0.3], [0.0, 0.0, -3.0]])
+    assert added(reasons_of(BALL, 2), X) == ["heat (80%), wear (20%)", None, "wear (100%)"]
+    assert added(reasons_of(BALL, 1), X) == ["heat (80%)", None, "wear (100%)"]
+
+
+def test_a_hyperplane_names_the_columns_that_pull_to_the_origins_side():
+    """The first row's pulls are 2, -4 and 6: the second column pulls in, and has no share."""
+    X = np.array([[-1.0, 3.0, 7.0]])
+    reasons = reasons_of(PLANE, 3)
+    assert reasons.rule.pulls(X).tolist() == [[2.0, -4.0, 6.0]]
+    label, score = np.zeros(1, np.int32), np.array([-2.0], np.float32)
+    found = reasons.add(block_of(X), X, {"label": label, "score": score})
+    assert found == {"reasons": ["wear (75%), heat (25%)"]}
+
+
+def test_an_outlier_that_no_column_pulls_out_has_an_empty_text():
+    """The mean may lie outside itself, and rows that all columns pull in from there."""
+    X = np.array([[2.0, 2.0, 0.0]])
+    reasons = reasons_of(PLANE, 2)
+    label, score = np.zeros(1, np.int32), np.array([-2.0], np.float32)
+    assert reasons.add(block_of(10.0 * X), X, {"label": label, "score": score}) == {"reasons": [""]}
+    assert part_of(reasons).farthest[0].reasons == []
+    assert not reasons.leading.any()
+
+
+def test_without_a_count_nothing_is_published_but_counted():
+    reasons = reasons_of(BALL, 0)
+    X = np.array([[2.0, 0.0, 1.0], [0.0, 0.0, -3.0], [0.0, 2.0, 0.0]])
+    assert added(reasons, X) is None
+    assert reasons.leading.tolist() == [1, 1, 1]
+    assert reasons.far["rows"].tolist() == [1, 0, 2]
+    assert reasons_of(BALL, 0).add(block_of(X), X, BALL.label(X)) == {}
+
+
+def test_the_page_shows_the_farthest_rows_with_raw_values():
+    reasons = reasons_of(BALL, 1)
+    added(reasons, np.array([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, -3.0]]), first=100)
+    part = part_of(reasons)
+    assert [row.row for row in part.farthest] == [102, 100]
+    assert [row.score for row in part.farthest] == [-8.0, -4.0]
+    assert [[r.column for r in row.reasons] for row in part.farthest] == [
+        ["wear"],
+        ["heat", "wear"],
+    ]
+    assert [r.share for r in part.farthest[1].reasons] == [0.8, 0.2]
+    assert [r.value for r in part.farthest[1].reasons] == [20.0, 10.0]
+    assert [r.typical for r in part.farthest[1].reasons] == [0.0, 0.0]
+    assert part.counted is None
+    assert [(c.column, c.rows) for c in part.leading] == [("heat", 1), ("wear", 1)]
+
+
+def test_without_outliers_there_is_nothing_to_tell():
+    reasons = reasons_of(BALL, 2)
+    assert added(reasons, np.zeros((4, 3))) == [None] * 4
+    assert added(reasons, np.zeros((0, 3))) == []
+    assert (part_of(reasons).leading, part_of(reasons).farthest) == ([], [])
+
+
+@pytest.mark.parametrize("n_parts", [1, 4, 40])
+def test_partitions_merge_to_the_whole(n_parts):
+    X = np.random.default_rng(0).normal(size=(400, 3)) * [1.0, 2.0, 0.5]
+    whole = reasons_of(BALL, 2)
+    texts = added(whole, X)
+    merged, found, first = reasons_of(BALL, 2), [], 0
+    for part in np.array_split(X, n_parts):
+        own = reasons_of(BALL, 2)
+        found += added(own, part, first)
+        merged.merge(saved(own))
+        first += len(part)
+    assert found == texts
+    assert part_of(merged) == part_of(whole)
+    outlier = BALL.label(X)["outlier"]
+    leading = np.bincount((X[outlier] ** 2).argmax(axis=1), minlength=3)
+    assert merged.leading.tolist() == leading.tolist()
+    order = np.argsort(BALL.label(X)["score"], kind="stable")[:FARTHEST]
+    assert merged.far["rows"].tolist() == order.tolist()
+
+
+def test_equally_far_rows_are_in_the_order_of_the_table():
+    later, earlier = reasons_of(BALL, 0), reasons_of(BALL, 0)
+    X = np.full((FARTHEST, 3), 2.0)
+    added(later, X, first=500)
+    added(earlier, X, first=0)
+    later.merge(saved(earlier))
+    assert later.far["rows"].tolist() == list(range(FARTHEST))
+
+
+def test_many_columns_are_ranked_by_how_often_they_lead():
+    names = [f"f{k}" for k in range(20)]
+    reasons = reasons_of(BallRule(np.zeros(20), np.zeros(20), -1.0), 0, names)
+    for k in range(20):
+        added(reasons, np.tile(2.0 * np.eye(20)[k], (k, 1)))
+    leading = part_of(reasons).leading
+    assert [(c.column, c.rows) for c in leading] == [(f"f{k}", k) for k in range(19, 9, -1)]
+
+
+CELLS = Centres(np.array([[0.0, 0.0, 0.0], [10.0, 0.0, 0.0]]))
+"""Two clusters with a border at 5, and no outliers."""
+
+NEAR = Typical(CELLS.centres, 5.0, 1.0)
+
+
+def test_where_nothing_is_outside_rows_near_a_border_have_reasons():
+    X = np.array([[4.5, 2.0, 0.0], [1.0, 2.0, 0.0], [5.25, 0.0, -9.0]])
+    assert added(reasons_of(CELLS, 2, typical=NEAR), X) == ["heat (100%)", None, "heat (100%)"]
+
+
+def test_unasked_columns_are_counted_in_the_pilot():
+    """A rule whose reasons take long is asked for those of the farthest rows, and of a sample."""
+    reasons = reasons_of(CELLS, 0, typical=NEAR)
+    X = np.array([[4.5, 2.0, 0.0], [1.0, 2.0, 0.0], [9.0, 1.0, 0.0], [5.5, 0.0, 0.0]])
+    assert added(reasons, X, first=7) is None
+    assert not reasons.leading.any()
+    part = part_of(reasons, np.repeat(X, [1, 5, 3, 2 * OF_PILOT], axis=0))
+    assert [(c.column, c.rows) for c in part.leading] == [("heat", OF_PILOT)]
+    assert part.counted == OF_PILOT
+    assert [(row.row, row.label) for row in part.farthest] == [(7, 0), (10, 1)]
+    first = part.farthest[1].reasons[0]
+    assert (first.column, first.share, first.value, first.typical) == ("heat", 1.0, 55.0, 90.0)
+
+
+def test_rows_are_taken_in_pieces(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(300, 3)) * 2.0
+    whole, pieces = reasons_of(BALL, 2), reasons_of(BALL, 2)
+    texts = added(whole, X)
+    monkeypatch.setattr("distsvc.run.reasons.PIECE_BYTES", 8 * 3 * 7)
+    assert added(pieces, X) == texts
+    assert pieces.leading.tolist() == whole.leading.tolist()
+
+
+def test_a_value_that_is_missing_has_no_number():
+    reasons = reasons_of(BALL, 1)
+    Z = np.array([[2.0, 0.0, 0.0]])
+    reasons.add(block_of(np.array([[np.nan, 0.0, 0.0]])), Z, BALL.label(Z))
+    pilot = pilot_of(reasons, np.zeros((3, 3)))
+    pilot.raw[:, 0] = np.nan
+    row = reasons.part(pilot, lambda X: Z).farthest[0]
+    assert [(r.column, r.value, r.typical) for r in row.reasons] == [("heat", None, None)]
