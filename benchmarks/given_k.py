@@ -18,6 +18,7 @@ from benchmarks.without_labels import (
     Families,
     about_sample,
     by_set,
+    common,
     fit_method,
     fits_of,
     known,
@@ -93,9 +94,9 @@ def report(rows: list[Row]) -> None:
     for row in rows:
         if row["nmi"] is None:
             print(f"  {row['set']}, {row['method']}: {row['note']}")
-    means = only(means_of_groups(rows, K_GROUPS), half=ALL)
-    show("Means over the sets", means)
-    show("Ours beside the best of the peers; bar: above 0 in every group", beside_best(means))
+    show("Means over the sets", only(means_of_groups(rows, K_GROUPS), half=ALL))
+    lines = beside_best(only(means_of_groups(common(rows), K_GROUPS), half=ALL))
+    show("Ours beside the best of the peers; bar: above 0 in every group", lines)
 
 
 def beside_best(means: list[Row]) -> list[Row]:

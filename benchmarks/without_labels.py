@@ -243,6 +243,14 @@ def means_of_groups(rows: list[Row], groups: Iterable[str]) -> list[Row]:
     return lines
 
 
+def common(rows: list[Row]) -> list[Row]:
+    """Return the rows of those sets on which every method has a result."""
+    rows = [row for row in rows if row["nmi"] is not None]
+    methods = {row["method"] for row in rows}
+    found = {name: {r["method"] for r in mine} for (name,), mine in grouped(rows, ("set",)).items()}
+    return [row for row in rows if found[row["set"]] == methods]
+
+
 def by_set(rows: list[Row], group: str, index: str) -> list[Row]:
     """Return one row for every set of a group, with the methods' means over seeds side by side."""
     about = ("set", "n", "d", "classes", "half")

@@ -75,7 +75,8 @@ def test_means_are_over_sets_and_stand_beside_the_peer():
     rows += [row("shapes", name, "tune", "ours", 1.0, seed) for name in "ab" for seed in (0, 1)]
     rows += [row("shapes", name, "tune", PEER, 0.5) for name in "ab"]
     rows.append(row("bsgd", "iris", "tune", PEER, 0.5))
-    found = {line["group"]: line for line in beside_peer(means_of_groups(rows, GROUPS))}
+    rows.append(row("shapes", "the peer alone", "tune", PEER, 0.1))
+    found = {line["group"]: line for line in beside_peer(rows, "ours")}
     assert found["bsgd"]["nmi"] == pytest.approx(0.2)
     assert found["all"]["nmi"] == pytest.approx(0.9 - 0.5)
     assert found["all"]["ari"] == pytest.approx(0.45 - 0.25)
