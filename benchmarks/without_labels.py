@@ -110,7 +110,7 @@ def names_of(families: Families) -> list[str]:
 
 def lacking(system: str) -> str:
     """Return why a system can't be made here, or nothing."""
-    if system == "auto" and not hasattr(distsvc, "auto"):
+    if system == "auto" and not callable(getattr(distsvc, "auto", None)):
         return "there is no distsvc.auto"
     try:
         SYSTEMS[system].make(Facts(100, 2, 50), 0, **SYSTEMS[system].alone[1])
