@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.blind import sample
 from benchmarks.jobs import WORKERS, Report, run_command, run_here, warm_cluster, work_folder
+from benchmarks.without_labels import sample
 from distsvc.bench.data import scaled
 from distsvc.bench.fits import warm_up
 from distsvc.bench.measure import agreement, n_clusters, publish, timed

@@ -23,7 +23,10 @@ from distsvc.bench.rows import Row, write_csv
 from distsvc.metrics import contingency_table, indices_from_contingency
 from distsvc.run.progress import peak_memory_mb
 
-PACKAGES = ("numpy", "numba", "scikit-learn", "pyarrow", "distributed", "fast-hdbscan")
+PACKAGES = (
+    "numpy", "numba", "scikit-learn", "pyarrow", "distributed", "fast-hdbscan", "genieclust",
+    "pyod",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1)

@@ -21,6 +21,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
+
+import distsvc
+
 Point = dict[str, Any]
 """Settings of a system by name, as its estimator takes them."""
 
@@ -34,6 +38,9 @@ TENTHS = tuple(round(0.1 * k, 1) for k in range(1, 11))
 GRID_ROWS = 2000
 BALLS_ROWS = 1000
 """Rows on which the grid is searched where the cost grows with their square: SVC and SGD; FSVC."""
+
+STARTS = 5
+"""Of a mixture of Gaussians."""
 
 
 class Facts(NamedTuple):
@@ -116,6 +123,35 @@ def level_tree(facts: Facts, seed: int, **point: Any) -> Any:
     return SupportVectorClustering(random_state=seed, **point)
 
 
+def voted_cut(facts: Facts, seed: int) -> Any:
+    """Return our own default, told the number of classes."""
+    from distsvc import SupportVectorClustering
+
+    return SupportVectorClustering(n_clusters=facts.classes, random_state=seed)
+
+
+class Automatic:
+    """`distsvc.auto` as an estimator: what it returns has the labels and the scores."""
+
+    def __init__(self, seed: int):
+        self.random_state = seed
+
+    def fit(self, X: np.ndarray) -> Automatic:
+        """Let the algorithm be chosen, and learn."""
+        self.chosen_ = distsvc.auto(X, random_state=self.random_state)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "chosen_":
+            raise AttributeError(name)
+        return getattr(self.chosen_, name)
+
+
+def automatic(facts: Facts, seed: int) -> Any:
+    """Return the choice between the level tree and iMDH."""
+    return Automatic(seed)
+
+
 def hyperplanes(facts: Facts, seed: int, *, told: bool, published: bool, **point: Any) -> Any:
     """Return iMDH, or iMDH_k where it is told the number of classes."""
     from distsvc import IncrementalMDH
@@ -144,6 +180,47 @@ def birch(facts: Facts, seed: int) -> Any:
     from sklearn.cluster import Birch
 
     return Birch(n_clusters=facts.classes)
+
+
+def ward(facts: Facts, seed: int) -> Any:
+    """Return scikit-learn's agglomerative clustering by Ward, told the number of classes."""
+    from sklearn.cluster import AgglomerativeClustering
+
+    return AgglomerativeClustering(facts.classes)
+
+
+class Mixture:
+    """A Gaussian mixture with full covariances, the best of five starts, that has labels."""
+
+    def __init__(self, n_components: int, seed: int):
+        self.n_components, self.random_state = n_components, seed
+
+    def fit(self, X: np.ndarray) -> Mixture:
+        """Fit the mixture and give every row its likeliest component."""
+        from sklearn.mixture import GaussianMixture
+
+        mixture = GaussianMixture(self.n_components, n_init=STARTS, random_state=self.random_state)
+        self.labels_ = mixture.fit_predict(X)
+        return self
+
+
+def mixture(facts: Facts, seed: int) -> Any:
+    """Return a mixture of as many Gaussians as there are classes."""
+    return Mixture(facts.classes, seed)
+
+
+def genie(facts: Facts, seed: int) -> Any:
+    """Return the peer of that name, from the optional dependencies, told the number of classes."""
+    from genieclust import Genie
+
+    return Genie(facts.classes)
+
+
+def spectral(facts: Facts, seed: int) -> Any:
+    """Return spectral clustering of the graph of nearest neighbours, told the number of classes."""
+    from sklearn.cluster import SpectralClustering
+
+    return SpectralClustering(facts.classes, affinity="nearest_neighbors", random_state=seed)
 
 
 def fuzzy(facts: Facts, seed: int, *, told: bool) -> Any:
@@ -240,6 +317,8 @@ SYSTEMS = {
         _budgeted("BSGD-PRN", "project-random"),
         _budgeted("BSGD-merge", "merge"),
         System("level tree", level_tree),
+        System("level tree, K", voted_cut, blind=None, oracle={}),
+        System("auto", automatic),
         System("c-means", k_means, blind={"n_clusters": 8, "n_init": 10}, oracle={"n_init": 10}),
         System("fuzzy c-means", fuzzy, blind={"told": False}, oracle={"told": True}),
         *_hyperplanes("iMDH", published=True),
@@ -250,6 +329,10 @@ SYSTEMS = {
         System("dePDDP", principal_directions, seeded=False),
         System("mini-batch k-means", mini_batches, blind=None, oracle={}),
         System("BIRCH", birch, blind=None, oracle={}, seeded=False),
+        System("Ward", ward, blind=None, oracle={}, seeded=False),
+        System("GMM", mixture, blind=None, oracle={}),
+        System("Genie", genie, blind=None, oracle={}, seeded=False),
+        System("spectral", spectral, blind=None, oracle={}),
         System("HDBSCAN", hdbscan, seeded=False),
         System("fast_hdbscan", fast_hdbscan, seeded=False),
     )

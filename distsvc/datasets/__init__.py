@@ -56,7 +56,7 @@ class Dataset:
     name: str
     """The key in the catalogue."""
     group: str
-    """``bsgd``, ``imdh``, ``shapes``, ``outliers`` or ``linear``: the folder of its file."""
+    """The folder of its file: bsgd, imdh, shapes, shapes2, outliers or linear."""
     rows: int
     features: int
     class_counts: tuple[int, ...]
@@ -117,8 +117,8 @@ class Dataset:
 def catalogue() -> dict[str, Dataset]:
     """Return every set by its name.
 
-    Names are those of the groups bsgd, imdh and shapes, which are distinct; the sets of the other
-    groups carry theirs, as in ``outliers/musk``, which is not ``musk``.
+    Names are those of the groups bsgd, imdh, shapes and shapes2, which are distinct; the sets of
+    the other groups carry theirs, as in ``outliers/musk``, which is not ``musk``.
     """
     text = (files("distsvc.datasets") / "catalogue.toml").read_text(encoding="utf-8")
     return {name: _dataset(name, facts) for name, facts in tomllib.loads(text).items()}

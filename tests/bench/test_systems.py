@@ -1,0 +1,37 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+import distsvc
+from distsvc.bench.measure import timed
+from distsvc.bench.systems import SYSTEMS, Facts
+
+X, Y = make_blobs(150, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+
+
+@pytest.mark.parametrize("name", ["Ward", "GMM", "Genie", "spectral", "iMDH_k, ours"])
+def test_what_is_told_the_number_of_classes_finds_so_many(name):
+    if name == "Genie":
+        pytest.importorskip("genieclust")
+    protocol, point = SYSTEMS[name].alone
+    model = SYSTEMS[name].make(Facts(len(X), 3, 0), 0, **point)
+    before = X.copy()
+    timed(model.fit, X)  # spectral clustering warns of a graph in three parts
+    assert protocol == "oracle"
+    assert adjusted_rand_score(Y, model.labels_) == 1.0
+    np.testing.assert_array_equal(X, before)
+
+
+def test_the_choice_of_the_algorithm_has_what_the_chosen_model_has(monkeypatch):
+    def auto(X, random_state):
+        return SimpleNamespace(labels_=np.full(len(X), random_state), n_clusters_=1)
+
+    monkeypatch.setattr(distsvc, "auto", auto, raising=False)
+    model = SYSTEMS["auto"].make(Facts(len(X), 3, 0), 7)
+    assert not hasattr(model, "labels_")
+    assert set(model.fit(X).labels_) == {7}
+    assert model.n_clusters_ == 1
+    assert not hasattr(model, "agreement_")
