@@ -68,7 +68,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows, and the
         level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1 when C is None
         too. With the level tree it only shifts the scores so that this share is negative; without
-        it rows four spreads or more below what is usual inside a cluster are (`DensityScore`).
+        it rows six spreads or more below what is usual inside a cluster are (`DensityScore`).
     C : float or None
         The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), the convention
         of Pham, Le and Dang (2017); for that of Pham, Le, Le and Tran (2016), the sum of hinges,
