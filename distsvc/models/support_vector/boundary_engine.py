@@ -248,10 +248,9 @@ class BoundaryEngine(Engine):
             pairs = np.concatenate(list(blocks))
         self.set_clusters(pairs)
 
-    def labels(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cluster (n,) int32 and f (n,) float32 of centred rows (n, d)."""
-        columns = self.rule.label(rows)
-        return columns["label"], columns["score"]
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return the cluster (n,) int32 of centred rows (n, d)."""
+        return self.rule.label(rows)["label"]
 
     def values(self, rows: np.ndarray) -> np.ndarray:
         """Return f (n,) float32 of centred rows (n, d)."""

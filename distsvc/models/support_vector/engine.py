@@ -145,8 +145,8 @@ class Engine(ABC):
         """Do phase two on all seen rows (n, q) of a table, with their keys (n,) uint64."""
 
     @abstractmethod
-    def labels(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cluster (n,) int32 and f (n,) float32 of seen rows (n, q)."""
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return the cluster (n,) int32 of seen rows (n, q)."""
 
     @abstractmethod
     def values(self, rows: np.ndarray) -> np.ndarray:

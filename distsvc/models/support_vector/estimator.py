@@ -95,8 +95,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     tol, theta : float
         Thresholds of the two rules. The level tree's models have no rule: they do all their steps.
     max_iter : int
-        Most steps of stochastic gradient descent, or sweeps of ``exact`` with `C`. Models of the
-        level tree do at most 20,000.
+        Most steps of descent, or sweeps of ``exact`` with `C`; 20,000 at most of the level tree's.
     average : bool
         Use the mean iterate (Theorem 7) in place of the last; only with ``sgd``.
     labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}
@@ -269,7 +268,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self._begin(engine)
         self._take_decision()
         self._take_clusters()
-        self.labels_ = self._with_noise(*engine.labels(rows))
+        self.labels_ = self._with_noise(engine.labels(rows), rows)
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -295,7 +294,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         engine.parameters = Parameters.of(self.get_params())
         engine.find_clusters(rows, sampling.row_keys(engine.seed, np.arange(len(rows))))
         self._take_clusters()
-        self.labels_ = self._with_noise(*engine.labels(rows))
+        self.labels_ = self._with_noise(engine.labels(rows), rows)
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
 
@@ -329,7 +328,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
             self._engine.find_pending_clusters()
             self._take_clusters()
-        return self._with_noise(*self._engine.labels(rows))
+        return self._with_noise(self._engine.labels(rows), rows)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
@@ -363,8 +362,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         for name, value in (("level", level), ("significance", significance)):
             if value is not None and not (isinstance(value, Real) and value == value):
                 raise ValueError(f"{name} must be a number, found {value!r}")
-        rows = None if X is None else self._seen(X)
-        return self._with_noise(*self._engine.cut(n_clusters, level, significance, rows))
+        rows = self._engine.fitted if X is None else self._seen(X)
+        return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
 
     def _begin(self, engine: LevelTreeEngine | BoundaryEngine) -> None:
         """Forget an earlier fit."""
@@ -395,6 +394,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "dual_coef_")
         return self._engine.seen(validated(self, X, reset=False))
 
-    def _with_noise(self, labels: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32, with `noise` -1 where the values (n,) are below 0."""
-        return np.where(self.noise & (values < -SEGMENT_TOLERANCE), np.int32(-1), labels)
+    def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return labels (n,) int32 of seen rows, with `noise` -1 where their value is below 0."""
+        outside = self._engine.values(rows) < -SEGMENT_TOLERANCE if self.noise else False
+        return np.where(outside, np.int32(-1), labels)

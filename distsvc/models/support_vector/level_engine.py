@@ -39,6 +39,8 @@ class LevelTreeEngine(Engine):
         The pilot as the models see it.
     levels : LevelSets
         The tested trees, and the answer.
+    fitted : ndarray of shape (n, q), float32
+        The seen rows of a table in memory.
 
     """
 
@@ -46,8 +48,8 @@ class LevelTreeEngine(Engine):
     view: np.ndarray
     levels: LevelSets
     rule: LevelRule
+    fitted: np.ndarray
     _grown: Sequence[LevelTree]
-    _fitted: np.ndarray
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle the centre and the models from pilot rows (m, d), in the order of their keys."""
@@ -104,18 +106,16 @@ class LevelTreeEngine(Engine):
         n_clusters: int | None,
         level: float | None,
         significance: float | None,
-        rows: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return clusters (n,) int32 of another cut of the trees, and scores (n,) float32.
+        rows: np.ndarray,
+    ) -> np.ndarray:
+        """Return clusters (n,) int32 of seen rows (n, q) in another cut of the trees.
 
-        One of the first three says which (`LevelSets.cut`, `LevelSets.kept_by`); of seen rows
-        (n, q), or of those that clusters were found on.
+        One of the first three says which (`LevelSets.cut`, `LevelSets.kept_by`).
         """
         levels = self.levels if n_clusters is None else self.levels.cut(n_clusters)
         kept = levels.answer.kept if n_clusters is not None else levels.kept_by(level, significance)
         labeller = levels.labeller(levels.numbered(kept))
-        rows = self._fitted if rows is None else rows
-        return labeller(levels.rows(rows))[0], self.values(rows)
+        return labeller(levels.rows(rows))[0]
 
     @property
     def support_vectors(self) -> np.ndarray:
@@ -162,11 +162,11 @@ class LevelTreeEngine(Engine):
             tested = self.ensemble.rows_for(number, keys, len(rows))
             tree.add_differences(rows[tested], sums[number])
         self.choose(trees, sums, len(rows))
-        self._fitted = rows
+        self.fitted = rows
 
-    def labels(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cluster (n,) int32 and the score (n,) float32 of seen rows (n, q)."""
-        return self.levels.voter(self.levels.rows(rows))[0], self.values(rows)
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return the cluster (n,) int32 of seen rows (n, q)."""
+        return self.levels.voter(self.levels.rows(rows))[0]
 
     def values(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float32 of seen rows (n, q)."""
