@@ -151,7 +151,9 @@ def test_an_array_of_another_shape_is_refused(rule):
         ("splits", {"clusters": [-1, 0, 0]}, "array clusters: expected a cluster of its own"),
         ("splits", {"clusters": [0, 1, -1]}, "array clusters: expected a cluster of its own"),
         ("level-tree", {"gamma": 1e308}, "fact gamma: expected values of at most 3.40282e+38"),
-        ("level-tree", {"level": 0.0}, "fact level: expected values of at least 1.17549e-38"),
+        ("level-tree", {"few_gamma": 0.0}, "fact few_gamma: expected values above 0, found 0.0"),
+        ("level-tree", {"spreads": [1, 1, 0, 1]}, "array spreads: expected values of at least 0.001"),
+        ("level-tree", {"components": slice(1)}, "array S: expected at most 1 components, found 2"),
         ("linear-svdd", {"ball": False}, "fact ball: expected true, found False"),
     ],
 )

@@ -25,8 +25,8 @@ from distsvc.models.fields import (
     Flag,
     Number,
 )
-from distsvc.models.rules import Rule
-from distsvc.models.support_vector.density_score import DensityScore, Sums
+from distsvc.models.rules import Rule, ScoreWords
+from distsvc.models.support_vector.density_score import LEAST_SPREAD, DensityScore, Sums
 from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.level_tree import LevelTree, Voter
 
@@ -66,6 +66,12 @@ class LevelRule(Rule):
         "0 is the boundary of the domain of novelty",
         "outlier": OUTLIER,
     }
+    words: ClassVar[ScoreWords] = ScoreWords(
+        meaning="The score tells how dense rows lie around a row: the mean of the logarithms of "
+        "several estimates of the density, in units of their spread inside a cluster. It has no "
+        "lower end.",
+        axis="score: how dense rows lie around it; negative is outside every cluster",
+    )
     needs: ClassVar[Mapping[str, Field]] = {
         "components": Array("float32", "c d", row_major=False),
         "S": Array("float32", "q B"),
@@ -80,7 +86,7 @@ class LevelRule(Rule):
         "most_weights": Array("float32", "V", above=0.0),
         "most_gamma": GAMMA,
         "middles": Array("float64", "4"),
-        "spreads": Array("float64", "4", above=0.0),
+        "spreads": Array("float64", "4", least=LEAST_SPREAD),
         "limit": Number(),
     }
 
@@ -136,9 +142,9 @@ class LevelRule(Rule):
     def check(self) -> None:
         """Raise DataError where vectors have more components than rows are projected on."""
         for name in ("S", "few_vectors", "most_vectors"):
-            if len(getattr(self, name)) > len(self.components):
-                most = len(self.components)
-                raise DataError(f"{name}: expected at most {most} components, found more")
+            found, most = len(getattr(self, name)), len(self.components)
+            if found > most:
+                raise DataError(f"array {name}: expected at most {most} components, found {found}")
 
     @cached_property
     def _voter(self) -> Voter:
