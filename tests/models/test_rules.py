@@ -8,12 +8,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules import Rule, ScoreWords
-from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from distsvc.models.support_vector.density_score import DensityScore, Sums
+from distsvc.models.support_vector.rules import BoundaryRule, LevelRule, Scored
 from distsvc.storage.published import COLUMNS, published_columns
 
 D = 3
@@ -51,28 +53,28 @@ def tree_rule():
     return TreeRule(**vars(growing.with_rows("prune")), cut_into=3)
 
 
+SCORED = Scored.fields_of(
+    floats(2, D),
+    DensityScore(
+        Sums(floats(1, 3), np.ones(3, "f4"), 0.5), Sums(floats(2, 5), np.ones(5, "f4"), 0.2),
+        np.zeros(4), np.ones(4), 4.0,
+    ),
+)  # fmt: skip
+
 RULES = [
     LevelRule(
-        floats(2, D),
-        floats(2, 4),
-        np.ones(4, "f4"),
-        np.arange(4) % 2,
-        0.5,
-        False,
-        floats(1, 3),
-        np.ones(3, "f4"),
-        0.5,
-        floats(2, 5),
-        np.ones(5, "f4"),
-        0.2,
-        np.zeros(4),
-        np.ones(4),
-        4.0,
+        **SCORED,
+        S=floats(2, 4),
+        a=np.ones(4, "f4"),
+        part=np.arange(4) % 2,
+        gamma=0.5,
+        nearest=False,
     ),
     BoundaryRule(
         floats(D, 4), np.ones(4, "f4"), floats(5, D), np.array([0, 1, 1, 0, 2], "i4"), 0.5
     ),
     tree_rule(),
+    ScoredTreeRule(**vars(tree_rule()), **SCORED),
     OneClassRule(np.ones(D), np.zeros(D), 0.5),
     BallRule(np.zeros(D), np.zeros(D), -2.0),
     Centres(RANDOM.normal(size=(4, D))),

@@ -14,7 +14,6 @@ from distsvc.errors import JobFileError
 from distsvc.models import sampling
 from distsvc.models.support_vector import ensemble
 from distsvc.models.support_vector.consensus import REFERENCE_ROWS
-from distsvc.models.support_vector.labelling import DecisionFunction
 from distsvc.run import report_files
 from distsvc.run.algorithms import level_tree
 from distsvc.run.predict import predict_table
@@ -111,6 +110,22 @@ def test_the_clusters_are_found(table, published):
     assert adjusted_rand_score(y, labels_of(published[0])["label"]) > 0.97
     assert 0.0 < published[1].outliers.share < 0.15
     assert published[1].warnings == []
+
+
+def test_the_drawn_domain_is_that_of_the_score(table, given, published):
+    """Far from all rows f is cut off, lest the boundary that is drawn between two points moves."""
+    picture = published[1].picture
+    if len(given["columns"]) > 2:
+        assert picture is None
+        return
+    f = np.array(picture.f)
+    assert f.max() > 0.0
+    assert f.min() == pytest.approx(-3.0 * f.max(), abs=1e-4)
+    inside = labels_of(published[0])["score"].to_numpy() >= 0.0
+    X = rows_of(table, given)[inside]
+    x, y = np.searchsorted(picture.grid_x, X[:, 0]), np.searchsorted(picture.grid_y, X[:, 1])
+    near = np.max([f[y - i, x - j] for i in (0, 1) for j in (0, 1)], axis=0)
+    assert (near > 0.0).mean() > 0.98
 
 
 def test_predict_gives_the_same_labels(table, published, tmp_path):
@@ -237,7 +252,7 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
     squares = ((Z[:, :, None] - arrays["S"][None]) ** 2).sum(axis=1)
     logs = [np.log(np.exp(-gamma * squares) @ arrays["a"]) for gamma in (8.0, 8.0 / 128)] * 2
-    apart = (np.array(logs) - arrays["middles"][:, None]) / arrays["spreads"][:, None]
+    apart = (np.array(logs) - arrays["score_middles"][:, None]) / arrays["score_spreads"][:, None]
     found = labels_of(tmp_path / "out")
     expected = apart.mean(axis=0)
     limit = expected[0] - found["score"][0].as_py()

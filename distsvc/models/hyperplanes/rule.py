@@ -79,7 +79,7 @@ class TreeRule(ClusterTree, Rule):
         cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
     ) -> Self:
         """Return the rule of `d` columns that `facts` and `arrays` hold, among others."""
-        return super().restored({"cut_into": facts.get("n_clusters")}, arrays, d)
+        return super().restored({**facts, "cut_into": facts.get("n_clusters")}, arrays, d)
 
     def check(self) -> None:
         """Raise DataError where splits are not the inner nodes, parents first, or too few."""

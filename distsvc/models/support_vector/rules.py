@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,14 +35,90 @@ LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one 
 OUTLIER = "bool: score < 0, the row lies outside every cluster"
 
 
+SCORED: Mapping[str, Field] = {
+    "components": Array("float32", "c d", row_major=False),
+    "few_vectors": Array("float32", "u U"),
+    "few_weights": Array("float32", "U", above=0.0),
+    "few_gamma": GAMMA,
+    "most_vectors": Array("float32", "v V"),
+    "most_weights": Array("float32", "V", above=0.0),
+    "most_gamma": GAMMA,
+    "score_middles": Array("float64", "4"),
+    "score_spreads": Array("float64", "4", least=LEAST_SPREAD),
+    "score_limit": Number(),
+}
+"""What the fields of `Scored` have to be."""
+
+
 @dataclass(frozen=True)
-class LevelRule(Rule):
-    """The cluster whose support vectors have the largest weighted kernel sum at a row.
+class Scored:
+    """The fields of a rule that scores rows by `DensityScore`.
 
     Attributes
     ----------
     components : ndarray of shape (c, d), float32
         Directions that rows are projected on first.
+    few_vectors, few_weights, few_gamma, most_vectors, most_weights, most_gamma
+        The sums that score rows.
+    score_middles, score_spreads, score_limit
+        What is usual of them, and how far from it a row is outside.
+
+    """
+
+    components: np.ndarray
+    few_vectors: np.ndarray
+    few_weights: np.ndarray
+    few_gamma: float
+    most_vectors: np.ndarray
+    most_weights: np.ndarray
+    most_gamma: float
+    score_middles: np.ndarray
+    score_spreads: np.ndarray
+    score_limit: float
+
+    @staticmethod
+    def fields_of(components: np.ndarray, score: DensityScore, seen: int = 0) -> dict[str, Any]:
+        """Return the fields by name, of a rule that sees at least `seen` components."""
+        few, most = score.few, score.most
+        seen = max(seen, len(few.S), len(most.S))
+        return {
+            "components": components[:seen],
+            "few_vectors": few.S,
+            "few_weights": few.a,
+            "few_gamma": few.gamma,
+            "most_vectors": most.S,
+            "most_weights": most.a,
+            "most_gamma": most.gamma,
+            "score_middles": score.middles,
+            "score_spreads": score.spreads,
+            "score_limit": score.limit,
+        }
+
+    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float64 of centred rows Z (n, d) float32."""
+        return self.density_score.unrounded(project(Z, self.components))
+
+    @cached_property
+    def density_score(self) -> DensityScore:
+        """What scores rows by their components."""
+        few = Sums(self.few_vectors, self.few_weights, self.few_gamma)
+        most = Sums(self.most_vectors, self.most_weights, self.most_gamma)
+        return DensityScore(few, most, self.score_middles, self.score_spreads, self.score_limit)
+
+    def check_components(self, *names: str) -> None:
+        """Raise DataError where vectors have more components than rows are projected on."""
+        for name in ("few_vectors", "most_vectors", *names):
+            found, most = len(getattr(self, name)), len(self.components)
+            if found > most:
+                raise DataError(f"array {name}: expected at most {most} components, found {found}")
+
+
+@dataclass(frozen=True)
+class LevelRule(Scored, Rule):
+    """The cluster whose support vectors have the largest weighted kernel sum at a row.
+
+    Attributes
+    ----------
     S : ndarray of shape (q, B), float32
         Support vectors, feature by feature, on the first q of them.
     a : ndarray of shape (B,), float32
@@ -52,10 +128,6 @@ class LevelRule(Rule):
     gamma : float
     nearest : bool
         Rows take the cluster of their nearest support vector instead.
-    few_vectors, few_weights, few_gamma, most_vectors, most_weights, most_gamma
-        The sums that score rows; see `DensityScore`.
-    middles, spreads, limit
-        What is usual of them, and how far from it a row is outside.
 
     """
 
@@ -70,41 +142,22 @@ class LevelRule(Rule):
         meaning="The score tells how dense rows lie around a row: the mean of the logarithms of "
         "several estimates of the density, in units of their spread inside a cluster. It has no "
         "lower end.",
-        axis="score: how dense rows lie around it; negative is outside every cluster",
+        axis="score by density; negative is outside every cluster",
     )
     needs: ClassVar[Mapping[str, Field]] = {
-        "components": Array("float32", "c d", row_major=False),
         "S": Array("float32", "q B"),
         "a": Array("float32", "B", above=0.0),
         "part": Clusters("int64", "B"),
         "gamma": GAMMA,
         "nearest": Flag(),
-        "few_vectors": Array("float32", "u U"),
-        "few_weights": Array("float32", "U", above=0.0),
-        "few_gamma": GAMMA,
-        "most_vectors": Array("float32", "v V"),
-        "most_weights": Array("float32", "V", above=0.0),
-        "most_gamma": GAMMA,
-        "middles": Array("float64", "4"),
-        "spreads": Array("float64", "4", least=LEAST_SPREAD),
-        "limit": Number(),
+        **SCORED,
     }
 
-    components: np.ndarray
     S: np.ndarray
     a: np.ndarray
     part: np.ndarray
     gamma: float
     nearest: bool
-    few_vectors: np.ndarray
-    few_weights: np.ndarray
-    few_gamma: float
-    most_vectors: np.ndarray
-    most_weights: np.ndarray
-    most_gamma: float
-    middles: np.ndarray
-    spreads: np.ndarray
-    limit: float
 
     @classmethod
     def of(
@@ -116,12 +169,8 @@ class LevelRule(Rule):
         score: DensityScore,
     ) -> LevelRule:
         """Return the rule of a cut of a tree, parts (B,) int64, and what scores rows."""
-        few, most = score.few, score.most
-        seen = max(len(tree.S), len(few.S), len(most.S))
-        return cls(
-            components[:seen], tree.S, tree.a, part, tree.gamma, nearest, few.S, few.a, few.gamma,
-            most.S, most.a, most.gamma, score.middles, score.spreads, score.limit,
-        )  # fmt: skip
+        scored = cls.fields_of(components, score, len(tree.S))
+        return cls(S=tree.S, a=tree.a, part=part, gamma=tree.gamma, nearest=nearest, **scored)
 
     @property
     def n_clusters(self) -> int:
@@ -131,30 +180,17 @@ class LevelRule(Rule):
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the published columns of centred rows Z (n, d) float32 by name."""
         view = project(Z, self.components)
-        score = self._score(view)
+        score = self.density_score(view)
         label = self._voter(np.ascontiguousarray(view[:, : len(self.S)]))[0]
         return {"label": label, "score": score, "outlier": score < 0.0}
 
-    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float64 of centred rows Z (n, d) float32."""
-        return self._score.unrounded(project(Z, self.components))
-
     def check(self) -> None:
         """Raise DataError where vectors have more components than rows are projected on."""
-        for name in ("S", "few_vectors", "most_vectors"):
-            found, most = len(getattr(self, name)), len(self.components)
-            if found > most:
-                raise DataError(f"array {name}: expected at most {most} components, found {found}")
+        self.check_components("S")
 
     @cached_property
     def _voter(self) -> Voter:
         return Voter(self.S, self.a, self.gamma, self.part, nearest=self.nearest)
-
-    @cached_property
-    def _score(self) -> DensityScore:
-        few = Sums(self.few_vectors, self.few_weights, self.few_gamma)
-        most = Sums(self.most_vectors, self.most_weights, self.most_gamma)
-        return DensityScore(few, most, self.middles, self.spreads, self.limit)
 
 
 @dataclass(frozen=True)

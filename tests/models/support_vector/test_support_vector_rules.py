@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import reference
@@ -14,11 +16,11 @@ def random(*shape, seed=0):
 def level_rule(nearest=False):
     part = np.array([0, 1, 2, 0, 1, 2, 1], np.int64)
     weights = np.abs(random(7, seed=1)) + np.float32(0.1)
-    return LevelRule(
-        random(3, 5, seed=2), random(2, 7), weights, part, 0.7, nearest,
-        random(2, 6), np.ones(6, np.float32), 0.5, random(3, 9), np.ones(9, np.float32), 0.2,
-        np.zeros(4), np.ones(4), 1.0,
-    )  # fmt: skip
+    few = Sums(random(2, 6), np.ones(6, np.float32), 0.5)
+    most = Sums(random(3, 9), np.ones(9, np.float32), 0.2)
+    score = DensityScore(few, most, np.zeros(4), np.ones(4), 1.0)
+    tree = SimpleNamespace(S=random(2, 7), a=weights, gamma=0.7)
+    return LevelRule.of(random(3, 5, seed=2), tree, part, nearest, score)
 
 
 def boundary_rule():
@@ -66,10 +68,12 @@ def test_rules_survive_being_written(rule):
 
 def test_the_names_of_published_models():
     rule = level_rule()
-    scoring = {"few_vectors", "few_weights", "most_vectors", "most_weights", "middles", "spreads"}
-    arrays = {"components", "S", "a", "part"} | scoring
+    scoring = {"few_vectors", "few_weights", "most_vectors", "most_weights"}
+    scoring |= {"components", "score_middles", "score_spreads"}
+    arrays = {"S", "a", "part"} | scoring
     assert (rule.form, set(rule.arrays())) == ("level-tree", arrays)
-    facts = {"gamma": 0.7, "nearest": False, "few_gamma": 0.5, "most_gamma": 0.2, "limit": 1.0}
+    facts = {"gamma": 0.7, "nearest": False, "few_gamma": 0.5, "most_gamma": 0.2}
+    facts |= {"score_limit": 1.0}
     assert rule.facts() == facts
     rule = boundary_rule()
     assert (rule.form, set(rule.arrays())) == ("support-vector", {"S", "a", "points", "cluster"})
@@ -87,9 +91,7 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
         ]
     )
     found = rule.label(Z)
-    few = Sums(rule.few_vectors, rule.few_weights, rule.few_gamma)
-    most = Sums(rule.most_vectors, rule.most_weights, rule.most_gamma)
-    score = DensityScore(few, most, rule.middles, rule.spreads, rule.limit)
+    score = rule.density_score
     np.testing.assert_allclose(found["score"], score(seen), atol=1e-3)
     assert found["score"].tobytes() == rule.unrounded_scores(Z).astype(np.float32).tobytes()
     top = np.sort(sums, axis=1)
@@ -104,7 +106,9 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
 
 def test_vectors_of_more_components_than_there_are_are_refused():
     rule = level_rule()
-    with pytest.raises(DataError, match="most_vectors: expected at most 2 components, found more"):
+    with pytest.raises(
+        DataError, match="^array most_vectors: expected at most 2 components, found 3$"
+    ):
         LevelRule.restored(rule.facts(), rule.arrays() | {"components": rule.components[:2]})
 
 

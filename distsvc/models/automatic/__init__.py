@@ -1,0 +1,1 @@
+"""The choice between the level tree and iMDH, without labels."""

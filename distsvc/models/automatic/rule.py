@@ -1,0 +1,43 @@
+"""What labels rows by a tree of hyperplanes, and scores them as the level tree does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from distsvc.models.fields import Field
+from distsvc.models.hyperplanes.rule import TreeRule
+from distsvc.models.rules import ScoreWords
+from distsvc.models.support_vector.rules import SCORED, LevelRule, Scored
+
+
+@dataclass(frozen=True)
+class ScoredTreeRule(Scored, TreeRule):
+    """The clusters of a tree of hyperplanes, which says of no row that it is outside; scores do."""
+
+    form: ClassVar[str] = "imdh-scored"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "label": TreeRule.meanings["label"] + "; outliers have one too",
+        "score": LevelRule.meanings["score"],
+        "outlier": LevelRule.meanings["outlier"],
+    }
+    words: ClassVar[ScoreWords] = LevelRule.words
+    needs: ClassVar[Mapping[str, Field]] = {**TreeRule.needs, **SCORED}
+
+    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return label, score and outlier (n,) of centred rows Z (n, d) float32."""
+        score = self.unrounded_scores(Z).astype(np.float32)
+        return {"label": self._cut.label(Z)[0], "score": score, "outlier": score < 0.0}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields that are not arrays, and the number of clusters by its own name."""
+        names = ("few_gamma", "most_gamma", "score_limit")
+        return super().facts() | {name: getattr(self, name) for name in names}
+
+    def check(self) -> None:
+        """Raise DataError for what `TreeRule` and the score's fields may not be."""
+        super().check()
+        self.check_components()
