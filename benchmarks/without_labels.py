@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-import distsvc
 from distsvc.bench.data import SAMPLE_SEED, drawn, standardised
 from distsvc.bench.fits import warm_up
 from distsvc.bench.measure import agreement, n_clusters, timed
@@ -110,8 +109,6 @@ def names_of(families: Families) -> list[str]:
 
 def lacking(system: str) -> str:
     """Return why a system can't be made here, or nothing."""
-    if system == "auto" and not callable(getattr(distsvc, "auto", None)):
-        return "there is no distsvc.auto"
     try:
         SYSTEMS[system].make(Facts(100, 2, 50), 0, **SYSTEMS[system].alone[1])
     except (ImportError, TypeError) as error:

@@ -9,6 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AutoClustering": "distsvc.models.automatic.estimator",
     "IncrementalMDH": "distsvc.models.hyperplanes.estimator",
     "LinearOneClassSVM": "distsvc.models.linear.estimators",
     "LinearSVDD": "distsvc.models.linear.estimators",
@@ -16,6 +17,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AutoClustering",
     "IncrementalMDH",
     "LinearOneClassSVM",
     "LinearSVDD",

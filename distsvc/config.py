@@ -26,7 +26,11 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core.core_schema import CoreSchema, tagged_union_schema
+from pydantic_core.core_schema import (
+    CoreSchema,
+    no_info_before_validator_function,
+    tagged_union_schema,
+)
 
 from distsvc.constraints import LAST_SEED, MOST
 from distsvc.parameters import PARAMETERS, check_together
@@ -156,7 +160,7 @@ def _model_section(algorithm: str) -> type[ModelConfig]:
 MODELS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
 """The ``[model]`` section of every algorithm."""
 
-DEFAULT_MODEL = MODELS["support-vector"].model_validate({})
+DEFAULT_MODEL = MODELS["auto"].model_validate({})
 
 
 def _algorithm(model: Any) -> Any:
@@ -166,10 +170,23 @@ def _algorithm(model: Any) -> Any:
     return getattr(model, "algorithm", DEFAULT_MODEL.algorithm)
 
 
+def _meant(model: Any) -> Any:
+    """Return a ``[model]`` section with the algorithm that its keys are of.
+
+    Where it is "auto" or not named, a key that this does not have names support vector clustering.
+    """
+    if not isinstance(model, dict) or _algorithm(model) != DEFAULT_MODEL.algorithm:
+        return model
+    by_default = {"gamma": "auto"}
+    given = {name: v for name, v in model.items() if by_default.get(name) != v}
+    others = given.keys() - MODELS[DEFAULT_MODEL.algorithm].model_fields.keys()
+    return model | {"algorithm": "support-vector"} if others else given
+
+
 def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
     """Return the schema of ``[model]``: that of the algorithm which it names."""
     choices = {algorithm: schema(section) for algorithm, section in MODELS.items()}
-    return tagged_union_schema(choices, _algorithm)
+    return no_info_before_validator_function(_meant, tagged_union_schema(choices, _algorithm))
 
 
 class ContinuityConfig(_Section):

@@ -48,6 +48,13 @@ LINEAR: dict[str, Constraint] = {
 """What the two linear algorithms have in common."""
 
 PARAMETERS: dict[str, dict[str, Constraint]] = {
+    "auto": {
+        "n_clusters": OrNone(SIZE),
+        "nu": OrNone(SHARE),
+        "effort": Choice(("fast", "default", "thorough")),
+        "granularity": Choice(("coarse", "default", "fine")),
+        "random_state": RandomState(),
+    },
     "support-vector": {
         "gamma": KernelWidth(),
         "nu": OrNone(SHARE),

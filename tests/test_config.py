@@ -85,7 +85,7 @@ def test_defaults():
     given = job()
     assert given.preprocess.scale == "standard"
     assert given.preprocess.missing == "error"
-    assert given.model.algorithm == "support-vector"
+    assert given.model.algorithm == "auto"
     assert given.model.parameters() == {"random_state": 0}
     assert (given.cluster.workers, given.cluster.threads) == (None, 1)
     assert given.output.format == "parquet"
@@ -390,3 +390,22 @@ def test_several_faults_are_all_told():
         preprocess={"scale": "x"},
         model={"nuu": 1},
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "algorithm"),
+    [
+        ({}, "auto"),
+        ({"seed": 3, "n_clusters": 4, "nu": 0.1}, "auto"),
+        ({"algorithm": "auto", "gamma": "auto", "effort": "fast"}, "auto"),
+        ({"gamma": 0.5}, "support-vector"),
+        ({"algorithm": "auto", "labelling": "equilibria"}, "support-vector"),
+        ({"algorithm": "support-vector"}, "support-vector"),
+        ({"algorithm": "imdh", "n_clusters": 4}, "imdh"),
+    ],
+)
+def test_a_key_that_only_support_vector_clustering_has_names_it(model, algorithm):
+    given = parse_job(FULL | {"model": model}).model
+    assert given.algorithm == algorithm
+    rest = {name: value for name, value in model.items() if name not in ("algorithm", "seed")}
+    assert rest.items() - {("gamma", "auto")} <= given.parameters().items()

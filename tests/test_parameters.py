@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
+from distsvc import (
+    AutoClustering,
+    IncrementalMDH,
+    LinearOneClassSVM,
+    LinearSVDD,
+    SupportVectorClustering,
+)
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
 from distsvc.constraints import (
     COUNT,
@@ -39,6 +45,7 @@ from distsvc.parameters import (
 )
 
 ESTIMATORS = {
+    "auto": AutoClustering,
     "support-vector": SupportVectorClustering,
     "imdh": IncrementalMDH,
     "linear-one-class": LinearOneClassSVM,

@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import distsvc
-
 Point = dict[str, Any]
 """Settings of a system by name, as its estimator takes them."""
 
@@ -130,26 +128,11 @@ def voted_cut(facts: Facts, seed: int) -> Any:
     return SupportVectorClustering(n_clusters=facts.classes, random_state=seed)
 
 
-class Automatic:
-    """`distsvc.auto` as an estimator: what it returns has the labels and the scores."""
-
-    def __init__(self, seed: int):
-        self.random_state = seed
-
-    def fit(self, X: np.ndarray) -> Automatic:
-        """Let the algorithm be chosen, and learn."""
-        self.chosen_ = distsvc.auto(X, random_state=self.random_state)
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "chosen_":
-            raise AttributeError(name)
-        return getattr(self.chosen_, name)
-
-
 def automatic(facts: Facts, seed: int) -> Any:
     """Return the choice between the level tree and iMDH."""
-    return Automatic(seed)
+    from distsvc import AutoClustering
+
+    return AutoClustering(random_state=seed)
 
 
 def hyperplanes(facts: Facts, seed: int, *, told: bool, published: bool, **point: Any) -> Any:

@@ -9,15 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from distsvc.forms import parsed
-from distsvc.report.model_parts import (
-    LEAF,
-    SPLIT,
-    DomainPart,
-    LevelsPart,
-    ProfilesPart,
-    ReasonsPart,
-    TreePart,
-)
+from distsvc.report.explained_parts import ProfilesPart, ReasonsPart
+from distsvc.report.model_parts import LEAF, SPLIT, ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.night_parts import CheckPart, DriftPart, LineagePart
 from distsvc.report.part import Cost, Known, Label, Number, Part, Size, check_lengths, relabelled
 
@@ -200,8 +193,8 @@ class Report(Part):
     """The whole of ``report.json``; the parts that may be None say what only some models have."""
 
     unsaid = (
-        "picture", "tree", "levels", "reasons", "profiles", "indices", "forecast", "lineage",
-        "drift", "held",
+        "picture", "tree", "levels", "choice", "reasons", "profiles", "indices", "forecast",
+        "lineage", "drift", "held",
     )  # fmt: skip
     title: str
     distsvc_version: str
@@ -218,6 +211,7 @@ class Report(Part):
     picture: DomainPart | None = None
     tree: TreePart | None = None
     levels: LevelsPart | None = None
+    choice: ChoicePart | None = None
     reasons: ReasonsPart | None = None
     profiles: ProfilesPart | None = None
     indices: dict[str, IndexValue] | None = None

@@ -1,7 +1,7 @@
 """The parts of ``report.json`` that only some models have.
 
-They are a domain of novelty, a tree of splits, a vote of level trees, reasons of outliers, and
-profiles of clusters.
+They are a domain of novelty, a tree of splits, a vote of level trees, and the choice between
+algorithms.
 """
 
 from __future__ import annotations
@@ -281,107 +281,18 @@ class LevelsPart(Part):
     doubts: list[str] = Field(default_factory=list)
 
 
-class LeadingColumn(Part):
-    """A column, and the rows far out of which it is the first reason."""
+class Considered(Part):
+    """An algorithm that was asked, and the clusters that it found."""
 
-    column: str
-    rows: Size
-
-
-class Reason(Part):
-    """A column's share of all that takes a row out, the row's value there, and a typical one."""
-
-    unsaid = ("typical",)
-    column: str
-    share: Number
-    value: Known
-    typical: Known = None
+    algorithm: str
+    n_clusters: Size
+    chosen: bool
 
 
-class FarRow(Part):
-    """A row by its number in the table, its score, its cluster and the heaviest reasons."""
+class ChoicePart(Part):
+    """Which algorithm's answer it is, why, and how alike the answers are (adjusted Rand index)."""
 
-    unsaid = ("label",)
-    row: Size
-    score: Number
-    label: Label | None = None
-    reasons: list[Reason]
-
-
-class ReasonsPart(Part):
-    """Why rows are outliers, or near a border: the columns that do most, and the farthest rows.
-
-    `counted` is the number of rows of a sample that `leading` is of, None where it is of all.
-    """
-
-    unsaid = ("counted",)
-    leading: list[LeadingColumn]
-    farthest: list[FarRow]
-    counted: Size | None = None
-
-
-class Spread(Part):
-    """The quartiles of some rows in a column, and the share of them in a range."""
-
-    lower: Number
-    median: Number
-    upper: Number
-    share: Number
-
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
-        if not self.lower <= self.median <= self.upper:
-            raise ValueError("expected quartiles that rise, found others")
-        return self
-
-
-class ProfileColumn(Part):
-    """What one column says of a cluster.
-
-    Attributes
-    ----------
-    column : str
-    apart : float
-        How well the range tells the cluster's rows from the others: the difference of their shares.
-    low, high : float or None
-        The range; None where it is open.
-    inside, outside : Spread
-        Of the cluster's rows, and of the others.
-
-    """
-
-    column: str
-    apart: Number
-    low: Known
-    high: Known
-    inside: Spread
-    outside: Spread
-
-
-class TypicalRow(Part):
-    """A row by its number in the table, with its values in the columns of a profile."""
-
-    row: Size
-    values: list[Known]
-
-
-class Profile(Part):
-    """What sets a cluster apart: its rows in the sample, columns, the best first, typical rows."""
-
-    label: Label
-    rows: Size
-    columns: list[ProfileColumn]
-    typical: list[TypicalRow]
-
-    @model_validator(mode="after")
-    def _values(self) -> Self:
-        for row in self.typical:
-            check_lengths(self.columns, row.values)
-        return self
-
-
-class ProfilesPart(Part):
-    """What sets clusters apart, the largest first, in so many rows of a sample."""
-
-    rows: Size
-    clusters: Annotated[list[Profile], Field(min_length=1)]
+    unsaid = ("likeness",)
+    why: str
+    considered: list[Considered]
+    likeness: Known = None

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.report.content import ClusterRow
+from distsvc.report.explained_parts import Profile, ProfileColumn, ProfilesPart, Spread
 from distsvc.report.folding import Listed, folded
 from distsvc.report.formats import number, percent, things
-from distsvc.report.model_parts import Profile, ProfileColumn, ProfilesPart, Spread
 
 SEEN = 6
 """Clusters that are seen at once."""

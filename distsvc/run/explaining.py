@@ -9,8 +9,14 @@ import numpy as np
 
 from distsvc.models.profiles import Profile, profiles
 from distsvc.models.reasons import Typical
-from distsvc.report.model_parts import Profile as ProfilePart
-from distsvc.report.model_parts import ProfileColumn, ProfilesPart, ReasonsPart, Spread, TypicalRow
+from distsvc.report.explained_parts import Profile as ProfilePart
+from distsvc.report.explained_parts import (
+    ProfileColumn,
+    ProfilesPart,
+    ReasonsPart,
+    Spread,
+    TypicalRow,
+)
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.reasons import Reasons
 from distsvc.run.room import Rows, RunDirectory

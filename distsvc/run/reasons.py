@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from distsvc.models.reasons import PIECE_BYTES
-from distsvc.report.model_parts import FarRow, LeadingColumn, Reason, ReasonsPart
+from distsvc.report.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
 from distsvc.run.directory import Result
 from distsvc.run.labeller import Labeller
 from distsvc.run.preparation import Preparation

@@ -16,7 +16,7 @@ from distsvc.config import Job
 from distsvc.models.engine import Engine
 from distsvc.models.rules import Rule
 from distsvc.report.content import Sample
-from distsvc.report.model_parts import DomainPart, LevelsPart, TreePart
+from distsvc.report.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.run.checkpoints import Checkpoint
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
@@ -70,6 +70,7 @@ class Parts(TypedDict, total=False):
     picture: DomainPart | None
     tree: TreePart
     levels: LevelsPart
+    choice: ChoicePart
 
 
 class Room(Protocol):

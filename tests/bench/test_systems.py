@@ -1,11 +1,9 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-import distsvc
+from distsvc import AutoClustering
 from distsvc.bench.measure import timed
 from distsvc.bench.systems import SYSTEMS, Facts
 
@@ -25,13 +23,7 @@ def test_what_is_told_the_number_of_classes_finds_so_many(name):
     np.testing.assert_array_equal(X, before)
 
 
-def test_the_choice_of_the_algorithm_has_what_the_chosen_model_has(monkeypatch):
-    def auto(X, random_state):
-        return SimpleNamespace(labels_=np.full(len(X), random_state), n_clusters_=1)
-
-    monkeypatch.setattr(distsvc, "auto", auto, raising=False)
+def test_the_choice_of_the_algorithm_is_the_estimators():
     model = SYSTEMS["auto"].make(Facts(len(X), 3, 0), 7)
-    assert not hasattr(model, "labels_")
-    assert set(model.fit(X).labels_) == {7}
-    assert model.n_clusters_ == 1
-    assert not hasattr(model, "agreement_")
+    assert (type(model), model.random_state) == (AutoClustering, 7)
+    assert adjusted_rand_score(Y, model.fit(X).labels_) == 1.0

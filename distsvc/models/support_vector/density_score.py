@@ -17,7 +17,7 @@ import numpy as np
 from distsvc.kernels.density import log_sums
 from distsvc.models.support_vector.level_tree import LevelTree
 
-FAR = 4.0
+FAR = 6.0
 """A row is outside so many spreads below what is usual: the spread of the scores inside a cluster,
 or that of the clusters' medians where they differ by more."""
 

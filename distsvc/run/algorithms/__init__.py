@@ -5,6 +5,7 @@ from __future__ import annotations
 from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.models.rules import Rule
+from distsvc.run.algorithms.automatic import Automatic
 from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.hyperplanes import Hyperplanes
 from distsvc.run.algorithms.level_tree import LevelTrees
@@ -13,7 +14,9 @@ from distsvc.run.algorithms.sampled import Sampled
 from distsvc.run.room import Room
 from distsvc.storage.tables import Table
 
-ROOMS: tuple[type[Room], ...] = (LevelTrees, BoundaryModel, Hyperplanes, Linear, Sampled)
+ROOMS: tuple[type[Room], ...] = (
+    Automatic, LevelTrees, BoundaryModel, Hyperplanes, Linear, Sampled,
+)  # fmt: skip
 
 
 def begin(job: Job, table: Table) -> Room:
@@ -32,8 +35,3 @@ def rule_named(form: str) -> type[Rule]:
             if rule.form == form:
                 return rule
     raise DataError(f"fact algorithm: expected the form of a rule, found {form!r}")
-
-
-def room_of(rule: type[Rule]) -> type[Room]:
-    """Return the room that ends in such a rule."""
-    return next(room for room in ROOMS if rule in room.rules)

@@ -56,8 +56,8 @@ class Hyperplanes(Room):
     learning = ("learn",)
     engine: TreeEngine
 
-    def __init__(self, parameters: dict[str, Any], seed: int):
-        self.parameters, self.engine = parameters, TreeEngine(parameters, seed)
+    def __init__(self, parameters: dict[str, Any], engine: TreeEngine, phase: Phase | None = None):
+        self.parameters, self.engine, self.phase = parameters, engine, phase or LEARN
 
     @classmethod
     def begin(cls, job: Job, table: Table) -> Hyperplanes | None:
@@ -66,12 +66,12 @@ class Hyperplanes(Room):
             return None
         parameters = IncrementalMDH(**job.model.parameters()).get_params()
         check_parameters(job.model.algorithm, parameters)
-        return cls(parameters, job.model.seed)
+        return cls(parameters, TreeEngine(parameters, job.model.seed))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn the trees, prune them and keep the one that agrees most with the others."""
         steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": survey.n_rows}))
-        learnt = steps.map(LEARN, self.parameters["n_init"])
+        learnt = steps.map(self.phase, self.parameters["n_init"])
         trees = [GrowingTree(**result.arrays) for result in learnt]
         with steps.progress.phase("prune"):
             self.engine.choose(trees)
@@ -106,6 +106,8 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
 
 
 LEARN = Phase("learn", learn, sequential=True)
+TREES = Phase("trees", learn, sequential=True)
+"""The same beside another algorithm, which learns, too."""
 
 
 def tree_part(engine: TreeEngine, columns: Sequence[str], rows: Rows) -> TreePart:

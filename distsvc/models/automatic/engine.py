@@ -1,0 +1,138 @@
+"""The level tree and iMDH beside each other on one table, and the choice of one, without labels.
+
+The level tree follows clusters of any form, where density divides them; hyperplanes divide what
+overlaps, and many columns. The models of the level tree say themselves whether they agree: where
+they do not, hyperplanes are the better guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc.models.automatic.rule import ScoredTreeRule
+from distsvc.models.engine import Engine
+from distsvc.models.hyperplanes.engine import TreeEngine
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.rules import Rule
+from distsvc.models.sampling import Ranges
+from distsvc.models.support_vector.consensus import LOW_SUPPORT
+from distsvc.models.support_vector.density_score import DensityScore
+from distsvc.models.support_vector.engine import Parameters
+from distsvc.models.support_vector.ensemble import FLAT
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.level_engine import LevelTreeEngine
+
+LEVEL_TREE, HYPERPLANES = "support-vector", "imdh"
+
+TREE_ROWS = 20_000
+"""Most rows that trees of hyperplanes are learned from: more hardly change them."""
+
+SHARED = ("n_clusters", "random_state")
+"""Parameters that both have; the others are the level tree's."""
+
+
+class AutomaticEngine(Engine):
+    """Holds both engines; `choose` settles which of them has the answer.
+
+    Parameters
+    ----------
+    parameters : mapping of str to object
+        Those of `AutoClustering`, in range.
+    seed : int
+
+    Attributes
+    ----------
+    levels : LevelTreeEngine
+    trees : TreeEngine
+    parameters_of : dict of str to dict
+        All parameters of both, by algorithm.
+    centre : ndarray of shape (d,), float64
+        What is subtracted from the rows first, the same for both.
+    chosen : str
+        "support-vector" or "imdh". From here on: set by `choose`.
+    support : float
+        Share of the level tree's models that find its answer.
+    likeness : float or None
+        Adjusted Rand index of both answers on the pilot; None where hyperplanes were not asked.
+    rule : Rule
+        What labels rows; scores are the level tree's, whichever it is.
+
+    """
+
+    chosen: str
+    support: float
+    likeness: float | None
+    rule: Rule
+
+    def __init__(self, parameters: Mapping[str, Any], seed: int):
+        shared = {name: parameters[name] for name in SHARED}
+        trees = IncrementalMDH(**shared, max_samples=TREE_ROWS)
+        self.parameters_of = {
+            LEVEL_TREE: SupportVectorClustering(**parameters).get_params(),
+            HYPERPLANES: trees.get_params(),
+        }
+        self.levels = LevelTreeEngine(Parameters.of(self.parameters_of[LEVEL_TREE]), seed)
+        self.trees = TreeEngine(self.parameters_of[HYPERPLANES], seed)
+        self.notes: list[str] = []
+
+    def key_ranges(self, n_rows: int) -> Ranges:
+        """Return the key ranges of the level tree's sample; the trees' is a part of it."""
+        return self.levels.key_ranges(n_rows)
+
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle what follows from pilot rows (m, d) of a table of `n_rows`, in order of keys."""
+        self.levels.set_pilot(pilot, n_rows)
+        self.trees.set_pilot(pilot, n_rows)
+        self.centre = self.levels.centre
+
+    @property
+    def asks_trees(self) -> bool:
+        """Whether hyperplanes are asked: a level tree sees 3 columns whole."""
+        return self.levels.pilot.shape[1] > FLAT
+
+    def choose(self) -> None:
+        """Settle which of both fitted engines has the answer, and what labels rows."""
+        levels = self.levels.levels
+        self.support = levels.answer.support
+        self.chosen, self.likeness, self.rule = LEVEL_TREE, None, self.levels.rule
+        self.notes = self.levels.notes
+        if not self.asks_trees:
+            return
+        labels = self.trees.cut.label(self.trees.pilot)[0]
+        own = levels.voter(levels.rows(levels.pilot))[0]
+        self.likeness = float(adjusted_rand_score(own, labels))
+        if self.support > LOW_SUPPORT:
+            return
+        self.chosen, self.notes = HYPERPLANES, self.trees.notes
+        score = DensityScore.of(levels.trees, levels.pilot, labels, levels.nu)
+        tree = vars(self.trees.cluster_tree)
+        scored = ScoredTreeRule.fields_of(levels.ensemble.components, score)
+        self.rule = ScoredTreeRule(**tree, cut_into=self.trees.n_clusters, **scored)
+
+    def counts(self) -> dict[str, int]:
+        """Return the clusters that each found, by algorithm."""
+        found = {LEVEL_TREE: self.levels.levels.answer.n_clusters}
+        return found | ({HYPERPLANES: self.trees.n_clusters} if self.asks_trees else {})
+
+    def why(self) -> str:
+        """Return the reason of the choice, in sentences."""
+        if not self.asks_trees:
+            return (
+                f"With up to {FLAT} columns the level tree of support vector clustering sees the "
+                "table whole, and no other algorithm is asked."
+            )
+        share = f"{100 * self.support:.0f} % of the level tree's models find its answer"
+        if self.chosen == LEVEL_TREE:
+            return f"{share}: more than half, so it is trusted."
+        return f"{share}: half or less, so hyperplanes through regions of low density are."
+
+    def fitted_facts(self) -> dict[str, Any]:
+        """Return the numbers that the chosen fit arrived at, for its report."""
+        chosen = self.levels if self.chosen == LEVEL_TREE else self.trees
+        facts = chosen.fitted_facts()
+        facts |= {"chosen": self.chosen, "support": self.support}
+        return facts if self.likeness is None else facts | {"likeness": self.likeness}

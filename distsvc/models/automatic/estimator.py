@@ -1,0 +1,135 @@
+"""Clustering that chooses its algorithm: the level tree, or a tree of hyperplanes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from distsvc.models import sampling
+from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.sampling import PILOT_ROWS, Ranges, seed_of
+from distsvc.models.validation import validated
+from distsvc.parameters import check_parameters
+
+
+class AutoClustering(ClusterMixin, BaseEstimator):
+    """Clusters by the level tree where its models agree, and by iMDH where they do not.
+
+    Both are fitted, but for tables of up to 3 columns, which the level tree sees whole. Where more
+    than half of its models find its answer, that is the answer; else it is iMDH's, learned from at
+    most 20,000 rows. Scores and outliers are the level tree's either way. Features should be on
+    comparable scales.
+
+    Parameters
+    ----------
+    n_clusters : int or None
+        How many clusters there are; None where they are to be found.
+    nu : float in (0, 1] or None
+        Share of rows that lie outside; None where the rows decide it.
+    effort : {"fast", "default", "thorough"}
+    granularity : {"coarse", "default", "fine"}
+        As in `SupportVectorClustering`.
+    random_state : int, RandomState or None
+        Decides the order of rows.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,), int32
+        Cluster of every row; outliers have one, too.
+    n_clusters_ : int
+    algorithm_ : {"support-vector", "imdh"}
+        Whose answer it is.
+    why_ : str
+        Why, in sentences.
+    agreement_ : float
+        Support: share of the level tree's models that find its answer.
+    likeness_ : float or None
+        Adjusted Rand index of both answers on up to 10,000 rows; None where one was asked.
+    notes_ : list of str
+        What is remarkable about the fit; also issued as warnings by `fit`.
+
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | None = None,
+        *,
+        nu: float | None = None,
+        effort: str = "default",
+        granularity: str = "default",
+        random_state: Any = None,
+    ):
+        self.n_clusters = n_clusters
+        self.nu = nu
+        self.effort = effort
+        self.granularity = granularity
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> AutoClustering:
+        """Cluster the rows of X (n, d), float32 or float64, n >= 2.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinity in X, fewer than 2 rows, or a parameter out of range.
+
+        """
+        X = validated(self, X, ensure_min_samples=2)
+        check_parameters("auto", self.get_params())
+        engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
+        levels = engine.levels
+        keys = sampling.row_keys(levels.seed, np.arange(len(X)))
+        order = sampling.lowest(keys, len(X))
+        engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
+        rows = levels.seen(X)
+        levels.learn(rows, keys)
+        levels.find_clusters(rows, keys)
+        if engine.asks_trees:
+            self._learn_trees(engine, X, keys, order)
+        engine.choose()
+        self._engine = engine
+        self.algorithm_, self.why_ = engine.chosen, engine.why()
+        self.agreement_, self.likeness_ = engine.support, engine.likeness
+        self.n_clusters_, self.notes_ = engine.rule.n_clusters, engine.notes
+        self.labels_ = self._columns(X)["label"]
+        for note in self.notes_:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the cluster (n,) int32 of every row of X (n, d)."""
+        return self._columns(self._checked(X))["label"]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
+        return self._columns(self._checked(X))["score"].astype(np.float64)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return the score (n,) float64 of every row of X (n, d), as `decision_function`."""
+        return self.decision_function(X)
+
+    @staticmethod
+    def _learn_trees(
+        engine: AutomaticEngine, X: np.ndarray, keys: np.ndarray, order: np.ndarray
+    ) -> None:
+        trees = engine.trees
+        ranges = trees.key_ranges(len(X))
+        first = order[: sampling.slice_by_key(keys[order], *ranges[-1]).stop]
+        rows, row_keys = trees.centred(X[first]), keys[first]
+
+        def blocks(epoch: int, some: Ranges, start: int) -> Any:
+            return sampling.memory_blocks(rows, row_keys, some, trees.seed, epoch, start)
+
+        restarts = range(trees.parameters["n_init"])
+        trees.choose([trees.grow(restart, len(X), blocks) for restart in restarts])
+
+    def _checked(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "labels_")
+        return validated(self, X, reset=False)
+
+    def _columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
+        return self._engine.rule.label(self._engine.levels.centred(X))

@@ -1,0 +1,91 @@
+"""The default of a job: the level tree and iMDH beside each other, and the choice of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.automatic.estimator import AutoClustering
+from distsvc.models.automatic.rule import ScoredTreeRule
+from distsvc.models.support_vector.rules import LevelRule
+from distsvc.parameters import check_parameters
+from distsvc.report.model_parts import ChoicePart, Considered
+from distsvc.run.algorithms.hyperplanes import TREES, Hyperplanes
+from distsvc.run.algorithms.level_tree import LevelTrees
+from distsvc.run.room import Held, Job, Parts, Room, Rows, Rule, RunDirectory, Sizes, Steps, Survey
+from distsvc.storage.tables import Table
+
+
+class Automatic(Room):
+    """Both algorithms' rooms, of which one has the answer in the end."""
+
+    rules = (LevelRule, ScoredTreeRule)
+    learning = (*LevelTrees.learning, TREES.name)
+    readings = LevelTrees.readings
+    engine: AutomaticEngine
+
+    def __init__(self, engine: AutomaticEngine):
+        self.engine = engine
+        given = engine.parameters_of
+        self.rooms: dict[str, Room] = {
+            "support-vector": LevelTrees(given["support-vector"], engine.levels),
+            "imdh": Hyperplanes(given["imdh"], engine.trees, TREES),
+        }
+
+    @classmethod
+    def begin(cls, job: Job, table: Table) -> Automatic | None:
+        """Return the room of a job that names no algorithm."""
+        if job.model.algorithm != "auto":
+            return None
+        parameters = AutoClustering(**job.model.parameters()).get_params()
+        check_parameters("auto", parameters)
+        return cls(AutomaticEngine(parameters, job.model.seed))
+
+    @property
+    def chosen(self) -> Room:
+        """The room of the algorithm that has the answer; before there is one, the first."""
+        return self.rooms[getattr(self.engine, "chosen", "support-vector")]
+
+    @property
+    def parameters(self) -> dict[str, Any]:  # type: ignore[override]
+        """Those of the algorithm that has the answer."""
+        return self.chosen.parameters
+
+    def algorithm(self, job: Job) -> str:
+        """Return the algorithm that has the answer."""
+        return getattr(self.engine, "chosen", job.model.algorithm)
+
+    def fit(self, steps: Steps, survey: Survey) -> Rule:
+        """Fit both, hyperplanes only where they are asked, and choose."""
+        self.rooms["support-vector"].fit(steps, survey)
+        if self.engine.asks_trees:
+            self.rooms["imdh"].fit(steps, survey)
+        self.engine.choose()
+        return self.engine.rule
+
+    def work(self, n_rows: int) -> float:
+        """Return what the level tree has to do: that of the trees grows alike."""
+        return self.rooms["support-vector"].work(n_rows)
+
+    def intensity(self, n_rows: int) -> float:
+        """Return that of the level tree."""
+        return self.rooms["support-vector"].intensity(n_rows)
+
+    def held(self, sizes: Sizes) -> Held:
+        """Return what both hold."""
+        first, second = (room.held(sizes) for room in self.rooms.values())
+        return Held(first.driver | second.driver, first.worker | second.worker)
+
+    def warnings(self) -> list[str]:
+        """Return what is remarkable about the answer."""
+        return self.chosen.warnings()
+
+    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
+        """Return the parts of the algorithm that has the answer, and why it is that one."""
+        engine = self.engine
+        considered = [
+            Considered(algorithm=name, n_clusters=count, chosen=name == engine.chosen)
+            for name, count in engine.counts().items()
+        ]
+        choice = ChoicePart(why=engine.why(), considered=considered, likeness=engine.likeness)
+        return Parts(**self.chosen.parts(run, rows), choice=choice)
