@@ -107,7 +107,7 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
 def test_vectors_of_more_components_than_there_are_are_refused():
     rule = level_rule()
     with pytest.raises(
-        DataError, match="^array most_vectors: expected at most 2 components, found 3$"
+        DataError, match=r"^array most_vectors: expected at most 2 components, found 3$"
     ):
         LevelRule.restored(rule.facts(), rule.arrays() | {"components": rule.components[:2]})
 
