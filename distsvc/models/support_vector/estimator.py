@@ -67,8 +67,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         Share of rows allowed outside. C then follows from the exact equivalence C = 1 / (nu rho*),
         with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows, and the
         level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1 when C is None
-        too. With the level tree it only sets that level; without nu and C a row is outside where
-        f + 1 is below a tenth of the median of the levels at which the clusters were born.
+        too. With the level tree it only shifts the scores so that this share is negative; without
+        it rows six spreads or more below what is usual inside a cluster are (`DensityScore`).
     C : float or None
         The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), the convention
         of Pham, Le and Dang (2017); for that of Pham, Le, Le and Tran (2016), the sum of hinges,
@@ -140,8 +140,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         With "balls": points on their way nearer than this become one, so that no two equilibria
         are. In units of X; Pham, Le and Dang (2017) tries 0.1 to 1 for both radii.
     noise : bool
-        Label rows outside, f(x) < 0, as -1 in `labels_`, `predict` and `cut`, as HDBSCAN does. Rows
-        on the boundary, f(x) >= -1e-5, which is the rounding of f, are not outside.
+        Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`, as
+        HDBSCAN does. Rows on the boundary, down to -1e-5, which is rounding, are not outside.
     random_state : int, RandomState or None
         Decides the order of rows.
 
@@ -153,13 +153,14 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     n_clusters_ : int
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
-        Positive weights of f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_.
+        Positive weights of f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_. With the
+        level tree f is the winner's, on the components that it sees; it does not score rows.
     offset_ : float
         Always 1, as in the papers.
     gamma_, C_ : float
         Values used; with several models the winner's.
     tree_ : LevelTree of distsvc.models.support_vector.level_tree
-        The winner's tree: births, deaths, masses and z of its branches (level tree only).
+        The winner's tree: births, deaths, masses, z, depths of its branches (level tree only).
     agreement_ : float
         Support: share of the models that find the answer, up to an adjusted Rand index of 0.8
         (level tree only). Below a half it is doubtful, and `fit` warns.
@@ -331,12 +332,11 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         return self._with_noise(*self._engine.labels(rows))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return f (n,) float64 of every row of X (n, d), negative outside every cluster."""
-        rows = self._seen(X)
-        return self._engine.values(rows).astype(np.float64)
+        """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
+        return self._engine.values(self._seen(X)).astype(np.float64)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Return f + 1 = w.phi(x), (n,) float64: the weighted kernel sum, non-negative."""
+        """Return `decision_function` + 1, (n,) float64: w.phi(x) >= 0, but for the level tree."""
         return self.decision_function(X) + self.offset_
 
     def cut(
@@ -350,9 +350,9 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """Return labels (n,) int32 of another cut of the level tree, without training again.
 
         Give one of `n_clusters`, for the answer of a fit that is given so many (fewer are returned
-        where no tree has as many branches); `level`, for the components of {x : f(x) >=
-        level}, the papers' answer at level 0; and `significance`, for all splits with a z of at
-        least so much. The labels are those of the rows of X (n, d), or of the rows of `fit`.
+        where no tree has as many branches); `level`, for the components of {x : f(x) >= level} of
+        the winner, the papers' answer at level 0; and `significance`, for all its splits with a z
+        of at least so much. Labels are of the rows of X (n, d), or of those of `fit`.
         """
         check_is_fitted(self, "tree_")
         assert isinstance(self._engine, LevelTreeEngine)
@@ -396,5 +396,5 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         return self._engine.seen(validated(self, X, reset=False))
 
     def _with_noise(self, labels: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32, with `noise` -1 where f (n,) is below 0."""
+        """Return the labels (n,) int32, with `noise` -1 where the values (n,) are below 0."""
         return np.where(self.noise & (values < -SEGMENT_TOLERANCE), np.int32(-1), labels)
