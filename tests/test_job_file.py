@@ -177,5 +177,5 @@ def test_digest_does_not_depend_on_where_and_how(section, key, value):
 
 
 def test_digest_does_not_tell_a_default_from_the_same_value_given():
-    assert job().digest() == job(model={"algorithm": "support-vector"}, cluster={}).digest()
+    assert job().digest() == job(model={"algorithm": "auto"}, cluster={}).digest()
     assert re.fullmatch("[0-9a-f]{64}", job().digest())

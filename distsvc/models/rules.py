@@ -28,7 +28,8 @@ class ScoreWords:
     has_clusters : bool
         Whether it tells anything else.
     meaning : str
-        A paragraph, or nothing for what the page says of decision values.
+        A paragraph on what the score is; nothing where it is the decision value f(x). Where there
+        are clusters and outliers, the page says before it how many rows lie outside.
     heading, axis : str
         The heading of the scores' histogram, and what stands below its axis: nothing for what the
         page says of decision values.

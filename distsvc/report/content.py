@@ -70,7 +70,7 @@ class OutlierPart(Part):
     only : bool
         Whether nothing else is told of rows: there are no clusters.
     meaning : str
-        A paragraph; nothing for what the page says of decision values.
+        A paragraph on what the score is; nothing where it is the decision value f(x).
 
     """
 

@@ -137,7 +137,7 @@ def plane(
     if picture is not None:
         legend += _domain(axes, picture)
     if sample.kind == "single" and boundary is not None:
-        name = f"boundary, f = {boundary:.4g}"
+        name = f"boundary, {boundary:.4g}"
         legend.append(axes.axhline(boundary, color=EDGE, linewidth=1.2, label=name))
 
     colour_of = cluster_colours(clusters)
@@ -281,7 +281,7 @@ def _domain(axes: Axes, picture: DomainPart) -> list[Artist]:
     axes.contourf(*grid, levels=[0, max(float(f.max()), 1e-12)], colors=[REGION], zorder=1)
     if (f < 0).any():
         axes.contour(*grid, levels=[0], colors=[EDGE], linewidths=0.9, zorder=1.1)
-    return [Patch(facecolor=REGION, edgecolor=EDGE, label="domain of novelty, f ≥ 0")]
+    return [Patch(facecolor=REGION, edgecolor=EDGE, label="domain of novelty, score ≥ 0")]
 
 
 def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:

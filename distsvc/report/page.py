@@ -112,8 +112,8 @@ def _plane(report: Report) -> str:
         n_features = count(report.input.n_features)
         return f"on the first two principal components of the {n_features} columns"
     if sample.kind == "single":
-        score = "the decision value" if report.outliers.defined else one_line(sample.axes[1], 80)
-        return f"with the column's value to the right and {score} upwards"
+        score = one_line(sample.axes[1], 80)
+        return f"with the column's value to the right and the {score} upwards"
     return "in the plane of the two columns"
 
 

@@ -20,6 +20,7 @@ from distsvc.run.algorithms import rule_named
 from distsvc.run.directory import Result, RunDirectory
 
 HISTOGRAM_BINS = 60
+FENCE = 5.0
 RULE = "rule"
 COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
 """The result that has what the rows of a model's own table were counted to, and its arrays."""
@@ -76,13 +77,7 @@ class Labeller:
         cls, rule: Rule, ids: Ids, columns: Sequence[str], raw: np.ndarray, pilot: np.ndarray
     ) -> Labeller:
         """Return what labels with a rule; edges are those of the pilot, raw and prepared (m, d)."""
-        scores = rule.unrounded_scores(pilot)
-        low, high = 0.0, 1.0
-        if np.isfinite(scores).all():
-            low, high = float(scores.min()), float(scores.max())
-        if high == low:
-            low, high = low - 1.0, high + 1.0
-        edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
+        edges = score_edges(rule.unrounded_scores(pilot), rule.words.boundary)
         typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
         return cls(rule, ids.of_labels, ids.next, edges, decile_edges(raw), columns, typical)
 
@@ -119,6 +114,26 @@ class Labeller:
         arrays |= rule.arrays() | {"column_edges": self.column_edges}
         arrays |= {"typical": self.typical.values}
         run.write(of + RULE, Result(rule.facts() | facts, arrays))
+
+
+def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
+    """Return the edges (HISTOGRAM_BINS + 1,) float64 of a histogram of scores (m,).
+
+    Where a boundary divides rows inside from rows outside, a few rows may lie so far out that bins
+    down to their scores would leave one for all others. So bins end five interquartile ranges below
+    the lower quartile, or as far below the boundary as the highest score is above it, if that is
+    lower. Infinite scores are not told apart.
+    """
+    low, high = 0.0, 1.0
+    if np.isfinite(scores).all():
+        low, high = float(scores.min()), float(scores.max())
+        if boundary is not None:
+            lower, upper = np.quantile(scores, [0.25, 0.75])
+            end = min(lower - FENCE * (upper - lower), 2.0 * boundary - high)
+            low = max(low, float(end))
+    if high == low:
+        low, high = low - 1.0, high + 1.0
+    return np.linspace(low, high, HISTOGRAM_BINS + 1)
 
 
 def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:

@@ -44,7 +44,7 @@ def plane(
     kind: Literal["columns", "single", "pca"] = "columns"
     axes, explained = list(columns), None
     if len(columns) == 1:
-        kind, axes = "single", [columns[0], "f(x)" if rule.words.has_outliers else "distance"]
+        kind, axes = "single", [columns[0], "score" if rule.words.has_outliers else "distance"]
         x, y = raw[:, 0], np.where(np.isfinite(scores), scores, 0.0)
     elif len(columns) == 2:
         x, y = raw.T

@@ -9,6 +9,10 @@ from distsvc.errors import DataError
 from distsvc.models.fields import Array, Children, Clusters, Count, Flag, Number, check_fields
 from tests.models.test_rules import EACH, RULES, D
 
+SUMS = ["components", "few_vectors", "most_vectors"]
+FREE = {"centres": ["centres"], "level-tree": ["S", *SUMS], "imdh-scored": SUMS}
+"""Arrays whose first dimension is no other's: the number of centres, or of components."""
+
 TREE = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]], np.int32)
 
 
@@ -128,8 +132,8 @@ def test_an_array_of_another_shape_is_refused(rule):
     type(rule).restored(facts, arrays, D)
     for name, array in arrays.items():
         for changed in (array[:-1], np.concatenate([array, array[-1:]]), array[..., None]):
-            if array.ndim == 2 and name in ("centres",) and changed.ndim == 2:
-                continue  # another number of centres
+            if changed.ndim == 2 and name in FREE.get(rule.form, ()):
+                continue
             with pytest.raises(DataError, match=r"^array \w+: expected "):
                 type(rule).restored(facts, arrays | {name: changed}, D)
         with pytest.raises(DataError, match=f"^array {name}: expected {array.dtype}, found "):
@@ -138,6 +142,18 @@ def test_an_array_of_another_shape_is_refused(rule):
             type(rule).restored(facts, {n: a for n, a in arrays.items() if n != name}, D)
     with pytest.raises(DataError, match=r"^array \w+: expected the shape"):
         type(rule).restored(facts, arrays, D + 1)
+
+
+@pytest.mark.parametrize("name", ["S", "few_vectors", "most_vectors"])
+def test_vectors_have_at_most_the_components_that_rows_are_projected_on(name):
+    rule = next(rule for rule in RULES if rule.form == "level-tree")
+    facts, arrays = rule.facts(), rule.arrays()
+    arrays[name] = np.zeros((1, arrays[name].shape[1]), "f4")
+    rows = np.zeros((5, D), "f4")
+    assert np.isfinite(type(rule).restored(facts, arrays, D).label(rows)["score"]).all()
+    arrays[name] = np.zeros((3, arrays[name].shape[1]), "f4")
+    with pytest.raises(DataError, match=f"^array {name}: expected at most 2 components, found 3$"):
+        type(rule).restored(facts, arrays, D)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +167,13 @@ def test_an_array_of_another_shape_is_refused(rule):
         ("splits", {"clusters": [-1, 0, 0]}, "array clusters: expected a cluster of its own"),
         ("splits", {"clusters": [0, 1, -1]}, "array clusters: expected a cluster of its own"),
         ("level-tree", {"gamma": 1e308}, "fact gamma: expected values of at most 3.40282e+38"),
-        ("level-tree", {"level": 0.0}, "fact level: expected values of at least 1.17549e-38"),
+        ("level-tree", {"few_gamma": 0.0}, "fact few_gamma: expected values above 0, found 0.0"),
+        ("level-tree", {"score_spreads": [1, 1, 0, 1]}, "array score_spreads: expected values of"),
+        (
+            "level-tree",
+            {"components": slice(1)},
+            "array most_vectors: expected at most 1 components",
+        ),
         ("linear-svdd", {"ball": False}, "fact ball: expected true, found False"),
     ],
 )

@@ -44,7 +44,7 @@ def test_numbers_and_texts(html):
         "distsvc run jobs/rings.toml",
         'path = "data/rings.parquet"',
         "distsvc 0.1.0 · finished 2026-08-01 12:34 UTC",
-        "domain of novelty, f ≥ 0",
+        "domain of novelty, score ≥ 0",
         "support vector",
         "equilibrium",
         "row outside",
@@ -241,12 +241,16 @@ def test_no_row_is_outside_where_that_is_not_defined():
     assert "decision value" not in text
 
 
-def test_meaning_replaces_the_sentence_only():
+def test_a_score_is_told_in_the_words_of_its_rule():
     report = make_report()
+    told = "{}: they lie outside every cluster. Each still carries the label of a cluster near it."
+    assert told.format("(2.1 %) have a negative decision value") in page_text(report)
     report["outliers"]["meaning"] = "Far from everything."
+    report["score_histogram"]["title"] = "how far"
     text = page_text(report)
-    assert "Far from everything." in text
-    assert "negative decision value" not in text
+    assert told.format("(2.1 %) have a negative score") + " Far from everything." in text
+    assert "decision value" not in text
+    assert "f =" not in text
     assert "2.1 % of the rows lie outside every cluster" in text
     assert "Cluster Rows Share Outside" in text
 
@@ -256,7 +260,7 @@ def test_one_column_without_boundary():
     report["input"] |= {"n_features": 1, "columns": ["pressure"]}
     report["sample"] |= {"kind": "single", "axes": ["pressure", "distance"]}
     text = page_text(report)
-    assert "the column's value to the right and distance upwards" in text
+    assert "the column's value to the right and the distance upwards" in text
     assert "boundary" not in text
 
 

@@ -16,7 +16,7 @@ from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
 from distsvc.run.counts import Counts
 from distsvc.run.directory import Result
-from distsvc.run.labeller import HISTOGRAM_BINS, RULE, Labeller, read_rule
+from distsvc.run.labeller import HISTOGRAM_BINS, RULE, Labeller, read_rule, score_edges
 from distsvc.run.labelling import label_partition
 from distsvc.run.output_columns import published_names
 from distsvc.run.preparation import prepared
@@ -170,6 +170,27 @@ def test_edges_of_the_histogram_are_those_of_the_pilot(table, tmp_path):
     edges = run.run.read(RULE).arrays["score_edges"]
     assert len(edges) == HISTOGRAM_BINS + 1
     assert (edges[0], edges[-1]) == (scores.min(), scores.max())
+
+
+def test_a_few_rows_far_out_leave_the_bins_to_the_others():
+    scores = np.append(np.linspace(-1.0, 4.0, 998), [-1e6, -2.0])
+    edges = score_edges(scores, 0.0)
+    assert edges[-1] == 4.0
+    assert -15.0 < edges[0] < -4.0
+    assert np.count_nonzero((edges > -1.0) & (edges < 4.0)) > HISTOGRAM_BINS // 5
+    assert score_edges(scores, None)[0] == -1e6
+
+
+@pytest.mark.parametrize(
+    "scores", [[-5.0, -4.0, -9.0], [1.0, 1.0, 1.0, 1.0, 1.0, -50.0], [2.0, 2.0]]
+)
+def test_outliers_have_bins_of_their_own(scores):
+    """Whether all rows lie outside, or nearly all have one score: no bin is on both sides of 0."""
+    edges = score_edges(np.array(scores), 0.0)
+    assert (np.diff(edges) > 0.0).all()
+    assert edges[-1] >= max(scores)
+    if min(scores) < 0.0:
+        assert edges[1] <= 0.0
 
 
 def test_scores_that_are_all_infinite_have_edges_too(table, tmp_path):

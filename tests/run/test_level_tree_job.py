@@ -14,7 +14,6 @@ from distsvc.errors import JobFileError
 from distsvc.models import sampling
 from distsvc.models.support_vector import ensemble
 from distsvc.models.support_vector.consensus import REFERENCE_ROWS
-from distsvc.models.support_vector.labelling import DecisionFunction
 from distsvc.run import report_files
 from distsvc.run.algorithms import level_tree
 from distsvc.run.predict import predict_table
@@ -113,10 +112,26 @@ def test_the_clusters_are_found(table, published):
     assert published[1].warnings == []
 
 
+def test_the_drawn_domain_is_that_of_the_score(table, given, published):
+    """Far from all rows f is cut off, lest the boundary that is drawn between two points moves."""
+    picture = published[1].picture
+    if len(given["columns"]) > 2:
+        assert picture is None
+        return
+    f = np.array(picture.f)
+    assert f.max() > 0.0
+    assert f.min() == pytest.approx(-3.0 * f.max(), abs=1e-4)
+    inside = labels_of(published[0])["score"].to_numpy() >= 0.0
+    X = rows_of(table, given)[inside]
+    x, y = np.searchsorted(picture.grid_x, X[:, 0]), np.searchsorted(picture.grid_y, X[:, 1])
+    near = np.max([f[y - i, x - j] for i in (0, 1) for j in (0, 1)], axis=0)
+    assert (near > 0.0).mean() > 0.98
+
+
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
     assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
-    assert "relative to the least" in manifest["schema"]["score"]
+    assert "in units of the spread inside a cluster" in manifest["schema"]["score"]
 
 
 @pytest.mark.filterwarnings("ignore:low support")
@@ -226,15 +241,22 @@ def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
 
 
 def test_a_number_and_a_penalty(flat, tmp_path):
-    """With C the level is the papers': f(x) = w.phi(x) - 1."""
+    """One model is trained, with C, and it alone scores rows, by a narrow and a wide kernel."""
     report = run(flat, tmp_path / "out", {"labelling": "level-tree", "gamma": 16.0, "C": 10.0})
     facts, arrays = report.model.fitted, model_of(tmp_path / "out")
     assert (facts["gamma"], facts["C"], facts["n_models"]) == (16.0, 10.0, 1)
     assert facts["n_support_vectors"] == len(arrays["a"])
+    for which in "few", "most":
+        np.testing.assert_array_equal(arrays[f"{which}_vectors"], arrays["S"])
+        np.testing.assert_array_equal(arrays[f"{which}_weights"], arrays["a"])
     Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
-    f = DecisionFunction(arrays["S"], arrays["a"], 16.0)(np.ascontiguousarray(Z, np.float32))
+    squares = ((Z[:, :, None] - arrays["S"][None]) ** 2).sum(axis=1)
+    logs = [np.log(np.exp(-gamma * squares) @ arrays["a"]) for gamma in (8.0, 8.0 / 128)] * 2
+    apart = (np.array(logs) - arrays["score_middles"][:, None]) / arrays["score_spreads"][:, None]
     found = labels_of(tmp_path / "out")
-    np.testing.assert_allclose(found["score"], f, rtol=1e-4, atol=1e-4)
+    expected = apart.mean(axis=0)
+    limit = expected[0] - found["score"][0].as_py()
+    np.testing.assert_allclose(found["score"], expected - limit, rtol=1e-3, atol=1e-3)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
     assert report.levels.why[0].startswith("The least clear of the splits")
 

@@ -29,7 +29,7 @@ def test_two_columns_are_drawn_as_they_are():
     assert found.outlier == [False, True, False]
 
 
-@pytest.mark.parametrize(("rule", "axis"), [(OUTLYING, "f(x)"), (BORDERS, "distance")])
+@pytest.mark.parametrize(("rule", "axis"), [(OUTLYING, "score"), (BORDERS, "distance")])
 def test_one_column_is_drawn_with_the_score(rule, axis):
     raw = np.array([[3.0], [4.0], [5.0]])
     found = drawn(raw, [0.5, np.inf, 0.25], rule)

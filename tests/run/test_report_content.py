@@ -15,9 +15,11 @@ from distsvc.run.job import run_job
 COMMON = {"title", "input", "model", "clusters", "outliers", "score_histogram", "warnings"}
 COMMON |= {"checks", "forecast", "sample", "phases", "distsvc_version", "command", "job_file"}
 COMMON |= {"finished", "reasons"}
+VOTES = {"algorithm": "support-vector", "effort": "fast"}
 JOBS = {
-    "votes": ({"effort": "fast"}, 3, {"levels", "indices", "profiles"}),
-    "votes of one column": ({"effort": "fast"}, 1, {"levels", "indices", "profiles"}),
+    "auto": ({"effort": "fast"}, 3, {"choice", "levels", "indices", "profiles"}),
+    "votes": (VOTES, 3, {"levels", "indices", "profiles"}),
+    "votes of one column": (VOTES, 1, {"levels", "indices", "profiles"}),
     "boundary": (
         {"gamma": 4.0, "nu": 0.1, "max_iter": 2000},
         2,

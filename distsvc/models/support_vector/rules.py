@@ -25,8 +25,8 @@ from distsvc.models.fields import (
     Flag,
     Number,
 )
-from distsvc.models.rules import Rule
-from distsvc.models.support_vector.density_score import DensityScore, Sums
+from distsvc.models.rules import Rule, ScoreWords
+from distsvc.models.support_vector.density_score import LEAST_SPREAD, DensityScore, Sums
 from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.level_tree import LevelTree, Voter
 
@@ -44,7 +44,7 @@ SCORED: Mapping[str, Field] = {
     "most_weights": Array("float32", "V", above=0.0),
     "most_gamma": GAMMA,
     "score_middles": Array("float64", "4"),
-    "score_spreads": Array("float64", "4", above=0.0),
+    "score_spreads": Array("float64", "4", least=LEAST_SPREAD),
     "score_limit": Number(),
 }
 """What the fields of `Scored` have to be."""
@@ -108,9 +108,9 @@ class Scored:
     def check_components(self, *names: str) -> None:
         """Raise DataError where vectors have more components than rows are projected on."""
         for name in ("few_vectors", "most_vectors", *names):
-            if len(getattr(self, name)) > len(self.components):
-                most = len(self.components)
-                raise DataError(f"{name}: expected at most {most} components, found more")
+            found, most = len(getattr(self, name)), len(self.components)
+            if found > most:
+                raise DataError(f"array {name}: expected at most {most} components, found {found}")
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,12 @@ class LevelRule(Scored, Rule):
         "0 is the boundary of the domain of novelty",
         "outlier": OUTLIER,
     }
+    words: ClassVar[ScoreWords] = ScoreWords(
+        meaning="The score tells how dense rows lie around a row: the mean of the logarithms of "
+        "several estimates of the density, in units of their spread inside a cluster. It has no "
+        "lower end.",
+        axis="score by density; negative is outside every cluster",
+    )
     needs: ClassVar[Mapping[str, Field]] = {
         "S": Array("float32", "q B"),
         "a": Array("float32", "B", above=0.0),

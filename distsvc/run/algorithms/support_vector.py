@@ -16,6 +16,10 @@ from distsvc.run.room import Job, Room, RunDirectory, Table
 
 GRID = 120
 
+DEPTH = 3.0
+"""How far below 0 the values of f on the grid go, in units of the highest. Lower ones would pull
+the drawn boundary inwards, for between two points of the grid f is taken as linear."""
+
 
 class SupportVectorRoom(Room):
     """What both ways of support vector clustering share: how they begin, and the drawn domain."""
@@ -47,6 +51,8 @@ def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart
     x, y = (np.linspace(a, b, GRID) for a, b in zip(low - margin, high + margin, strict=True))
     grid = np.column_stack([v.ravel() for v in np.meshgrid(x, y)])
     f = engine.rule.unrounded_scores(preparation(grid)).reshape(GRID, GRID)
+    if f.max() > 0.0:
+        f = np.maximum(f, -DEPTH * f.max())
     scaling = preparation.scaling
 
     def raw(Z: np.ndarray) -> list[list[float]]:
