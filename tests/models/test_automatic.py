@@ -102,12 +102,16 @@ def test_nu_is_the_share_outside_whichever_it_is():
     assert (model.decision_function(X) < 0).mean() == pytest.approx(0.2, abs=0.01)
 
 
-def test_notes_are_those_of_the_answer(monkeypatch):
+@pytest.mark.usefixtures("no_level_tree_is_trusted")
+def test_one_cluster_of_hyperplanes_is_no_answer():
     X = np.random.default_rng(0).normal(size=(300, 5))
-    monkeypatch.setattr(automatic, "LOW_SUPPORT", 1.0)
     model = quietly(estimator(), X)
-    assert model.n_clusters_ == 1
-    assert any("passes through a valley" in note for note in model.notes_)
+    own = quietly(SupportVectorClustering(effort="fast", random_state=0), X)
+    assert quietly(IncrementalMDH(random_state=0), X).n_clusters_ == 1
+    assert model.algorithm_ == "support-vector"
+    assert (model.labels_ == own.labels_).all()
+    assert model.notes_ == own.notes_
+    assert "hyperplanes find nothing to divide" in model.why_
 
 
 @pytest.mark.usefixtures("no_level_tree_is_trusted")

@@ -105,7 +105,7 @@ class AutomaticEngine(Engine):
         labels = self.trees.cut.label(self.trees.pilot)[0]
         own = levels.voter(levels.rows(levels.pilot))[0]
         self.likeness = float(adjusted_rand_score(own, labels))
-        if self.support > LOW_SUPPORT:
+        if self.support > LOW_SUPPORT or self.trees.n_clusters == 1:
             return
         self.chosen, self.notes = HYPERPLANES, self.trees.notes
         score = DensityScore.of(levels.trees, levels.pilot, labels, levels.nu)
@@ -126,8 +126,10 @@ class AutomaticEngine(Engine):
                 "table whole, and no other algorithm is asked."
             )
         share = f"{100 * self.support:.0f} % of the level tree's models find its answer"
-        if self.chosen == LEVEL_TREE:
+        if self.support > LOW_SUPPORT:
             return f"{share}: more than half, so it is trusted."
+        if self.chosen == LEVEL_TREE:
+            return f"{share}, half or less, but hyperplanes find nothing to divide: it stands."
         return f"{share}: half or less, so hyperplanes through regions of low density are."
 
     def fitted_facts(self) -> dict[str, Any]:

@@ -21,8 +21,8 @@ class AutoClustering(ClusterMixin, BaseEstimator):
 
     Both are fitted, but for tables of up to 3 columns, which the level tree sees whole. Where more
     than half of its models find its answer, that is the answer; else it is iMDH's, learned from at
-    most 20,000 rows. Scores and outliers are the level tree's either way. Features should be on
-    comparable scales.
+    most 20,000 rows, unless that is one cluster. Scores and outliers are the level tree's either
+    way. Features should be on comparable scales.
 
     Parameters
     ----------

@@ -320,9 +320,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster (n,) int32 of every row of X (n, d).
 
-        That of its nearest boundary row (with the complete graph row inside, with balls centre),
-        or, with the level tree, of the support vectors whose weighted kernel sum is the largest
-        there. With `noise` it is -1 for rows outside.
+        That of its nearest boundary row (with the complete graph row inside, with balls centre); of
+        the level tree's largest weighted kernel sum there. With `noise` rows outside have -1.
         """
         rows = self._seen(X)
         if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
@@ -332,7 +331,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
-        return self._engine.values(self._seen(X)).astype(np.float64)
+        rows = self._seen(X)
+        return self._engine.values(rows).astype(np.float64)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return `decision_function` + 1, (n,) float64: w.phi(x) >= 0, but for the level tree."""
