@@ -148,8 +148,9 @@ def cuts_into(
 ) -> list[Candidate]:
     """Return the trees' cuts into so many clusters, or the most that any tree has.
 
-    Each keeps its most significant splits, and its deepest among those with z >= 1, and weighs as
-    much as the z of the least significant of them; 0.3 times that, where they are the deepest.
+    Each offers three: its most significant splits; those that are left when of all with z >= 1 the
+    smallest clusters are joined to others; and the deepest. A cut weighs as much as the z of the
+    least significant split that it keeps, the last 0.3 times that.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
     found = []
@@ -157,8 +158,12 @@ def cuts_into(
         if tree.n_branches < n_clusters:
             continue
         weights: dict[bytes, float] = {}
-        for order, share in ((_significant(tree), 1.0), (_deep(tree, scale), DEPTH_WEIGHT)):
-            kept = _first(tree, order, n_clusters)
+        offered = (
+            (_first(tree, _significant(tree), n_clusters), 1.0),
+            (_joined(number, tree, n_clusters, scale, rows), 1.0),
+            (_first(tree, _deep(tree, scale), n_clusters), DEPTH_WEIGHT),
+        )
+        for kept, share in offered:
             least = max(scale * float(tree.z[kept].min()), FAINT_Z) if n_clusters > 1 else 1.0
             weights[kept.tobytes()] = weights.get(kept.tobytes(), 0.0) + share * least
         found += [_candidate(number, tree, key, w, scale, rows) for key, w in weights.items()]
@@ -212,6 +217,33 @@ def _deep(tree: LevelTree, scale: float) -> np.ndarray:
     """Return the branches by falling depth, those with z >= 1 before all others."""
     faint = scale * tree.z < LEAST_Z
     return np.lexsort((-tree.depths, faint))
+
+
+def _joined(
+    number: int, tree: LevelTree, n_clusters: int, scale: float, rows: VoteRows
+) -> np.ndarray:
+    """Return the branches left of all with z >= 1 when small clusters are joined to others.
+
+    The smallest is joined across its highest saddle, until there are `n_clusters`; a few rows of
+    noise then take no cluster of the number given.
+    """
+    clear = int((scale * tree.z >= LEAST_Z).sum())
+    kept = _first(tree, _significant(tree), max(n_clusters, clear))
+    labels = rows.under(number, tree, kept.tobytes())[0]
+    sizes = np.bincount(labels, minlength=int(kept.sum())).astype(float)
+    own = np.flatnonzero(kept & (tree.parents >= 0))
+    ends = tree.parts(kept)[tree.edges[tree.joints[own]]]
+    heights = tree.edge_heights[tree.joints[own]]
+    for _ in range(int(kept.sum()) - n_clusters):
+        smallest = int(np.argmin(sizes))
+        at = np.flatnonzero((ends == smallest).any(axis=1) & kept[own])
+        i = at[np.argmax(heights[at])]
+        other = int(ends[i].sum()) - smallest
+        sizes[other] += sizes[smallest]
+        sizes[smallest] = np.inf
+        ends[ends == smallest] = other
+        kept[own[i]] = False
+    return kept
 
 
 def _first(tree: LevelTree, order: np.ndarray, n_clusters: int) -> np.ndarray:

@@ -278,12 +278,37 @@ def test_more_clusters_than_any_tree_has_are_as_many_as_there_are():
 
 def test_cuts_into_a_number_weigh_as_much_as_their_weakest_split():
     rows = VoteRows(pilot()[0])
-    significant, deep = cuts_into([tree_of([9.0, 5.0, 2.0], depths=(1.0, 0.5, 2.0))], 2, 1.0, rows)
-    assert (significant.weight, deep.weight) == (9.0, DEPTH_WEIGHT * 2.0)
+    tree = tree_of([9.0, 0.5, 0.2], depths=(1.0, 0.5, 2.0))
+    (significant,) = cuts_into([tree], 2, 1.0, rows)  # one split has z >= 1, and is the deepest so
+    assert significant.weight == pytest.approx((2.0 + DEPTH_WEIGHT) * 9.0)
     assert significant.kept.tolist() == [True, True, False, False]
-    assert deep.kept.tolist() == [True, False, False, True]
-    (both,) = cuts_into([tree_of([9.0, 5.0, 2.0])], 4, 0.5, rows)
-    assert both.weight == pytest.approx((1.0 + DEPTH_WEIGHT) * 1.0)
+    found = cuts_into([tree_of([9.0, 5.0, 2.0], depths=(1.0, 0.5, 2.0))], 2, 1.0, rows)
+    weights = {tuple(candidate.kept.tolist()): candidate.weight for candidate in found}
+    assert weights[True, False, False, True] in (
+        pytest.approx(DEPTH_WEIGHT * 2.0), pytest.approx((1.0 + DEPTH_WEIGHT) * 2.0)
+    )  # fmt: skip
+    (all_alike,) = cuts_into([tree_of([9.0, 5.0, 2.0])], 4, 0.5, rows)
+    assert all_alike.weight == pytest.approx((2.0 + DEPTH_WEIGHT) * 1.0)
+
+
+def test_a_small_cluster_is_joined_to_the_one_across_its_highest_saddle():
+    """Four clusters, one of few rows, which is the most significant of all."""
+    rng = np.random.default_rng(0)
+    places = np.array([[0, 0], [6, 0], [12, 0], [16, 0]])
+    y = np.repeat([0, 1, 2, 3], [200, 180, 160, 8])
+    X = rng.permutation((places[y] + rng.normal(scale=0.5, size=(548, 2))).astype(np.float32))
+    S = np.ascontiguousarray(places.T.astype(np.float32))
+    f = DecisionFunction(S, np.array([1.0, 0.9, 0.8, 0.2], np.float32), 0.1)
+    tree = LevelTree.grow(f, X, 5.0)
+    assert tree.n_branches == 4
+    order = [int(np.flatnonzero(tree.peaks == vector)[0]) for vector in range(4)]
+    z, depths = np.full(4, np.inf), np.full(4, np.inf)
+    z[order[1:]], depths[order[1:]] = [5.0, 4.0, 9.0], 0.0
+    tree = replace(tree, z=z, depths=depths)
+    found = cuts_into([tree], 3, 1.0, VoteRows(X))
+    kept = {tuple(sorted(tree.peaks[c.kept].tolist())) for c in found}
+    assert (0, 1, 3) in kept  # the most significant splits
+    assert (0, 1, 2) in kept  # the few rows joined to their neighbour
 
 
 def test_granularities_are_ordered():
