@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from estimator_checks import COUNTED
 from sklearn.datasets import load_wine, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
@@ -35,17 +36,6 @@ def gaussians(k, seed, n=800):
     centres = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0], [6.0, 6.0]])[:k]
     y = rng.integers(k, size=n)
     return centres[y] + rng.normal(scale=0.8, size=(n, 2)), y
-
-
-COUNTED = (
-    "check_dont_overwrite_parameters",
-    "check_clustering",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_fit2d_1feature",
-    "check_fit2d_predict1d",
-)
-"""Checks of scikit-learn's that set n_clusters where an estimator has it."""
 
 
 def small(seed=0, n=300):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from estimator_checks import COUNTED
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
@@ -47,16 +48,6 @@ def svc(gamma=2.0, nu=0.05, **kwargs):
 def fsvc(gamma=2.0, nu=0.05, **kwargs):
     return svc(gamma, nu, **{"labelling": "balls"} | kwargs)
 
-
-COUNTED = (
-    "check_dont_overwrite_parameters",
-    "check_clustering",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_fit2d_1feature",
-    "check_fit2d_predict1d",
-)
-"""Checks of scikit-learn's that set n_clusters where an estimator has it."""
 
 BOTH = pytest.mark.parametrize("make", [svc, fsvc])
 
