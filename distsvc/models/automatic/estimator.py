@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.models import sampling
 from distsvc.models.automatic.engine import AutomaticEngine
-from distsvc.models.sampling import PILOT_ROWS, Ranges, seed_of
+from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.validation import validated
 from distsvc.parameters import check_parameters
 
@@ -119,13 +119,7 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         trees = engine.trees
         ranges = trees.key_ranges(len(X))
         first = order[: sampling.slice_by_key(keys[order], *ranges[-1]).stop]
-        rows, row_keys = trees.centred(X[first]), keys[first]
-
-        def blocks(epoch: int, some: Ranges, start: int) -> Any:
-            return sampling.memory_blocks(rows, row_keys, some, trees.seed, epoch, start)
-
-        restarts = range(trees.parameters["n_init"])
-        trees.choose([trees.grow(restart, len(X), blocks) for restart in restarts])
+        trees.choose(trees.grow_all(trees.centred(X[first]), keys[first], len(X)))
 
     def _checked(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "labels_")

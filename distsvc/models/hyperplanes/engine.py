@@ -141,6 +141,14 @@ class TreeEngine:
             checkpoint.keep(stream.n_rows, stream.state)
         return stream.tree
 
+    def grow_all(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> list[GrowingTree]:
+        """Learn the trees of all restarts from centred rows (n, d) in the order of keys (n,)."""
+
+        def blocks(epoch: int, ranges: Ranges, first: int) -> Iterable[np.ndarray]:
+            return sampling.memory_blocks(rows, keys, ranges, self.seed, epoch, first)
+
+        return [self.grow(number, n_rows, blocks) for number in range(self.parameters["n_init"])]
+
     def seedling(self, n_features: int) -> GrowingTree:
         """Return the tree before it has learned anything."""
         return GrowingTree.start(self.parameters["depth"], n_features)

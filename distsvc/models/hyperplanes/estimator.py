@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.constraints import COUNT
 from distsvc.models import sampling
-from distsvc.models.hyperplanes.engine import Ranges, TreeEngine
+from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.stream import TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.sampling import PILOT_ROWS, seed_of
@@ -251,11 +251,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         rows = np.empty((len(order), X.shape[1]), np.float32)
         for part in _parts(*rows.shape):
             engine.centred(X[order[part]], out=rows[part])
-
-        def blocks(epoch: int, ranges: Ranges, first: int) -> Iterator[np.ndarray]:
-            return sampling.memory_blocks(rows, keys, ranges, engine.seed, epoch, first)
-
-        grown = [engine.grow(restart, len(X), blocks) for restart in range(self.n_init)]
+        grown = engine.grow_all(rows, keys, len(X))
         engine.choose(grown)
         return grown[engine.restart].ends(rows)
 

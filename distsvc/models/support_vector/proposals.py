@@ -134,12 +134,10 @@ def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[
     apart from the next one. Splits with z >= 1 ranked by depth: the weight is 0.3 times what the
     last is deeper than the next. What both propose has both weights.
     """
-    found = []
+    found: list[Candidate] = []
     for number, tree in enumerate(trees):
-        weights: dict[bytes, float] = {}
-        for kept, weight in [*_by_significance(tree, scale), *_by_depth(tree, scale)]:
-            weights[kept.tobytes()] = weights.get(kept.tobytes(), 0.0) + weight
-        found += [_candidate(number, tree, key, w, scale, rows) for key, w in weights.items()]
+        offered = [*_by_significance(tree, scale), *_by_depth(tree, scale)]
+        found += _candidates(number, tree, offered, scale, rows)
     return found
 
 
@@ -153,30 +151,39 @@ def cuts_into(
     least significant split that it keeps, the last 0.3 times that.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
-    found = []
+    found: list[Candidate] = []
     for number, tree in enumerate(trees):
         if tree.n_branches < n_clusters:
             continue
-        weights: dict[bytes, float] = {}
-        offered = (
-            (_first(tree, _significant(tree), n_clusters), 1.0),
+        cuts = (
+            (tree.most_significant(n_clusters), 1.0),
             (_joined(number, tree, n_clusters, scale, rows), 1.0),
             (_first(tree, _deep(tree, scale), n_clusters), DEPTH_WEIGHT),
         )
-        for kept, share in offered:
+        offered = []
+        for kept, share in cuts:
             least = max(scale * float(tree.z[kept].min()), FAINT_Z) if n_clusters > 1 else 1.0
-            weights[kept.tobytes()] = weights.get(kept.tobytes(), 0.0) + share * least
-        found += [_candidate(number, tree, key, w, scale, rows) for key, w in weights.items()]
+            offered.append((kept, share * least))
+        found += _candidates(number, tree, offered, scale, rows)
     return found
 
 
-def _candidate(
-    number: int, tree: LevelTree, key: bytes, weight: float, scale: float, rows: VoteRows
-) -> Candidate:
-    kept = np.frombuffer(key, bool)
-    labels, separated, entropy = rows.under(number, tree, key)
-    z = scale * float(tree.z[kept].min())
-    return Candidate(number, weight, z, kept, labels, separated, entropy)
+def _candidates(
+    number: int,
+    tree: LevelTree,
+    offered: Sequence[tuple[np.ndarray, float]],
+    scale: float,
+    rows: VoteRows,
+) -> Iterator[Candidate]:
+    """Yield the cuts that a member offers with their weights; those of one cut are added up."""
+    weights: dict[bytes, float] = {}
+    for kept, weight in offered:
+        weights[kept.tobytes()] = weights.get(kept.tobytes(), 0.0) + weight
+    for key, weight in weights.items():
+        kept = np.frombuffer(key, bool)
+        labels, separated, entropy = rows.under(number, tree, key)
+        z = scale * float(tree.z[kept].min())
+        yield Candidate(number, weight, z, kept, labels, separated, entropy)
 
 
 def _by_significance(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float]]:
@@ -228,7 +235,7 @@ def _joined(
     noise then take no cluster of the number given.
     """
     clear = int((scale * tree.z >= LEAST_Z).sum())
-    kept = _first(tree, _significant(tree), max(n_clusters, clear))
+    kept = tree.most_significant(max(n_clusters, clear))
     labels = rows.under(number, tree, kept.tobytes())[0]
     sizes = np.bincount(labels, minlength=int(kept.sum())).astype(float)
     own = np.flatnonzero(kept & (tree.parents >= 0))
