@@ -24,6 +24,9 @@ from distsvc.storage.where import where_columns
 
 MODEL_VERSION = 5
 LONGEST_REASON = 400
+EXTRAS = ("reasons", "membership", "top")
+"""Facts that are keys of ``[output]``."""
+
 MOST_BYTES = 64 * 2**20
 """Of a ``model.json``."""
 
@@ -106,14 +109,14 @@ def job_of(
     content: dict[str, Any], path: str, output_path: str, cluster: Mapping[str, Any] | None = None
 ) -> Job:
     """Return the job that labels the table at `path` with the model of a ``model.json``."""
-    given = {"path": path, "id": content["input"]["id"]}
+    given, facts = {"path": path, "id": content["input"]["id"]}, content["facts"]
     return parse_job(
         {
             "input": {k: v for k, v in given.items() if v} | {"columns": content["columns"]},
             "preprocess": content["preprocess"],
             "model": {"algorithm": content["algorithm"]},
             "cluster": dict(cluster or {}),
-            "output": {"path": output_path, "reasons": content["facts"].get("reasons", 0)},
+            "output": {"path": output_path} | {n: facts[n] for n in EXTRAS if n in facts},
         }
     )
 

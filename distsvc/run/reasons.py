@@ -8,7 +8,7 @@ import numpy as np
 
 from distsvc.models.reasons import PIECE_BYTES
 from distsvc.report.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
-from distsvc.run.directory import Result
+from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labeller import Labeller
 from distsvc.run.preparation import Preparation
 from distsvc.run.room import Columns, Rows
@@ -168,6 +168,11 @@ class Reasons:
             row, score = int(far["rows"][i]), float(far["scores"][i])
             found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
         return found
+
+
+def no_reasons(run: RunDirectory, labeller: Labeller) -> Reasons:
+    """Return what collects why rows are far out, still empty."""
+    return Reasons(labeller, run.plan.table.columns, run.plan.reasons)
 
 
 def _median(values: np.ndarray) -> float | None:

@@ -84,6 +84,7 @@ RULES = [
         np.array([[1, 2], [-1, -1], [-1, -1]]),
         np.array([-1, 0, 1], "i4"),
         np.zeros(D),
+        np.ones(3),
     ),
 ]
 EACH = pytest.mark.parametrize("rule", RULES, ids=[rule.form for rule in RULES])

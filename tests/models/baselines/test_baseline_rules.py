@@ -47,6 +47,7 @@ def test_splits_by_hand():
         children=np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]),
         clusters=np.array([-1, 1, -1, 0, 2], np.int32),
         mean=np.array([0.0, 10.0]),
+        spreads=np.ones(5),
     )
     X = np.array([[1.0, 9.0], [-2.0, 0.5], [4.0, 0.0], [4.0, -5.0], [1.5, 2.0], [3.0, 0.25]])
     found = rule.label(X)
@@ -59,7 +60,7 @@ def test_splits_by_hand():
 def test_one_cell_has_no_border():
     leaf = np.full((1, 2), -1)
     none = np.zeros((1, 3), np.float32)
-    whole = Splits(none, np.zeros(1), leaf, np.zeros(1, np.int32), np.zeros(3))
+    whole = Splits(none, np.zeros(1), leaf, np.zeros(1, np.int32), np.zeros(3), np.ones(1))
     for rule in (Centres(np.ones((1, 3))), whole):
         found = rule.label(ROWS)
         assert set(found["label"]) == {0}
