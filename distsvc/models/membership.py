@@ -12,6 +12,15 @@ from distsvc.models.rules import Rule
 PIECE_BYTES = 2**22
 """Of the shares of all clusters that are in memory at a time."""
 
+SOFT = 0.15
+"""How wide a hyperplane is that shares rows out, in standard deviations of its node's rows."""
+
+BY_HYPERPLANES = (
+    "every hyperplane of the tree divides the row between its sides, 1 / (1 + exp(-t / 0.15)) of "
+    "it to its own at a distance of t standard deviations of the node's rows"
+)
+"""What shares by trees of hyperplanes are."""
+
 
 @dataclass(frozen=True)
 class Membership:

@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from distsvc.report.part import Known, Label, Number, Part, Size, check_lengths
 
-
 MOST_SHARE_BINS = 1_000
 """More than that is never written."""
 

@@ -19,8 +19,8 @@ def check_shares(rule: type[Rule], asked: OutputConfig | Plan) -> None:
     if asked.shares and not rule.shared:
         key = "top" if asked.top else "membership"
         raise JobFileError(
-            f"output.{key} needs an algorithm with clusters, found {rule.form!r}, which tells only "
-            "rows inside from rows outside: leave it out"
+            f"output.{key} needs an algorithm with clusters, found one that only tells rows inside "
+            "from rows outside"
         )
 
 

@@ -21,7 +21,6 @@ from distsvc.report.content import (
     Report,
     ScoreHistogram,
 )
-from distsvc.report.explained_parts import MembershipPart
 from distsvc.run.counts import Counts
 from distsvc.run.explaining import explained
 from distsvc.run.labeller import RULE, Labeller
@@ -66,8 +65,7 @@ def make_report(
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
         phases=[],
-        membership=_membership(run, rule, counts),
-        **explained(run, rows, labelled.reasons),
+        **explained(run, rows, labelled.reasons, counts.shares),
         **room.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
@@ -99,13 +97,6 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
         )
         for c in np.argsort(-rows_of, kind="stable")
     ]
-
-
-def _membership(run: RunDirectory, rule: Rule, counts: Counts) -> MembershipPart | None:
-    """Return how sure rows are of their clusters, where that is published."""
-    if not run.plan.shares or rule.n_clusters == 1:
-        return None
-    return MembershipPart(meaning=rule.shared, counts=counts.shares.tolist())
 
 
 def _outliers(rule: Rule, counts: Counts) -> OutlierPart:

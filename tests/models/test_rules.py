@@ -164,6 +164,38 @@ def test_labels_scores_and_outliers_agree(rule):
 
 
 @EACH
+def test_shares_add_up_and_depend_on_no_other_row(rule):
+    rows = rows_for(rule, 300)
+    if not rule.shared:
+        assert rule.form.startswith("linear")
+        with pytest.raises(NotImplementedError):
+            rule.shares(rows)
+        return
+    shares = rule.shares(rows)
+    assert (shares.shape, shares.dtype) == ((300, rule.n_clusters), np.float32)
+    assert shares.min() >= 0.0
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-5)
+    again = np.concatenate([rule.shares(part) for part in np.array_split(rows, 7)])
+    assert again.tobytes() == shares.tobytes()
+    assert rule.shares(rows[:0]).shape == (0, rule.n_clusters)
+
+
+@EACH
+def test_the_largest_share_is_the_label_unless_a_tree_divides_rows(rule):
+    if not rule.shared:
+        return
+    rows = rows_for(rule, 300)
+    same = rule.shares(rows).argmax(axis=1) == rule.label(rows)["label"]
+    assert same.mean() > (0.7 if "hyperplane" in rule.shared else 0.999)
+
+
+def test_shares_by_the_nearest_vector():
+    rule = dataclasses.replace(RULES[0], nearest=True)
+    rows = rows_for(rule, 300)
+    np.testing.assert_array_equal(rule.shares(rows).argmax(axis=1), rule.label(rows)["label"])
+
+
+@EACH
 def test_a_rule_comes_back(rule):
     facts = json.loads(json.dumps(rule.facts()))
     arrays = {name: array.copy() for name, array in rule.arrays().items()}

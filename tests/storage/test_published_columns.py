@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_parts import LABELS, write_part
+from small_parts import write_part
 
 from distsvc.errors import TemporaryError
 from distsvc.storage.published import COLUMNS, Part, meanings, part_file

@@ -18,12 +18,10 @@ from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.baselines.split_tree import LEAF, SplitTree, centred
 from distsvc.models.fields import Array, Children, Clusters, Field
+from distsvc.models.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules import Rule, ScoreWords
 
 BLOCK_ROWS = 4096
-
-SOFT = 0.15
-"""How wide a split is where it shares rows out, in standard deviations of its node's rows."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +108,7 @@ class Splits(Rule):
     """
 
     form: ClassVar[str] = "splits"
-    shared: ClassVar[str] = (
-        "of a row that every hyperplane divides between its sides, by 1 / (1 + exp(-t / 0.15)) at "
-        "t standard deviations of the node's rows from it"
-    )
+    shared: ClassVar[str] = BY_HYPERPLANES
     float64: ClassVar[bool] = True
     meanings: ClassVar[Mapping[str, str]] = {
         "label": "int32, >= 0: the cluster, 0 the largest on a sample",

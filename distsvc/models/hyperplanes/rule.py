@@ -13,12 +13,10 @@ from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.fields import Array, Children, Count, Field
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
+from distsvc.models.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules import Rule, ScoreWords
 
 MOST_CLUSTERS = 2**31
-
-SOFT = 0.15
-"""How wide a hyperplane is where it shares rows out, in standard deviations of its node's rows."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +28,7 @@ class TreeRule(ClusterTree, Rule):
     """
 
     form: ClassVar[str] = "imdh"
-    shared: ClassVar[str] = (
-        "of a row that every hyperplane divides between its sides, by 1 / (1 + exp(-t / 0.15)) at "
-        "t standard deviations of the node's rows from it"
-    )
+    shared: ClassVar[str] = BY_HYPERPLANES
     meanings: ClassVar[Mapping[str, str]] = {
         "label": "int32, >= 0: the cluster, 0 the largest on a sample",
         "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "

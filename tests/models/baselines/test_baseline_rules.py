@@ -3,6 +3,7 @@ import pytest
 
 from distsvc.models.baselines import rules
 from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.baselines.split_tree import SplitTree
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 
@@ -66,6 +67,23 @@ def test_one_cell_has_no_border():
         assert set(found["label"]) == {0}
         assert set(found["score"]) == {np.inf}
         assert [len(part) for part in rule.label(ROWS[:0]).values()] == [0, 0, 0]
+
+
+def test_shares_of_centres():
+    """In proportion to 1 / r^4; a row on a centre is its own, and shared where two coincide."""
+    rule = Centres(np.array([[0.0], [3.0], [3.0]]))
+    found = rule.shares(np.array([[1.0], [3.0], [0.0]]))
+    expected = [[16 / 18, 1 / 18, 1 / 18], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_spreads_of_a_tree():
+    tree = SplitTree()
+    tree.split(0, np.array([1.0, 0.0], np.float32), 0.5)
+    tree.split(2, np.array([0.0, 1.0], np.float32), 5.0)
+    Z = np.array([[0, 9], [0, 3], [1, 1], [1, 1]], np.float32)
+    assert tree.spreads(Z).tolist() == [0.5, 1.0, 1.0, 1.0, 1.0]
+    assert tree.spreads(Z[:0]).tolist() == [1.0] * 5
 
 
 def test_forms_and_words():
