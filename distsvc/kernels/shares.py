@@ -32,15 +32,16 @@ def _normalise(shares):
 
 
 @kernel
-def vote_shares(X, S, a, ends, gamma):
+def vote_shares(X, S, a, ends, gamma, power):
     """Return the shares (n, k) float32 of groups of vectors in the weighted kernel sums at rows.
 
     X (n, d), S (d, B), a (B,) float32, positive, ends (k,) int64 as in `level_tree.vote`. Shares
-    are in proportion to the square roots of the groups' sums. Exponents are shifted by the nearest
-    vector's, so that rows far from all vectors have shares, too.
+    are in proportion to the groups' sums to the `power` (float64). Exponents are shifted by the
+    nearest vector's, so that rows far from all vectors have shares, too.
     """
     n, b = X.shape[0], S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
+    exponent = np.float32(power)
     values = np.empty(b, np.float32)
     shares = np.empty((n, ends.size), np.float32)
     for i in range(n):
@@ -48,13 +49,16 @@ def vote_shares(X, S, a, ends, gamma):
         shift = _lowest(values)
         for j in range(b):
             values[j] = a[j] * exp2(scale * (values[j] - shift))
-        start = 0
+        start, total = 0, ZERO
         for c in range(ends.size):
             part = ZERO
             for j in range(start, ends[c]):
                 part += values[j]
             start = ends[c]
-            shares[i, c] = np.sqrt(part)
+            total += part
+            shares[i, c] = part
+        for c in range(ends.size):
+            shares[i, c] = (shares[i, c] / total) ** exponent
         _normalise(shares[i])
     return shares
 

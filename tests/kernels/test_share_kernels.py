@@ -26,12 +26,14 @@ def normal(shares):
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-def test_votes():
+@pytest.mark.parametrize("power", [0.25, 1.0, 2.0])
+def test_votes(power):
     kernel = A * np.exp(-0.7 * squared())
-    expected = normal(np.sqrt(np.stack([part.sum(axis=1) for part in by_group(kernel)], axis=1)))
-    found = vote_shares(X, S, A, ENDS, 0.7)
+    sums = np.stack([part.sum(axis=1) for part in by_group(kernel)], axis=1)
+    expected = normal(normal(sums) ** power)
+    found = vote_shares(X, S, A, ENDS, 0.7, power)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=2e-5)
+    np.testing.assert_allclose(found, expected, rtol=5e-5)
     np.testing.assert_array_equal(found.argmax(axis=1), vote(X, S, A, ENDS, 0.7)[0])
 
 
@@ -45,7 +47,7 @@ def test_nearest_points():
 def test_far_rows_have_shares_of_the_nearest(far):
     """Their kernel values are all 0, and their squared distances may overflow."""
     rows = np.full((2, 3), far, np.float32)
-    for found in (vote_shares(rows, S, A, ENDS, 0.7), nearest_shares(rows, S, ENDS, 0.7)):
+    for found in (vote_shares(rows, S, A, ENDS, 0.7, 2.0), nearest_shares(rows, S, ENDS, 0.7)):
         assert np.isfinite(found).all()
         np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-6)
 

@@ -189,6 +189,19 @@ def test_the_largest_share_is_the_label_unless_a_tree_divides_rows(rule):
     assert same.mean() > (0.7 if "hyperplane" in rule.shared else 0.999)
 
 
+def test_votes_of_a_wide_kernel_count_more():
+    """The support vectors of either cluster are 1 apart; a kernel of that variance doubles it."""
+    S = np.array([[0.0, 2.0, 5.0, 7.0]], np.float32)
+    scored = SCORED | {"components": np.eye(1, D, dtype=np.float32)}
+    part = np.array([0, 0, 1, 1])
+    powers = {
+        gamma: LevelRule(**scored, S=S, a=np.ones(4, "f4"), part=part, gamma=gamma, nearest=False)
+        for gamma in (1e6, 0.5, 0.01)
+    }
+    found = [powers[gamma]._power for gamma in (1e6, 0.5, 0.01)]
+    np.testing.assert_allclose(found, [0.25, 0.5, 2.0], rtol=1e-5)
+
+
 def test_shares_by_the_nearest_vector():
     rule = dataclasses.replace(RULES[0], nearest=True)
     rows = rows_for(rule, 300)

@@ -36,7 +36,10 @@ LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one 
 OUTLIER = "bool: score < 0, the row lies outside every cluster"
 
 SOFTENED = 0.5
-"""What gamma is multiplied by where nearest points share rows out; see `vote_shares`, too."""
+"""What gamma is multiplied by where nearest points share rows out."""
+
+TRUSTED, MOST_TRUSTED = 0.25, 2.0
+"""The power of a kernel sum in a share, for a kernel much narrower than the clusters; at most."""
 
 
 SCORED: Mapping[str, Field] = {
@@ -137,8 +140,8 @@ class LevelRule(Scored, Rule):
 
     form: ClassVar[str] = "level-tree"
     shared: ClassVar[str] = (
-        "the square root of the kernel sum of its cluster's support vectors, over that of all "
-        "clusters"
+        "the kernel sum of its cluster's support vectors, to a power that follows from how wide "
+        "the kernel is beside the clusters, over that of all clusters"
     )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": LABEL,
@@ -201,11 +204,27 @@ class LevelRule(Scored, Rule):
         view = project(Z, np.ascontiguousarray(self.components[: len(S)]))
         if self.nearest:
             return nearest_shares(view, S, ends, SOFTENED * self.gamma)
-        return vote_shares(view, S, a, ends, float(self.gamma))
+        return vote_shares(view, S, a, ends, float(self.gamma), self._power)
 
     def check(self) -> None:
         """Raise DataError where vectors have more components than rows are projected on."""
         self.check_components("S")
+
+    @cached_property
+    def _power(self) -> float:
+        """The power of a cluster's kernel sum in its share of a row.
+
+        A kernel of variance h^2 widens clusters of variance s^2, so that the logarithm of the ratio
+        of two sums is about s^2 / (s^2 + h^2) of what it should be. That is undone.
+        """
+        weights, V, inside = self.a.astype(np.float64), self.S.T.astype(np.float64), 0.0
+        for c in range(self.n_clusters):
+            own = self.part == c
+            off = V[own] - np.average(V[own], axis=0, weights=weights[own])
+            inside += float((weights[own] * (off**2).mean(axis=1)).sum())
+        wide = 0.5 / self.gamma * float(weights.sum())
+        ratio = wide / inside if inside > 0.0 else np.inf
+        return min(TRUSTED * (1.0 + ratio), MOST_TRUSTED)
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
