@@ -105,13 +105,13 @@ class _Centres:
     def __init__(self, X: np.ndarray, k: int):
         from distsvc.baselines import BICO
 
-        self.model = BICO(n_clusters=k, random_state=0).fit(X)
+        self.rule = BICO(n_clusters=k, random_state=0).fit(X)._rule()
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        return self.model.predict(X)
+        return self.rule.label(X)["label"]
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        return self.model._rule().shares(X)
+        return self.rule.shares(X)
 
 
 def _model(method: str, X: np.ndarray, k: int) -> Any:
