@@ -141,12 +141,14 @@ def draw(path: Path, figures: list[Row]) -> None:
     axes = figure.subplots(-(-len(names) // 5), 5, sharex=True, sharey=True, squeeze=False).ravel()
     for place, name in enumerate(names):
         plot = axes[place]
-        plot.plot([0.4, 1.0], [0.4, 1.0], color="0.8", linewidth=1.0)
+        plot.plot([0.4, 1.0], [0.4, 1.0], color="0.8", lw=1.0)
         for number, method in enumerate(METHODS):
             rows = [r for r in figures if (r["set"], r["method"]) == (name, method) and r["p"]]
-            p, colour = [row["p"] for row in rows], f"C{number}"
-            plot.plot(p, [row["right"] for row in rows], "o-", color=colour, ms=3, label=method)
-            plot.plot(p, [row["rows"] for row in rows], ":", color=colour, linewidth=1.2)
+            p, colour = [row["p"] for row in rows], f"C{number}" if number else "0.3"
+            wide = {"lw": 1.4 if number else 5.0, "alpha": 1.0 if number else 0.4}  # seen below all
+            right, of_all = ([row[key] for row in rows] for key in ("right", "rows"))
+            plot.plot(p, right, "o-", color=colour, ms=3, label=method, **wide)
+            plot.plot(p, of_all, ":", color=colour, lw=1.2)
         plot.set(title=name, xlim=(0.48, 1.01), ylim=(0.0, 1.03))
         plot.grid(alpha=0.3)
     axes[0].legend(frameon=False, loc="lower left", fontsize=8)
