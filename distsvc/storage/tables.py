@@ -19,6 +19,7 @@ from distsvc.config import InputConfig
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.columns import NOT_CHOSEN, Scan, choose_features, left_out, other_columns, some
+from distsvc.storage.features import Number
 from distsvc.storage.location import Location
 from distsvc.storage.place import place_of
 from distsvc.storage.sources import find_sources, source_named
@@ -79,7 +80,7 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
     return Table(
         path=scan.path,
         format=scan.format,
-        columns=columns,
+        features=tuple(map(Number, columns)),
         id=config.id,
         label=config.label,
         where=config.where,
@@ -172,7 +173,7 @@ def fingerprint(table: Table) -> str:
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
     files = [(name, version.size, version.tag) for name, version in table.versions.items()]
-    content = [table.format, table.columns, types, table.extents, files]
+    content = [table.format, table.stored, types, table.extents, files]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
