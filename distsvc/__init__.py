@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from distsvc.run.calling import run as run
     from distsvc.run.published import Run as Run
     from distsvc.run.published import load as load
-    from distsvc.run.published import run as run
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,6 @@
 """The job: plan, fit, label, publish. The package can be called: ``distsvc.run("job.toml")``.
 
-Its name is that of the function in `distsvc.run.published`, too. So the package itself takes the
+Its name is that of the function in `distsvc.run.calling`, too. So the package itself takes the
 call, and there is one object whatever is imported first.
 """
 
@@ -18,7 +18,7 @@ class _Callable(ModuleType):
     """A package that is a function, too."""
 
     def __call__(self, job: Any, **options: Any) -> Run:
-        from distsvc.run.published import run
+        from distsvc.run.calling import run
 
         return run(job, **options)
 

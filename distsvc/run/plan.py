@@ -5,7 +5,7 @@ Cutting a table is arithmetic on row numbers (`distsvc.run.partitions`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,20 +111,29 @@ class Plan:
         """
         start, stop = self.partitions[number]
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
-            usable = np.isfinite(block.X) if self.missing == "error" else ~np.isinf(block.X)
-            if not usable.all():
-                row, column = np.unravel_index(np.argmin(usable), usable.shape)
-                raise self.unusable(block, int(row), int(column))
+            check_values(block, self.missing, self.table.shown, self.table.columns)
             yield without_missing(block) if self.missing == "drop" else block
 
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
-        value, name = block.X[row, column], self.table.columns[column]
-        hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
-        return DataError(
-            f"{self.table.shown}: column {name!r}, row {block.rows[row]}: expected a finite "
-            f"number whose square is one too, found {value}{hint}"
-        )
+        return _unusable(block, row, column, self.table.shown, self.table.columns)
+
+
+def check_values(block: Block, missing: str, shown: str, columns: Sequence[str]) -> None:
+    """Raise `DataError` for infinity in a block, and for NaN where missing values are errors."""
+    usable = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
+    if not usable.all():
+        row, column = np.unravel_index(np.argmin(usable), usable.shape)
+        raise _unusable(block, int(row), int(column), shown, columns)
+
+
+def _unusable(block: Block, row: int, column: int, shown: str, columns: Sequence[str]) -> DataError:
+    value, name = block.X[row, column], columns[column]
+    hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
+    return DataError(
+        f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite "
+        f"number whose square is one too, found {value}{hint}"
+    )
 
 
 def cut(job: Job, table: Table) -> list[tuple[int, int]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from distsvc.errors import DataError, DistsvcError
 from distsvc.storage.outputs import FORMATS
@@ -15,7 +14,8 @@ from distsvc.storage.where import Condition, parse_where
 
 FOLDER = "labels/"
 
-Filter = pc.Expression | str | None
+Filter: TypeAlias = Any
+"""An expression of `pyarrow.compute`, a text, or None."""
 
 
 def label_files(manifest: dict[str, Any]) -> list[str]:
@@ -70,7 +70,7 @@ def read_labels(
     return pa.concat_tables(found)
 
 
-def _filtered(part: pa.Table, wanted: Condition | Filter) -> pa.Table:
+def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:
     if wanted is None:
         return part
     try:

@@ -1,0 +1,157 @@
+"""Rows that are given in memory, or as a stream, as the blocks that a table's rows come in.
+
+Tables come through Arrow, batch by batch, whoever made them: pyarrow, polars, pandas, DuckDB. Their
+columns are found by name. Arrays have the columns in the model's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.errors import DataError, shown
+from distsvc.storage.blocks import Block
+from distsvc.storage.columns import is_numeric, plain, some
+from distsvc.storage.features import Feature, Number, fill, names_of
+
+NAME = "the rows"
+"""What messages call them."""
+
+
+def given_blocks(
+    X: Any, features: Sequence[Feature], block_rows: int, id_name: str | None = None
+) -> Iterator[Block]:
+    """Yield all rows of X in order, in blocks of at most so many; none is empty.
+
+    Parameters
+    ----------
+    X
+        An array (n, m) with the stored column of each of the m features, dense, sparse, or anything
+        else with a shape and slices; or a table with those columns by name: what has
+        ``__arrow_c_stream__``, ``__arrow_c_array__`` or ``__dataframe__``, a dictionary of arrays,
+        a polars LazyFrame; or an iterable of such tables.
+    features
+        How stored columns become numbers.
+    block_rows
+        At least 1.
+    id_name
+        The column that becomes the blocks' ids, where X is a table that has it.
+
+    Raises
+    ------
+    DataError
+        X is nothing of that, lacks columns, or has one that is not of numbers.
+
+    """
+    columns = [feature.column for feature in features]
+    row = 0
+    for piece in _pieces(X, columns, block_rows):
+        if isinstance(piece, np.ndarray):
+            block = Block(_rows(row, len(piece)), _from_array(piece, features), None, None)
+        else:
+            block = _from_table(row, piece, features, id_name)
+        row += len(block.rows)
+        yield block
+
+
+def _pieces(X: Any, columns: Sequence[str], most: int) -> Iterator[np.ndarray | pa.RecordBatch]:
+    """Yield X as it is, in pieces of at most so many rows."""
+    if not _is_array(X):
+        for batch in _batches(X):
+            for start in range(0, batch.num_rows, most):
+                yield batch.slice(start, most)
+        return
+    if len(X.shape) != 2 or X.shape[1] != len(columns):
+        raise DataError(
+            f"{NAME}: expected an array of {len(columns)} columns ({some(columns)}), found one of "
+            f"shape {tuple(X.shape)}"
+        )
+    for start in range(0, X.shape[0], most):
+        piece = X[start : start + most]
+        piece = np.asarray(piece.toarray() if hasattr(piece, "toarray") else piece)
+        if piece.dtype.kind not in "biuf":
+            raise DataError(f"{NAME}: expected an array of numbers, found dtype {piece.dtype}")
+        yield piece
+
+
+def _is_array(X: Any) -> bool:
+    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__"):
+        return False
+    return hasattr(X, "shape") and hasattr(X, "__getitem__")
+
+
+def _batches(X: Any) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a table or a stream, or of an iterable of them."""
+    if hasattr(X, "__arrow_c_stream__"):
+        yield from _read(lambda: pa.RecordBatchReader.from_stream(X))
+    elif hasattr(X, "__arrow_c_array__"):
+        yield pa.record_batch(X)
+    elif hasattr(X, "collect_batches"):  # polars' LazyFrame
+        for frame in X.collect_batches():
+            yield from _batches(frame)
+    elif hasattr(X, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        yield from _read(lambda: from_dataframe(X).to_batches())
+    elif isinstance(X, dict):
+        yield from _read(lambda: pa.table(X).to_batches())
+    elif hasattr(X, "__iter__") and not isinstance(X, (str, bytes)):
+        for part in X:
+            if not hasattr(part, "__arrow_c_array__") and not hasattr(part, "__arrow_c_stream__"):
+                raise _no_rows(part)
+            yield from _batches(part)
+    else:
+        raise _no_rows(X)
+
+
+def _read(opened: Any) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from opened()
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{NAME} can't be read: {error}") from error
+
+
+def _no_rows(X: Any) -> DataError:
+    return DataError(
+        f"{NAME}: expected an array (n, d), or a table that pyarrow can read "
+        f"(__arrow_c_stream__), found {type(X).__module__}.{type(X).__qualname__} {shown(X)}"
+    )
+
+
+def _rows(first: int, n: int) -> np.ndarray:
+    return np.arange(first, first + n, dtype=np.int64)
+
+
+def _from_array(piece: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
+    """Return the numbers (n, d) float64 of stored columns (n, m)."""
+    if all(isinstance(feature, Number) for feature in features):
+        return np.ascontiguousarray(piece, dtype=np.float64)
+    X = np.empty((len(piece), len(names_of(features))))
+    fill(X, features, [pa.array(column) for column in piece.T])
+    return X
+
+
+def _from_table(
+    row: int, batch: pa.RecordBatch, features: Sequence[Feature], id_name: str | None
+) -> Block:
+    names = batch.schema.names
+    missing = [f.column for f in features if names.count(f.column) != 1]
+    if missing:
+        raise DataError(
+            f"{NAME}: expected the model's {len(features)} columns, each once; missing or there "
+            f"twice: {some(missing)}; found: {some(names)}"
+        )
+    arrays = []
+    for feature in features:
+        array = batch.column(feature.column)
+        kind = plain(array.type)
+        if not (is_numeric(kind) or pa.types.is_null(kind)):
+            raise DataError(f"{NAME}: column {feature.column!r} is {kind}, expected numbers")
+        arrays.append(array.cast(kind) if kind != array.type else array)
+    X = np.empty((batch.num_rows, len(names_of(features))))
+    fill(X, features, arrays)
+    ids = batch.column(id_name) if id_name is not None and names.count(id_name) == 1 else None
+    return Block(_rows(row, batch.num_rows), X, ids, None)
