@@ -69,7 +69,7 @@ OURS = {
     "constraints": {"errors"},
     "baselines": set(),
     "metrics": set(),
-    "__init__": set(),
+    "__init__": {"run"},
     "__main__": {"cli", "ending"},
 }
 """What each part of the package may import of the package, besides `distsvc` itself."""

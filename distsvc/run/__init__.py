@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from distsvc.run.published import Run
 
 
@@ -21,6 +23,15 @@ class _Callable(ModuleType):
         from distsvc.run.calling import run
 
         return run(job, **options)
+
+    @property
+    def __signature__(self) -> Signature:
+        """What help and editors show."""
+        from inspect import signature
+
+        from distsvc.run.calling import run
+
+        return signature(run)
 
 
 sys.modules[__name__].__class__ = _Callable
