@@ -14,11 +14,10 @@ from distsvc.run.labeller import Labeller
 from distsvc.run.model import FILES, read_model
 from distsvc.run.model_form import restored
 from distsvc.run.output_columns import published_names
-from distsvc.run.partitions import choose_block_rows
-from distsvc.run.plan import check_values, without_missing
 from distsvc.run.preparation import Preparation, checked_rows
+from distsvc.run.raw_rows import NAME, raw_blocks
 from distsvc.run.reasons import Reasons
-from distsvc.storage import features, given_rows
+from distsvc.storage import features
 from distsvc.storage.arrays import read_arrays
 from distsvc.storage.published import published_columns
 from distsvc.storage.tables import Block
@@ -127,19 +126,12 @@ class Model:
 
     def _labelled(self, X: Any) -> Iterator[tuple[Block, np.ndarray, dict[str, Any]]]:
         """Yield blocks of X, which of their rows (n,) are labelled, and the columns of these."""
-        rows = choose_block_rows(len(self._numbers))
         reasons = Reasons(self._labeller, self._numbers, self._reasons)
-        for block in given_rows.given_blocks(X, self._features, rows, self.id):
-            check_values(block, self._missing, given_rows.NAME, self._numbers)
-            known = np.ones(len(block.rows), bool)
-            usable = block
-            if self._missing == "drop":
-                known = ~np.isnan(block.X).any(axis=1)
-                usable = without_missing(block)
-            yield block, known, self._label(usable, reasons)
+        for given in raw_blocks(X, self._features, self._missing, self.id):
+            yield given.all, given.known, self._label(given.usable, reasons)
 
     def _label(self, block: Block, reasons: Reasons) -> dict[str, Any]:
-        Z = checked_rows(self._preparation, block, given_rows.NAME, self._numbers)
+        Z = checked_rows(self._preparation, block, NAME, self._numbers)
         columns = dict(self._labeller.rule.label(Z))
         if self._reasons:
             columns |= reasons.add(block, Z, columns)
