@@ -69,6 +69,7 @@ OURS = {
     "constraints": {"errors"},
     "baselines": set(),
     "metrics": set(),
+    "mlflow": {"run"},
     "__init__": {"run"},
     "__main__": {"cli", "ending"},
 }

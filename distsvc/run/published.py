@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.report.content import Report
-from distsvc.run.model import checked_model
+from distsvc.run.model import FILES, checked_model
 from distsvc.run.report_files import PAGE, REPORT
 from distsvc.run.saved_model import Model
 from distsvc.storage.arrays import read_json
@@ -67,8 +67,13 @@ class Run:
             It was written by another version.
 
         """
-        self._listed("model.json")
-        return Model.read(checked_model(self._place, self.manifest))
+        return Model.read(self.model_folder)
+
+    @cached_property
+    def model_folder(self) -> Path:
+        """Where the model's files can be read; errors as of `model`."""
+        self._listed(FILES[0])
+        return checked_model(self._place, self.manifest)
 
     @property
     def files(self) -> list[str]:

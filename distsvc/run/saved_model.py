@@ -50,6 +50,8 @@ class Model:
         The estimator's.
     ids : ndarray of shape (k,), int32
         The published labels of the clusters.
+    published : pyarrow.Schema
+        The columns that `predict_batches` yields, besides the id.
 
     """
 
@@ -64,6 +66,8 @@ class Model:
         self.algorithm: str = content["algorithm"]
         self.parameters: dict[str, Any] = content["parameters"]
         self.ids = labeller.ids
+        names = published_names(type(labeller.rule), self._reasons)
+        self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
 
     @classmethod
     def read(cls, folder: Path) -> Model:
@@ -106,15 +110,17 @@ class Model:
             model has one and X, too. A batch of X becomes one batch, or several if it is long.
 
         """
-        names = published_names(type(self._labeller.rule), self._reasons)
-        fields = [(column.name, column.type) for column in published_columns(names)]
         for block, known, columns in self._labelled(X):
-            places = None if known.all() else pa.array(np.cumsum(known) - 1, mask=~known)
-            arrays = [pa.array(columns[name], kind) for name, kind in fields]
-            if places is not None:
-                arrays = [array.take(places) for array in arrays]
-            found = dict(zip((name for name, _ in fields), arrays, strict=True))
-            yield pa.record_batch(found if block.ids is None else {self.id: block.ids} | found)
+            arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
+            if not known.all():
+                places = pa.array(np.cumsum(known) - 1, mask=~known)
+                arrays = {name: array.take(places) for name, array in arrays.items()}
+            yield pa.record_batch(arrays if block.ids is None else {self.id: block.ids} | arrays)
+
+    def label(self, X: Any) -> pa.Table:
+        """Return all that `predict_batches` yields as one table."""
+        batches = list(self.predict_batches(X))
+        return pa.Table.from_batches(batches, None if batches else self.published)
 
     def _one_column(self, name: str, X: Any, missing: Any, dtype: Any) -> np.ndarray:
         parts = [np.empty(0, dtype)]
