@@ -92,6 +92,8 @@ def _batches(X: Any) -> Iterator[pa.RecordBatch]:
     elif hasattr(X, "collect_batches"):  # polars' LazyFrame
         for frame in X.collect_batches():
             yield from _batches(frame)
+    elif hasattr(X, "collect"):  # that of an earlier version
+        yield from _batches(X.collect())
     elif hasattr(X, "__dataframe__"):
         from pyarrow.interchange import from_dataframe
 
