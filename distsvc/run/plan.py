@@ -5,7 +5,7 @@ Cutting a table is arithmetic on row numbers (`distsvc.run.partitions`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.models.sampling import PILOT_ROWS
 from distsvc.run.partitions import choose_block_rows, plan_partitions
+from distsvc.run.usable import chosen, unusable, usable_rows
 from distsvc.storage.place import place_of
 from distsvc.storage.tables import Block, Table, read_blocks
 
@@ -39,6 +40,8 @@ class Plan:
         Rows that are in memory at a time.
     missing : str
         ``error``, ``drop`` or ``median``, as in the job.
+    unit : bool
+        Whether rows are divided by their lengths, so that those of zeros can't be used.
     seed : int
         Decides the keys of the rows.
     pilot_rows : int
@@ -55,6 +58,7 @@ class Plan:
     partitions: list[tuple[int, int]]
     block_rows: int
     missing: str
+    unit: bool
     seed: int
     pilot_rows: int
     shift: np.ndarray
@@ -80,6 +84,7 @@ class Plan:
             partitions=cut(job, table),
             block_rows=job.cluster.block_rows or choose_block_rows(d),
             missing=job.preprocess.missing,
+            unit=job.preprocess.scale == "unit",
             seed=job.model.seed,
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
@@ -107,33 +112,20 @@ class Plan:
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
         """Yield the blocks of a partition, less rows with missing values where the job drops them.
 
-        Raises `DataError` for infinity, and for NaN where missing values are errors.
+        Raises `DataError` for infinity, for NaN where missing values are errors, and for a row of
+        zeros where rows are divided by their lengths, which is dropped like one with a missing
+        value.
         """
         start, stop = self.partitions[number]
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
-            check_values(block, self.missing, self.table.shown, self.table.columns)
-            yield without_missing(block) if self.missing == "drop" else block
+            names = self.table.columns
+            yield chosen(
+                block, usable_rows(block, self.table.shown, names, self.missing, self.unit)
+            )
 
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
-        return _unusable(block, row, column, self.table.shown, self.table.columns)
-
-
-def check_values(block: Block, missing: str, shown: str, columns: Sequence[str]) -> None:
-    """Raise `DataError` for infinity in a block, and for NaN where missing values are errors."""
-    usable = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
-    if not usable.all():
-        row, column = np.unravel_index(np.argmin(usable), usable.shape)
-        raise _unusable(block, int(row), int(column), shown, columns)
-
-
-def _unusable(block: Block, row: int, column: int, shown: str, columns: Sequence[str]) -> DataError:
-    value, name = block.X[row, column], columns[column]
-    hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
-    return DataError(
-        f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite "
-        f"number whose square is one too, found {value}{hint}"
-    )
+        return unusable(block, row, column, self.table.shown, self.table.columns)
 
 
 def cut(job: Job, table: Table) -> list[tuple[int, int]]:
@@ -151,14 +143,3 @@ def cut(job: Job, table: Table) -> list[tuple[int, int]]:
 def pilot_rows(n_columns: int) -> int:
     """Return how many rows the pilot of a table of so many columns has, at most."""
     return max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * n_columns)))
-
-
-def without_missing(block: Block) -> Block:
-    """Return the rows of a block that have all their values."""
-    kept = ~np.isnan(block.X).any(axis=1)
-    if kept.all():
-        return block
-    places = np.flatnonzero(kept)
-    ids = None if block.ids is None else block.ids.take(places)
-    labels = None if block.labels is None else block.labels.take(places)
-    return Block(block.rows[kept], block.X[kept], ids, labels)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from distsvc.run.partitions import choose_block_rows
-from distsvc.run.plan import check_values, without_missing
+from distsvc.run.usable import chosen, usable_rows
 from distsvc.storage.features import Feature, names_of
-from distsvc.storage.given_rows import NAME, given_blocks
+from distsvc.storage.given_rows import NAME, array_columns, given_blocks
 from distsvc.storage.tables import Block
+
+__all__ = ["NAME", "Given", "array_columns", "names_of", "raw_blocks"]
 
 
 @dataclass(frozen=True)
@@ -33,22 +35,17 @@ class Given:
 
 
 def raw_blocks(
-    X: Any, features: Sequence[Feature], missing: str, id_name: str | None
+    X: Any, features: Sequence[Feature], missing: str, unit: bool, id_name: str | None
 ) -> Iterator[Given]:
-    """Yield rows, of which those with missing values are not usable where ``missing = "drop"``.
+    """Yield rows, of which those that ``missing = "drop"`` leaves out are not usable.
 
     Raises
     ------
     DataError
-        X is no table (`given_blocks`), or holds what a job refuses: infinity, and missing values
-        where they are errors.
+        X is no table (`given_blocks`), or holds what a job refuses (`usable_rows`).
 
     """
     names = names_of(features)
     for block in given_blocks(X, features, choose_block_rows(len(names)), id_name):
-        check_values(block, missing, NAME, names)
-        if missing == "drop":
-            known = ~np.isnan(block.X).any(axis=1)
-            yield Given(block, without_missing(block), known)
-        else:
-            yield Given(block, block, np.ones(len(block.rows), bool))
+        known = usable_rows(block, NAME, names, missing, unit)
+        yield Given(block, chosen(block, known), known)

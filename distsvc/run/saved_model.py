@@ -12,12 +12,11 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.run.labeller import Labeller
 from distsvc.run.model import FILES, read_model
-from distsvc.run.model_form import restored
+from distsvc.run.model_form import features_of, restored
 from distsvc.run.output_columns import published_names
 from distsvc.run.preparation import Preparation, checked_rows
-from distsvc.run.raw_rows import NAME, raw_blocks
+from distsvc.run.raw_rows import NAME, array_columns, names_of, raw_blocks
 from distsvc.run.reasons import Reasons
-from distsvc.storage import features
 from distsvc.storage.arrays import read_arrays
 from distsvc.storage.published import published_columns
 from distsvc.storage.tables import Block
@@ -29,11 +28,12 @@ UNLABELLED = -1
 class Model:
     """Labels raw rows: it fills in and scales them as its job did, and gives published ids.
 
-    Rows are an array with `columns` in their order, or a table that has them by name: pyarrow,
-    polars, pandas, DuckDB, whatever has ``__arrow_c_stream__``. Other columns of a table are
-    ignored. Where the job leaves out rows with missing values (``missing = "drop"``), such a row
-    has no label: `UNLABELLED` or null, and no score. All methods take rows in blocks, so that
-    beside X and the answer they need little memory.
+    Rows are raw: as the job's table stored them. They are a table that has `columns` by name, from
+    pyarrow, polars, pandas, DuckDB, or whatever has ``__arrow_c_stream__``, whose other columns are
+    ignored; or an array (n, d) with `array_columns` in their order. Where the job leaves out rows
+    with missing values (``missing = "drop"``), such a row has no label: `UNLABELLED` or null, and
+    no score. All methods take rows in blocks, so that beside X and the answer they need little
+    memory.
 
     All methods raise `distsvc.errors.DataError` where X is no table or array, has not the model's
     columns, or holds what the job would have refused: infinity, or a missing value where
@@ -42,7 +42,9 @@ class Model:
     Attributes
     ----------
     columns : tuple of str
-        The columns that rows need, in the order of an array's.
+        The columns that a table needs.
+    array_columns : tuple of str
+        Those of an array: the same, and in place of a vector each of its values.
     id : str or None
         The column that `predict_batches` passes on.
     algorithm : str
@@ -56,12 +58,13 @@ class Model:
     """
 
     def __init__(self, content: dict[str, Any], preparation: Preparation, labeller: Labeller):
-        self._features = features.restored(content["columns"])
-        self._numbers: list[str] = content["columns"]
+        self._features = features_of(content)
+        self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
         self._missing = content["preprocess"].get("missing", "error")
         self._reasons = content["facts"]["reasons"]
         self.columns = tuple(feature.column for feature in self._features)
+        self.array_columns = array_columns(self._features)
         self.id: str | None = content["input"]["id"]
         self.algorithm: str = content["algorithm"]
         self.parameters: dict[str, Any] = content["parameters"]
@@ -133,7 +136,8 @@ class Model:
     def _labelled(self, X: Any) -> Iterator[tuple[Block, np.ndarray, dict[str, Any]]]:
         """Yield blocks of X, which of their rows (n,) are labelled, and the columns of these."""
         reasons = Reasons(self._labeller, self._numbers, self._reasons)
-        for given in raw_blocks(X, self._features, self._missing, self.id):
+        unit = self._preparation.scaling.unit
+        for given in raw_blocks(X, self._features, self._missing, unit, self.id):
             yield given.all, given.known, self._label(given.usable, reasons)
 
     def _label(self, block: Block, reasons: Reasons) -> dict[str, Any]:

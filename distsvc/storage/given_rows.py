@@ -14,11 +14,21 @@ import pyarrow as pa
 
 from distsvc.errors import DataError, shown
 from distsvc.storage.blocks import Block
-from distsvc.storage.columns import is_numeric, plain, some
-from distsvc.storage.features import Feature, Number, fill, names_of
+from distsvc.storage.columns import plain, some
+from distsvc.storage.features import (
+    Feature,
+    Number,
+    UnusableValueError,
+    Vector,
+    fill,
+    names_of,
+)
 
 NAME = "the rows"
 """What messages call them."""
+
+_KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
+"""Of these types a feature takes one, whatever it is, where a column has no value at all."""
 
 
 def given_blocks(
@@ -29,8 +39,9 @@ def given_blocks(
     Parameters
     ----------
     X
-        An array (n, m) with the stored column of each of the m features, dense, sparse, or anything
-        else with a shape and slices; or a table with those columns by name: what has
+        An array (n, d) with the columns of all features in their order, as they are stored: dense,
+        sparse, or anything else with a shape and slices. Or a table with the stored columns by
+        name: what has
         ``__arrow_c_stream__``, ``__arrow_c_array__`` or ``__dataframe__``, a dictionary of arrays,
         a polars LazyFrame; or an iterable of such tables.
     features
@@ -46,15 +57,20 @@ def given_blocks(
         X is nothing of that, lacks columns, or has one that is not of numbers.
 
     """
-    columns = [feature.column for feature in features]
     row = 0
-    for piece in _pieces(X, columns, block_rows):
+    for piece in _pieces(X, array_columns(features), block_rows):
         if isinstance(piece, np.ndarray):
-            block = Block(_rows(row, len(piece)), _from_array(piece, features), None, None)
+            block = Block(_rows(row, len(piece)), _from_array(row, piece, features), None, None)
         else:
             block = _from_table(row, piece, features, id_name)
         row += len(block.rows)
         yield block
+
+
+def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
+    """Return the names of an array's columns: the stored ones, and each value of a vector."""
+    each = (f.names if isinstance(f, Vector) else (f.column,) for f in features)
+    return tuple(name for names in each for name in names)
 
 
 def _pieces(X: Any, columns: Sequence[str], most: int) -> Iterator[np.ndarray | pa.RecordBatch]:
@@ -127,12 +143,52 @@ def _rows(first: int, n: int) -> np.ndarray:
     return np.arange(first, first + n, dtype=np.int64)
 
 
-def _from_array(piece: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
-    """Return the numbers (n, d) float64 of stored columns (n, m)."""
-    if all(isinstance(feature, Number) for feature in features):
+def _from_array(row: int, piece: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
+    """Return the numbers (n, d) float64 of columns (n, d) as they are stored."""
+    if all(isinstance(feature, (Number, Vector)) for feature in features):
         return np.ascontiguousarray(piece, dtype=np.float64)
-    X = np.empty((len(piece), len(names_of(features))))
-    fill(X, features, [pa.array(column) for column in piece.T])
+    arrays: list[pa.Array] = []
+    first = 0
+    for feature in features:
+        width = feature.width if isinstance(feature, Vector) else 1
+        arrays.append(_stored(np.ascontiguousarray(piece[:, first : first + width]), feature))
+        first += width
+    return _filled(row, len(piece), features, arrays)
+
+
+def _stored(part: np.ndarray, feature: Feature) -> pa.Array:
+    """Return a column, or the values of a vector (n, width), as Arrow holds what is stored."""
+    if isinstance(feature, Vector):
+        return pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), feature.width)
+    array = pa.array(part[:, 0])
+    if not feature.takes(array.type):
+        raise DataError(
+            f"{NAME}: column {feature.column!r} holds {feature.expected}, which an array of "
+            "numbers does not: expected a table with named columns"
+        )
+    return array
+
+
+def _plain(array: pa.Array, feature: Feature) -> pa.Array:
+    """Return the values that a feature takes, without dictionary; `DataError` for others."""
+    kind = plain(array.type)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), next(k for k in _KINDS if feature.takes(k)))
+    if not feature.takes(kind):
+        raise DataError(f"{NAME}: column {feature.column!r} is {kind}, expected {feature.expected}")
+    return array.cast(kind) if kind != array.type else array
+
+
+def _filled(
+    row: int, n_rows: int, features: Sequence[Feature], arrays: Sequence[pa.Array]
+) -> np.ndarray:
+    X = np.empty((n_rows, len(names_of(features))))
+    try:
+        fill(X, features, arrays)
+    except UnusableValueError as error:
+        raise DataError(
+            f"{NAME}: column {error.column!r}, row {row + error.place}: {error}"
+        ) from None
     return X
 
 
@@ -146,14 +202,7 @@ def _from_table(
             f"{NAME}: expected the model's {len(features)} columns, each once; missing or there "
             f"twice: {some(missing)}; found: {some(names)}"
         )
-    arrays = []
-    for feature in features:
-        array = batch.column(feature.column)
-        kind = plain(array.type)
-        if not (is_numeric(kind) or pa.types.is_null(kind)):
-            raise DataError(f"{NAME}: column {feature.column!r} is {kind}, expected numbers")
-        arrays.append(array.cast(kind) if kind != array.type else array)
-    X = np.empty((batch.num_rows, len(names_of(features))))
-    fill(X, features, arrays)
+    arrays = [_plain(batch.column(feature.column), feature) for feature in features]
+    X = _filled(row, batch.num_rows, features, arrays)
     ids = batch.column(id_name) if id_name is not None and names.count(id_name) == 1 else None
     return Block(_rows(row, batch.num_rows), X, ids, None)

@@ -386,3 +386,70 @@ def test_a_path_without_a_run(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"format": 99}))
     with pytest.raises(JobFileError, match="format 99"):
         distsvc.load(tmp_path)
+
+
+# --- columns that are no plain numbers
+
+
+@pytest.fixture(scope="module")
+def with_features(tmp_path_factory):
+    """A model of a vector, a logarithm, a duration and a number, of rows scaled to length 1."""
+    folder = tmp_path_factory.mktemp("features")
+    path = folder / "t.parquet"
+    pq.write_table(stored(rows()), path)
+    job = sections(path, folder / "out", preprocess={"scale": "unit", "log": ["b"]})
+    return distsvc.run(job | {"input": {"path": path}, "model": ROOMS["hyperplanes"]})
+
+
+def stored(X):
+    seconds = (X[:, 0] * 1000).astype("m8[s]")
+    vectors = pa.FixedSizeListArray.from_arrays(X[:, :2].astype(np.float32).ravel(), 2)
+    columns = {"took": seconds, "v": vectors, "b": np.exp(X[:, 1]), "x": X[:, 2]}
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def test_features_are_made_as_the_job_made_them(with_features, tmp_path):
+    model, given = with_features.model, stored(rows(1))
+    pq.write_table(given, tmp_path / "t.parquet")
+    predict_table(with_features.path, str(tmp_path / "t.parquet"), str(tmp_path / "out"))
+    expected = distsvc.load(tmp_path / "out").labels(["label", "score", "outlier"])
+    assert model.columns == ("took", "v", "b", "x")
+    assert model.array_columns == ("took", "v[0]", "v[1]", "b", "x")
+    for X in given, given.select(["x", "b", "v", "took"]), pl.DataFrame(given), given.to_pandas():
+        assert model.label(X).combine_chunks().equals(expected.combine_chunks())
+
+
+def test_an_array_of_features(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(stored(rows()).drop_columns("took"), path)
+    job = sections(path, tmp_path / "out", preprocess={"log": ["b"]})
+    model = distsvc.run(job | {"input": {"path": path}, "model": ROOMS["hyperplanes"]}).model
+    X = np.column_stack([rows(1)[:, :2].astype(np.float32), np.exp(rows(1)[:, 1]), rows(1)[:, 2]])
+    assert (model.predict(X) == model.predict(stored(rows(1)))).all()
+    with pytest.raises(DataError, match=r"array of 4 columns \(v\[0\], v\[1\], b, x\)"):
+        model.predict(X[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("v", [[1.0, 2.0], [3.0]], "column 'v', row 1: expected a list of 2 numbers"),
+        ("v", [1.0, 2.0], "column 'v' is double, expected vectors of 2 numbers"),
+        ("took", [1.0, 2.0], "column 'took' is double, expected dates, times or durations"),
+        ("took", [None, None], "column 'took', row 0: expected a finite number"),
+        ("v", [None, None], r"column 'v\[0\]', row 0: expected a finite number"),
+    ],
+)
+def test_values_that_a_feature_can_not_take(with_features, column, values, message):
+    X = stored(rows(1, 2)).drop_columns(column).append_column(column, pa.array(values))
+    with pytest.raises(DataError, match=message):
+        with_features.model.predict(X)
+
+
+def test_rows_without_a_length(with_features):
+    X = stored(np.vstack([rows(1, 2), np.zeros((1, 3))]))
+    X = X.set_column(2, "b", pa.array([1.0, 1.0, 0.0]))
+    with pytest.raises(DataError, match="row 2: expected a row with a length"):
+        with_features.model.predict(X)
+    with pytest.raises(DataError, match=r"column 'took' holds dates, times .*expected a table"):
+        with_features.model.predict(np.ones((2, 5)))
