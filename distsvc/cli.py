@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distsvc import __version__, cli_outputs
+from distsvc import __version__, cli_outputs, cli_tables
 from distsvc.cli_evaluation import bench, datasets, shown_progress
 from distsvc.cli_nights import backfill, cluster_options
 from distsvc.ending import failing_cleanly, watched
@@ -30,7 +30,7 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-for command in (datasets, bench, backfill, *cli_outputs.COMMANDS):
+for command in (*cli_tables.COMMANDS, datasets, bench, backfill, *cli_outputs.COMMANDS):
     main.add_command(command)
 
 
@@ -113,26 +113,6 @@ def run(
     for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
         click.echo(one_line(f"warning: {warning}"))
     click.echo(f"{job.output.path}/report.html")
-
-
-@main.command()
-@click.argument("job_file", metavar="JOB.toml|TABLE")
-@click.option(
-    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
-)
-@click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
-def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool) -> None:
-    """Say what a run of JOB.toml, or of a TABLE, will take: rows, tasks, bytes, memory and time."""
-    with failing_cleanly():
-        from distsvc.run.asked_job import asked_job
-        from distsvc.run.forecast import forecast_job
-
-        forecast = forecast_job(asked_job(job_file, run_date, settings))
-    if as_json:
-        click.echo(json.dumps(forecast.dumped()))
-    else:
-        click.echo("\n".join(map(one_line, forecast.lines())))
 
 
 @main.command()
