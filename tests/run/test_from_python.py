@@ -3,6 +3,7 @@
 import datetime
 import inspect
 import json
+import multiprocessing
 import pickle
 import shutil
 import sys
@@ -123,6 +124,12 @@ def test_a_result_that_is_held_back(table, tmp_path):
     assert caught.value.report.input.n_rows == N
     with pytest.raises(InputNotFoundError, match="no run is published"):
         distsvc.load(tmp_path / "out")
+
+
+def test_a_worker_that_imports_the_script_does_not_run_it_again(table, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(RuntimeError, match="below if __name__ == '__main__':"):
+        distsvc.run(table)
 
 
 # --- what is published
