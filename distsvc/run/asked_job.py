@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+import numpy as np
+
 from distsvc.config import Job
 from distsvc.job_file import overridden, parse_job, read_job
 from distsvc.storage.sources import SOURCES
@@ -49,6 +51,11 @@ def asked_job(
     """
     day = run_date.isoformat()[:10] if isinstance(run_date, datetime.date) else run_date
     source, content = "job", given
+    if not isinstance(given, (str, os.PathLike, Mapping)):
+        raise TypeError(
+            "expected a job file or a table by its path, or the sections of a job as dictionaries, "
+            f"found {type(given).__name__}"
+        )
     if not isinstance(given, Mapping):
         source = os.fspath(given)
         content = default_job(source) if is_table(source) else read_job(source)
@@ -99,9 +106,11 @@ def table_name(path: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what TOML could hold: paths as text, tuples as lists."""
+    """Return what TOML could hold: paths as text, tuples as lists, NumPy's numbers as Python's."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, np.generic):
+        return value.item()
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -63,7 +63,7 @@ def run(
 
     """
     _refuse_workers()
-    told = "job" if isinstance(job, Mapping) else os.fspath(job)
+    told = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     shown = Progress(quiet=not progress)
     try:
         with watched(told, metrics_file) as watch:

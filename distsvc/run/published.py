@@ -89,7 +89,7 @@ class Run:
             )
         return [f"{self._place.address}/{name}" for name in names]
 
-    def labels(self, columns: Sequence[str] | None = None, filter: Filter = None) -> pa.Table:
+    def labels(self, columns: Sequence[str] | str | None = None, filter: Filter = None) -> pa.Table:
         """Return what is published of every row, in the order of the job's table.
 
         Memory is that of the answer, and of one file besides.
@@ -97,7 +97,7 @@ class Run:
         Parameters
         ----------
         columns
-            Published columns, in the order wanted; all when not given.
+            Published columns, in the order wanted, or one; all when not given.
         filter
             Which rows: an expression of `pyarrow.compute`, such as ``pc.field("score") < 0``, or
             a text in the language of ``input.where``, such as ``"outlier == true"``.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distsvc.errors import DataError, shown
+from distsvc.errors import DataError
 from distsvc.storage.blocks import Block
 from distsvc.storage.columns import plain, some
 from distsvc.storage.features import (
@@ -23,9 +23,9 @@ from distsvc.storage.features import (
     fill,
     names_of,
 )
+from distsvc.storage.pieces import NAME, pieces
 
-NAME = "the rows"
-"""What messages call them."""
+__all__ = ["NAME", "array_columns", "given_blocks"]
 
 _KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
 """Of these types a feature takes one, whatever it is, where a column has no value at all."""
@@ -39,11 +39,8 @@ def given_blocks(
     Parameters
     ----------
     X
-        An array (n, d) with the columns of all features in their order, as they are stored: dense,
-        sparse, or anything else with a shape and slices. Or a table with the stored columns by
-        name: what has
-        ``__arrow_c_stream__``, ``__arrow_c_array__`` or ``__dataframe__``, a dictionary of arrays,
-        a polars LazyFrame; or an iterable of such tables.
+        What `pieces` takes: an array with `array_columns`, or a table that has the stored columns
+        by name.
     features
         How stored columns become numbers.
     block_rows
@@ -54,11 +51,11 @@ def given_blocks(
     Raises
     ------
     DataError
-        X is nothing of that, lacks columns, or has one that is not of numbers.
+        X is nothing of that, lacks columns, or has one with values that a feature can't take.
 
     """
     row = 0
-    for piece in _pieces(X, array_columns(features), block_rows):
+    for piece in pieces(X, array_columns(features), block_rows):
         if isinstance(piece, np.ndarray):
             block = Block(_rows(row, len(piece)), _from_array(row, piece, features), None, None)
         else:
@@ -71,72 +68,6 @@ def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
     """Return the names of an array's columns: the stored ones, and each value of a vector."""
     each = (f.names if isinstance(f, Vector) else (f.column,) for f in features)
     return tuple(name for names in each for name in names)
-
-
-def _pieces(X: Any, columns: Sequence[str], most: int) -> Iterator[np.ndarray | pa.RecordBatch]:
-    """Yield X as it is, in pieces of at most so many rows."""
-    if not _is_array(X):
-        for batch in _batches(X):
-            for start in range(0, batch.num_rows, most):
-                yield batch.slice(start, most)
-        return
-    if len(X.shape) != 2 or X.shape[1] != len(columns):
-        raise DataError(
-            f"{NAME}: expected an array of {len(columns)} columns ({some(columns)}), found one of "
-            f"shape {tuple(X.shape)}"
-        )
-    for start in range(0, X.shape[0], most):
-        piece = X[start : start + most]
-        piece = np.asarray(piece.toarray() if hasattr(piece, "toarray") else piece)
-        if piece.dtype.kind not in "biuf":
-            raise DataError(f"{NAME}: expected an array of numbers, found dtype {piece.dtype}")
-        yield piece
-
-
-def _is_array(X: Any) -> bool:
-    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__"):
-        return False
-    return hasattr(X, "shape") and hasattr(X, "__getitem__")
-
-
-def _batches(X: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a table or a stream, or of an iterable of them."""
-    if hasattr(X, "__arrow_c_stream__"):
-        yield from _read(lambda: pa.RecordBatchReader.from_stream(X))
-    elif hasattr(X, "__arrow_c_array__"):
-        yield pa.record_batch(X)
-    elif hasattr(X, "collect_batches"):  # polars' LazyFrame
-        for frame in X.collect_batches():
-            yield from _batches(frame)
-    elif hasattr(X, "collect"):  # that of an earlier version
-        yield from _batches(X.collect())
-    elif hasattr(X, "__dataframe__"):
-        from pyarrow.interchange import from_dataframe
-
-        yield from _read(lambda: from_dataframe(X).to_batches())
-    elif isinstance(X, dict):
-        yield from _read(lambda: pa.table(X).to_batches())
-    elif hasattr(X, "__iter__") and not isinstance(X, (str, bytes)):
-        for part in X:
-            if not hasattr(part, "__arrow_c_array__") and not hasattr(part, "__arrow_c_stream__"):
-                raise _no_rows(part)
-            yield from _batches(part)
-    else:
-        raise _no_rows(X)
-
-
-def _read(opened: Any) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from opened()
-    except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"{NAME} can't be read: {error}") from error
-
-
-def _no_rows(X: Any) -> DataError:
-    return DataError(
-        f"{NAME}: expected an array (n, d), or a table that pyarrow can read "
-        f"(__arrow_c_stream__), found {type(X).__module__}.{type(X).__qualname__} {shown(X)}"
-    )
 
 
 def _rows(first: int, n: int) -> np.ndarray:

@@ -27,7 +27,7 @@ def label_files(manifest: dict[str, Any]) -> list[str]:
 def read_labels(
     manifest: dict[str, Any],
     local: Callable[[str], Path],
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | str | None = None,
     filter: Filter = None,
 ) -> pa.Table:
     """Return published columns of a run's rows, in the order of its table.
@@ -41,7 +41,7 @@ def read_labels(
     local
         Returns where a listed file can be read, checked.
     columns
-        The columns to return, in this order; all when not given.
+        The columns to return, in this order, or the name of one; all when not given.
     filter
         Which rows: an expression of `pyarrow.compute`, or a text like ``input.where``.
 
@@ -55,7 +55,7 @@ def read_labels(
     """
     known = list(manifest.get("schema", {}))
     condition = _parsed(filter) if isinstance(filter, str) else None
-    wanted = known if columns is None else list(columns)
+    wanted = [columns] if isinstance(columns, str) else known if columns is None else list(columns)
     used = condition.columns if condition else known if filter is not None else ()
     read = list(dict.fromkeys([*wanted, *used]))
     unknown = [name for name in read if name not in known]

@@ -3,6 +3,7 @@
 import io
 import json
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -82,7 +83,12 @@ def test_what_is_not_there(tmp_path, given, code, message):
 
 def test_sections_stay_as_they_were_given(tmp_path):
     sections = {"input": {"path": tmp_path / "a", "columns": ("x",)}, "output": {"path": "out"}}
-    job = asked_job(sections, "2026-11-20", overrides={"output.path": tmp_path / "{run_date}"})
+    job = asked_job(
+        sections,
+        "2026-11-20",
+        overrides={"output.path": tmp_path / "{run_date}", "model.seed": np.int64(3)},
+    )
+    assert job.model.seed == 3
     assert job.input.columns == ("x",)
     assert job.output.path == f"{tmp_path}/2026-11-20"
     assert sections["output"] == {"path": "out"}
@@ -93,7 +99,9 @@ def test_sections_that_are_not_right():
         asked_job({"input": {}, "output": {"path": "out"}})
     with pytest.raises(InputNotFoundError, match="job file x does not exist"):
         asked_job("x")
-    with pytest.raises(TypeError, match="PathLike"):
+    with pytest.raises(
+        TypeError, match=r"expected a job file or a table by its path, .* found StringIO"
+    ):
         asked_job(io.StringIO())
     with pytest.raises(JobFileError, match="--run-date expects"):
         asked_job({"input": {"path": "a"}, "output": {"path": "b"}}, "tomorrow")

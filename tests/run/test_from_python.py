@@ -9,14 +9,18 @@ import shutil
 import sys
 from pathlib import Path
 
+import dask.array
 import duckdb
+import narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+import zarr
 from scipy import sparse
 from small_runs import ROOMS, small_job, three_clusters, write_table
 
@@ -144,6 +148,7 @@ def test_labels_whole_and_in_part(published, table):
     assert 0 < outside.num_rows < N
     assert outside.equals(expected.select(["score", "ident"]))
     by_expression = published.labels(["ident"], pc.field("score") < 0)
+    assert published.labels("ident").equals(labels.select(["ident"]))
     assert by_expression.equals(labels.filter(pc.field("outlier")).select(["ident"]))
 
 
@@ -275,6 +280,11 @@ KINDS = {
     "lazy polars": lambda X: pl.LazyFrame(frame(X)),
     "duckdb": lambda X: duckdb.from_arrow(pa.table(frame(X))),
     "old frame": OldFrame,
+    "dask array": lambda X: dask.array.from_array(X, chunks=(130, 2)),
+    "dataset": lambda X: pyarrow.dataset.dataset(pa.table(frame(X))),
+    "masked array": lambda X: np.ma.masked_array(X),
+    "Zarr": lambda X: zarr.array(X, chunks=(70, 3)),
+    "narwhals": lambda X: narwhals.from_native(pl.DataFrame(frame(X))),
     "dictionary-encoded": lambda X: pa.table(
         {n: pa.array(v).dictionary_encode() for n, v in frame(X).items()}
     ),
@@ -286,6 +296,19 @@ def test_rows_of_any_kind(published, kind):
     X, model = rows(1), published.model
     assert (model.predict(KINDS[kind](X)) == model.predict(X)).all()
     assert len(model.predict(KINDS[kind](X[:0]))) == 0
+
+
+def test_masked_values_are_missing(published):
+    X = np.ma.masked_array(rows(), np.zeros((N, 3), bool))
+    X[4, 2] = np.ma.masked
+    with pytest.raises(DataError, match="column 'x2', row 4: expected a finite number"):
+        published.model.predict(X)
+
+
+def test_a_dask_dataframe(published):
+    dataframe = pytest.importorskip("dask.dataframe")
+    X = dataframe.from_pandas(pd.DataFrame(frame(rows())), npartitions=3)
+    assert (published.model.predict(X) == published.model.predict(rows())).all()
 
 
 def test_values_of_any_type_of_number(published):
