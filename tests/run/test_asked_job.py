@@ -62,8 +62,8 @@ def test_a_table_in_place_of_a_job_file(tmp_path):
     assert found.stdout.splitlines()[-1] == "out/t/report.html"
     manifest = json.loads((tmp_path / "out/t/manifest.json").read_text())
     assert manifest["job"]["input"]["path"] == "t.parquet"
-    found = CliRunner().invoke(main, ["plan", "t.parquet", *settings, "--json"])
-    assert json.loads(found.stdout)["rows"] == 300
+    found = CliRunner().invoke(main, ["plan", "none.parquet"])
+    assert (found.exit_code, found.stderr) == (66, "error: none.parquet does not exist\n")
 
 
 @pytest.mark.parametrize(
