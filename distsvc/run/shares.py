@@ -24,16 +24,18 @@ def check_shares(rule: type[Rule], asked: OutputConfig | Plan) -> None:
         )
 
 
-def shared_columns(plan: Plan, labeller: Labeller, Z: np.ndarray, labels: np.ndarray) -> Columns:
+def shared_columns(
+    asked: OutputConfig | Plan, labeller: Labeller, Z: np.ndarray, labels: np.ndarray
+) -> Columns:
     """Return the columns of shares that are asked for, of prepared rows Z (n, d) with labels (n,).
 
     Clusters have their ids.
     """
-    if not plan.shares:
+    if not asked.shares:
         return {}
-    found = Membership.of(labeller.rule, Z, labels, plan.top)
+    found = Membership.of(labeller.rule, Z, labels, asked.top)
     columns: Columns = {"membership": found.own}
-    if plan.top:
+    if asked.top:
         columns |= {"next": _lists(labeller.ids[found.others])}
         columns |= {"next_share": _lists(found.other_shares)}
     return columns
