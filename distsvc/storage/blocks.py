@@ -56,6 +56,8 @@ class Table:
         Which version of each file of the source was there before anything of it was read.
     ready : str or None
         The file that says that a path is complete, which is none of the table's.
+    lake : dict
+        Of a table with a log, what `sources.lake` knows of its files; else empty.
 
     """
 
@@ -76,6 +78,7 @@ class Table:
     left_out: dict[str, str]
     versions: Versions
     ready: str | None = None
+    lake: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def shown(self) -> str:

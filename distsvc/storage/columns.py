@@ -6,7 +6,8 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -44,6 +45,10 @@ class Scan:
         be read is of a numeric type or `UNKNOWN`; a job has to name its columns to do without.
     default : tuple of str
         The columns from which the features come when the job names none.
+    sources : tuple of str
+        What finds the table again, in the state that was looked at; empty where the paths do.
+    lake : dict
+        As in a `blocks.Table`.
 
     """
 
@@ -58,6 +63,8 @@ class Scan:
     files: tuple[str, ...] = ()
     file_units: tuple[int, ...] = ()
     file_depths: tuple[int, ...] = ()
+    sources: tuple[str, ...] = ()
+    lake: dict[str, Any] = field(default_factory=dict)
 
 
 def is_numeric(kind: pa.DataType) -> bool:

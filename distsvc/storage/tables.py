@@ -22,6 +22,7 @@ from distsvc.storage.columns import NOT_CHOSEN, Scan, choose_features, left_out,
 from distsvc.storage.location import Location
 from distsvc.storage.place import place_of
 from distsvc.storage.sources import find_sources, source_named
+from distsvc.storage.sources.lake import check_snapshot
 from distsvc.storage.versions import compare
 from distsvc.storage.where import Condition, parse_where, where_columns
 
@@ -72,6 +73,7 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
     source, found = find_sources(locations, config.ready)
     if not (found.infos or source.is_store(found.location)):
         raise DataError(f"{config.shown} has no rows: it is complete, and holds no data file")
+    found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
     scan = source.scan(found, config, place_of(staging))
     _check_size(config.shown, scan.extents)
@@ -84,7 +86,7 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
         label=config.label,
         where=config.where,
         extents=scan.extents,
-        sources=tuple(location.address for location in locations),
+        sources=scan.sources or tuple(location.address for location in locations),
         root=scan.root,
         files=scan.files,
         file_units=scan.file_units,
@@ -94,6 +96,7 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
         left_out=left_out(config, scan, columns),
         versions=versions,
         ready=config.ready,
+        lake=scan.lake,
     )
 
 
@@ -144,6 +147,8 @@ def read_blocks(
 def check_unchanged(table: Table) -> None:
     """Compare all files of the source with those that were there when the table was opened.
 
+    What was written since to a table with a log is no part of the state that was opened.
+
     Raises
     ------
     DataError
@@ -152,6 +157,9 @@ def check_unchanged(table: Table) -> None:
         The store does not answer.
 
     """
+    if table.lake:
+        check_snapshot(table)
+        return
     locations = [Location.of(address) for address in table.sources]
     try:
         source, found = find_sources(locations, table.ready)
@@ -167,12 +175,15 @@ def fingerprint(table: Table) -> str:
 
     It covers the format, the feature columns, the types of the columns that are used, the extents,
     and of each file of the source its name relative to the input, size and ETag or modification
-    time, where the file system tells.
+    time, where the file system tells. Of a table with a log these are the files of the state that
+    is read, and which of their rows and columns count.
     """
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
     files = [(name, version.size, version.tag) for name, version in table.versions.items()]
     content = [table.format, table.columns, types, table.extents, files]
+    if table.lake:
+        content.append(table.lake["digest"])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

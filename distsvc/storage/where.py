@@ -113,6 +113,13 @@ class Condition:
         """
         return pc.fill_null(self._three_valued(columns), False)
 
+    def may_match(self, known: Mapping[str, pa.Array]) -> bool:
+        """Return whether a row may match of which some values are known; the others are null.
+
+        Each array of `known` has one value. Errors as in `mask`.
+        """
+        return self._three_valued(known)[0].as_py() is not False
+
     def _three_valued(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
         if self.operator in _COMPARE:
             return _compare(self.column, columns[self.column], self.operator, self.values[0])
