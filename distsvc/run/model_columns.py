@@ -8,7 +8,7 @@ from typing import Any
 from distsvc.errors import DataError
 from distsvc.job_file import parse_job
 from distsvc.run.progress import Progress
-from distsvc.storage.tables import open_table, states_width
+from distsvc.storage.tables import numbers_apart, open_table, states_width
 from distsvc.storage.where import where_columns
 from distsvc.urls import shown_url
 
@@ -31,7 +31,7 @@ def check_columns(content: dict[str, Any], path: str, staging: str, progress: Pr
     apart = {used["id"], used["label"], *where}
     given = {"path": path} | ({"id": used["id"]} if used["id"] else {})
     found = open_table(parse_job({"input": given, "output": {"path": "-"}}).input, staging)
-    names = [name for name in found.columns if name not in apart]
+    names = [name for name in (*found.columns, *numbers_apart(found)) if name not in apart]
     missing = [name for name in columns if name not in names]
     if missing and states_width(found):
         raise DataError(

@@ -24,6 +24,9 @@ MOST_COLUMNS = 2**20
 NOT_CHOSEN = "not in input.columns"
 """Why a numeric column is no feature of a job that names its columns."""
 
+PARTITION_KEY = "a partition key"
+"""Why a column by which a table is cut into folders is no feature of a job that names none."""
+
 UNKNOWN = pa.null()
 """The type of a column with a problem that may be one of numbers."""
 
@@ -45,6 +48,8 @@ class Scan:
         be read is of a numeric type or `UNKNOWN`; a job has to name its columns to do without.
     default : tuple of str
         The columns from which the features come when the job names none.
+    keys : tuple of str
+        The columns by which the table is cut into folders, or partitioned by its log.
     sources : tuple of str
         What finds the table again, in the state that was looked at; empty where the paths do.
     lake : dict
@@ -63,6 +68,7 @@ class Scan:
     files: tuple[str, ...] = ()
     file_units: tuple[int, ...] = ()
     file_depths: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     lake: dict[str, Any] = field(default_factory=dict)
 
@@ -143,7 +149,8 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
 
     Without ``input.columns`` these are the numeric, boolean and decimal columns in the table's
     order, except the label, the id and the columns of ``where``: a column that only chooses rows,
-    such as ``split``, is not a feature. An index that pandas stored is none either.
+    such as ``split``, is not a feature. An index that pandas stored is none either, nor a key by
+    which the table is partitioned.
 
     Raises
     ------
@@ -197,6 +204,8 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
             return "an index of pandas"
+        if name in scan.keys:
+            return PARTITION_KEY
         if name not in listed and name not in scan.problems:
             return "not listed in attribute 'columns'"
         return scan.problems.get(name) or scan.shown[name]
@@ -217,7 +226,7 @@ def some(words: Sequence[str]) -> str:
 
 def _default(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     """Return the columns that are numbers, or would be if they could be read: these are refused."""
-    apart = set(other_columns(config))
+    apart = {*other_columns(config), *scan.keys}
     features = tuple(
         name
         for name in scan.default

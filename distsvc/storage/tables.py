@@ -18,8 +18,18 @@ import pyarrow as pa
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
-from distsvc.storage.columns import NOT_CHOSEN, Scan, choose_features, left_out, other_columns, some
+from distsvc.storage.columns import (
+    NOT_CHOSEN,
+    PARTITION_KEY,
+    Scan,
+    choose_features,
+    left_out,
+    other_columns,
+    some,
+)
+from distsvc.storage.features import Number
 from distsvc.storage.location import Location
+from distsvc.storage.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.place import place_of
 from distsvc.storage.sources import find_sources, source_named
 from distsvc.storage.sources.lake import check_snapshot
@@ -34,6 +44,7 @@ __all__ = [
     "fingerprint",
     "id_type",
     "ignored_columns",
+    "numbers_apart",
     "open_table",
     "read_blocks",
     "shown_columns",
@@ -46,7 +57,8 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
     """Find a table, read its metadata and choose its features.
 
     `sources.find_sources` says whose format the paths are, `files.find_files` which files belong to
-    each, and `columns.choose_features` which columns become features.
+    each, and `columns.choose_features` which columns become features. Where the job names none,
+    `numbering.without_numbers` looks at some rows, and leaves out what numbers them.
 
     Parameters
     ----------
@@ -78,10 +90,10 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
     scan = source.scan(found, config, place_of(staging))
     _check_size(config.shown, scan.extents)
     columns = choose_features(config, scan)
-    return Table(
+    table = Table(
         path=scan.path,
         format=scan.format,
-        columns=columns,
+        features=tuple(map(Number, columns)),
         id=config.id,
         label=config.label,
         where=config.where,
@@ -98,6 +110,7 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
         ready=config.ready,
         lake=scan.lake,
     )
+    return table if config.columns is not None else without_numbers(table, source_named(table.format).blocks)
 
 
 def read_blocks(
@@ -181,7 +194,7 @@ def fingerprint(table: Table) -> str:
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
     files = [(name, version.size, version.tag) for name, version in table.versions.items()]
-    content = [table.format, table.columns, types, table.extents, files]
+    content = [table.format, table.stored, types, table.extents, files]
     if table.lake:
         content.append(table.lake["digest"])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -190,6 +203,11 @@ def fingerprint(table: Table) -> str:
 def ignored_columns(table: Table) -> list[str]:
     """Return the columns that could be features, but are not among those that a job names."""
     return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+
+
+def numbers_apart(table: Table) -> list[str]:
+    """Return the columns of numbers that are no features unless a job or a model names them."""
+    return [name for name, why in table.left_out.items() if why in (PARTITION_KEY, ROW_NUMBER)]
 
 
 def shown_columns(table: Table) -> dict[str, str]:

@@ -98,6 +98,7 @@ class Lake(Parquet):
             files=found.names,
             file_units=tuple(units),
             file_depths=(0,) * len(files),
+            keys=found.partitioned_by,
             sources=(found.location.address,),
             lake={
                 "digest": digest,

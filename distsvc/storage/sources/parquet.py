@@ -98,7 +98,8 @@ class Parquet(Source):
         shown = [place.shown for place in found.places]
         types, problems = merge_schemas([schema for schema, _ in footers], shown)
         depths = tuple(found.above.get(name, 0) for name in found.names)
-        types = _partition_types(found.names, depths, shown) | types
+        keys = _partition_types(found.names, depths, shown)
+        types = keys | types
         return Scan(
             format=Parquet.name,  # of what was converted, too
             path=found.location.address,
@@ -111,6 +112,7 @@ class Parquet(Source):
             files=found.names,
             file_units=tuple(len(groups) for _, groups in footers),
             file_depths=depths,
+            keys=tuple(keys),
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
