@@ -52,6 +52,9 @@ class LakeUrl(NamedTuple):
         return f"{self.kind}://{path}" + (f"?{self.pin}" if self.pin else "")
 
 
+NO_LAKE = LakeUrl("", "", "")
+
+
 def lake_url(url: str) -> LakeUrl:
     """Return what a path or URL consists of: ``delta://s3://bucket/table?version=3``."""
     found = _LAKE.fullmatch(url)

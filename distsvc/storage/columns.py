@@ -164,10 +164,10 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     path = config.shown
     where = where_columns(config.where)
     used = {"input.id": [config.id], "input.label": [config.label], "input.where": where}
-    for field, columns in used.items():
+    for key, columns in used.items():
         for column in columns:
             if column is not None:
-                _check(column, field, path, scan)
+                _check(column, key, path, scan)
     given = config.columns or ()
     twice = [name for name, count in Counter(given).items() if count > 1]
     if twice:

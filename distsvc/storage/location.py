@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.faults import fault
 from distsvc.storage.remote import connection, patient
-from distsvc.urls import LakeUrl, lake_url, masked, original, shown_url, stand_in
+from distsvc.urls import NO_LAKE, LakeUrl, lake_url, masked, original, shown_url, stand_in
 
 __all__ = ["Location", "shown_url"]
 
@@ -48,7 +48,7 @@ class Location:
     fs: Any
     path: str
     url: str
-    lake: LakeUrl = LakeUrl("", "", "")
+    lake: LakeUrl = NO_LAKE
 
     @classmethod
     def of(cls, url: str) -> Location:

@@ -110,7 +110,11 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
         ready=config.ready,
         lake=scan.lake,
     )
-    return table if config.columns is not None else without_numbers(table, source_named(table.format).blocks)
+    return (
+        table
+        if config.columns is not None
+        else without_numbers(table, source_named(table.format).blocks)
+    )
 
 
 def read_blocks(

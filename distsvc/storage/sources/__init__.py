@@ -10,11 +10,12 @@ from distsvc.storage.location import Location
 from distsvc.storage.source import Source
 from distsvc.storage.sources.csv import Csv
 from distsvc.storage.sources.delta import Delta
+from distsvc.storage.sources.iceberg import Iceberg
 from distsvc.storage.sources.parquet import Parquet
 from distsvc.storage.sources.svmlight import Svmlight
 from distsvc.storage.sources.zarr import Zarr
 
-SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Parquet())
+SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Parquet())
 """In the order in which they are asked; what none of them claims is the last one's."""
 
 

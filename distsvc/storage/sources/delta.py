@@ -84,7 +84,9 @@ def _opened(location: Location) -> Any:
     try:
         return DeltaTable(uri, int(asked[1]) if asked else None, storage_options=options)
     except TableNotFoundError:
-        there = " a Delta table: it has no log" if location.is_local and location.info() else " there"
+        there = (
+            " a Delta table: it has no log" if location.is_local and location.info() else " there"
+        )
         raise InputNotFoundError(f"{location.shown} is not{there}") from None
     except Exception as error:
         raise _known(error, location) from error

@@ -39,7 +39,9 @@ from distsvc.storage.versions import check_version
 from distsvc.storage.where import Condition
 
 _ALIKE = (
-    lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind),
+    lambda kind: (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    ),
     pa.types.is_temporal,
     lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),

@@ -153,8 +153,7 @@ class Parquet(Source):
                 n_rows = file.metadata.num_rows if kept is None else int(kept.sum())
                 if n_rows != piece.n_rows:
                     raise DataError(
-                        f"{place.shown} has {n_rows} rows, "
-                        f"{piece.n_rows} when the table was opened"
+                        f"{place.shown} has {n_rows} rows, {piece.n_rows} when the table was opened"
                     )
                 wanted = [content.names.get(n, n) for n in columns if n not in content.values]
                 for batch in _rows(file, piece.start, piece.stop, wanted, at_once, kept):
