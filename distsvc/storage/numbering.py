@@ -30,7 +30,7 @@ _SURE_ROWS = 1000
 """From when on rising values, or even ones, are not thought to be a coincidence."""
 
 _EVEN = 1.95
-"""Kolmogorov's distance times the root of the number of values, which 1 even column in 1,000 has."""
+"""Kolmogorov's distance times the root of the number of values; 1 even column in 1,000 has it."""
 
 _MOST_EXACT = 2.0**53
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")

@@ -110,7 +110,7 @@ def _known(error: Exception, location: Location) -> DistsvcError:
 
 
 def _s3(url: str) -> dict[str, str]:
-    """Return what deltalake is to know of S3; of other stores it looks up all in the environment."""
+    """Return what deltalake is to know of S3; of others it looks in the environment."""
     if not url.startswith(("s3:", "s3a:")):
         return {}
     found = {f"aws_{name}": value for name, value in s3_settings().items()}

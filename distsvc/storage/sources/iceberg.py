@@ -53,7 +53,7 @@ class Iceberg(Lake):
                 raise InputNotFoundError(f"{location.shown}: the table has no such snapshot")
             if snapshot is None:
                 return snapshot_of(location, [])
-            scan = table.scan(snapshot_id=snapshot.snapshot_id)
+            scan = table.scan(snapshot_id=asked)  # of the present one, in the present columns
             return _snapshot(_pinned(location, snapshot.snapshot_id), table, scan)
         except DistsvcError:
             raise

@@ -99,7 +99,7 @@ class Parquet(Source):
         types, problems = merge_schemas([schema for schema, _ in footers], shown)
         depths = tuple(found.above.get(name, 0) for name in found.names)
         keys = _partition_types(found.names, depths, shown)
-        types = keys | types
+        held, types = types, keys | types
         return Scan(
             format=Parquet.name,  # of what was converted, too
             path=found.location.address,
@@ -112,7 +112,7 @@ class Parquet(Source):
             files=found.names,
             file_units=tuple(len(groups) for _, groups in footers),
             file_depths=depths,
-            keys=tuple(keys),
+            keys=tuple(key for key in keys if key not in held),
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
