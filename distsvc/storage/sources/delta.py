@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
-from distsvc.faults import fault
+from distsvc.faults import CREDENTIALS, fault
 from distsvc.storage.columns import plain
 from distsvc.storage.location import Location
 from distsvc.storage.remote import s3_settings
@@ -84,10 +84,9 @@ def _opened(location: Location) -> Any:
     try:
         return DeltaTable(uri, int(asked[1]) if asked else None, storage_options=options)
     except TableNotFoundError:
-        there = (
-            " a Delta table: it has no log" if location.is_local and location.info() else " there"
-        )
-        raise InputNotFoundError(f"{location.shown} is not{there}") from None
+        is_there = location.is_local and location.info()
+        why = "is not a Delta table: it has no log" if is_there else "does not exist"
+        raise InputNotFoundError(f"{location.shown} {why}") from None
     except Exception as error:
         raise _known(error, location) from error
 
@@ -101,11 +100,14 @@ def _known(error: Exception, location: Location) -> DistsvcError:
         )
     status = _STATUS.search(text)
     code = next((one for one in status.groups() if one), "") if status else ""
-    if code in ("401", "403"):
-        return DataError(f"no permission to read {location.shown} (HTTP {code})")
+    if code == "404":
+        return InputNotFoundError(f"{location.shown} does not exist")
+    if code in ("401", "403") or "credentials" in text:
+        why = f"HTTP {code}" if code else "no credentials"
+        return DataError(f"no permission to read {location.shown} ({why}); {CREDENTIALS}")
     if _AWAY.search(text):
         return TemporaryError(f"can't reach {location.shown}: {text[:200]}")
-    known = fault(error, reading=location.shown) if isinstance(error, OSError) else None
+    known = fault(error, reading=location.shown) if getattr(error, "errno", None) else None
     return known or DataError(f"can't read the log of {location.shown}: {text[:200]}")
 
 
