@@ -34,7 +34,7 @@ class InputPart(Part):
     n_features: Size
     columns: list[str]
     state: str = ""
-    left_out: dict[str, str] = {}
+    left_out: dict[str, str] = Field(default={})
 
     @property
     def shown_path(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 from urllib.parse import unquote
@@ -127,11 +126,11 @@ def _pinned(location: Location, version: int) -> Location:
 
 
 def _snapshot(location: Location, table: Any) -> Snapshot:
-    fields = json.loads(table.schema().to_json())["fields"]
+    fields = table.schema().fields
     mode = table.metadata().configuration.get(f"{_MAPPED}mode", "none")
-    own = {one["name"]: one["metadata"].get(f"{_MAPPED}physicalName") for one in fields}
+    own = {one.name: one.metadata.get(f"{_MAPPED}physicalName") for one in fields}
     physical = {name: (mapped or name) for name, mapped in own.items()}
-    ids = {one["name"]: one["metadata"].get(f"{_MAPPED}id") for one in fields}
+    ids = {one.name: one.metadata.get(f"{_MAPPED}id") for one in fields}
     types = {one.name: plain(one.type) for one in pa.schema(table.schema().to_arrow())}
     keys = tuple(table.metadata().partition_columns)
     return snapshot_of(
