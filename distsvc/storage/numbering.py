@@ -7,7 +7,7 @@ rows are looked at when a table is opened, the same ones whoever opens it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +38,7 @@ _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 Read = Callable[[Table, Span], Iterator[Block]]
 
 
-def without_numbers(table: Table, read: Read) -> Table:
+def without_numbers(table: Table, read: Read, kept: Collection[str] = ()) -> Table:
     """Return a table without those of its features that number its rows.
 
     Small tables keep all, and every table keeps a feature.
@@ -49,6 +49,8 @@ def without_numbers(table: Table, read: Read) -> Table:
         With the features that it has by default.
     read
         The `blocks` of its source.
+    kept
+        Columns that stay in any case.
 
     Raises
     ------
@@ -58,14 +60,12 @@ def without_numbers(table: Table, read: Read) -> Table:
     """
     if table.n_rows < FEWEST_ROWS:
         return table
-    numbering = numbering_columns(table, read)
-    kept = [k for k, one in enumerate(table.features) if one.column not in numbering]
-    if not numbering or not kept:
+    numbering = [name for name in numbering_columns(table, read) if name not in kept]
+    others = [k for k, one in enumerate(table.features) if one.column not in numbering]
+    if not numbering or not others:
         return table
     return replace(
-        table,
-        features=tuple(table.features[k] for k in kept),
-        types=tuple(table.types[k] for k in kept),
+        _only(table, others),
         left_out=table.left_out | dict.fromkeys(numbering, ROW_NUMBER),
     )
 
@@ -84,18 +84,19 @@ def numbering_columns(table: Table, read: Read) -> list[str]:
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
         if not chosen:
             break
-        part = replace(
-            table,
-            features=tuple(table.features[k] for k in chosen),
-            types=tuple(table.types[k] for k in chosen),
-            where=None,
-        )
+        part = replace(_only(table, chosen), where=None)
         X = np.concatenate([block.X for block in read(part, Span(start, stop, stop - start))])
         for name, values in zip(part.columns, X.T, strict=True):
             found[name].append(values[~np.isnan(values)])
             if not _differ(np.concatenate(found[name])):
                 del found[name]
     return [name for name, parts in found.items() if _numbers(np.concatenate(parts), table.n_rows)]
+
+
+def _only(table: Table, places: Sequence[int]) -> Table:
+    """Return a table with some of its features."""
+    features = tuple(table.features[k] for k in places)
+    return replace(table, features=features, types=tuple(table.types[k] for k in places))
 
 
 def _spots(extents: Sequence[int]) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +62,7 @@ def open_table(
     staging: str | os.PathLike[str],
     preprocess: PreprocessConfig | None = None,
     known: Sequence[Feature] = (),
+    kept: Collection[str] = (),
 ) -> Table:
     """Find a table, read its metadata and choose its features.
 
@@ -79,6 +80,9 @@ def open_table(
         The ``[preprocess]`` section, which says of which columns the logarithm is taken.
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
+    kept
+        Columns of a run before, which are features by default even where they are partition keys
+        or number the rows.
 
     Raises
     ------
@@ -103,6 +107,7 @@ def open_table(
     found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
     scan = source.scan(found, config, place_of(staging))
+    scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
     _check_size(config.shown, scan.extents)
     columns = choose_features(config, scan)
     table = Table(
@@ -128,7 +133,7 @@ def open_table(
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
     if config.columns is not None:
         return table
-    return without_numbers(table, source_named(table.format).blocks)
+    return without_numbers(table, source_named(table.format).blocks, kept)
 
 
 def _features(
