@@ -37,8 +37,9 @@ def known_features(
     apart = {used["id"], used["label"], *where}
     given = {"path": path} | ({"id": used["id"]} if used["id"] else {})
     found = open_table(parse_job({"input": given, "output": {"path": "-"}}).input, staging)
-    names = [name for name in (*found.stored, *numbers_apart(found)) if name not in apart]
-    missing = [name for name in columns if name not in names]
+    names = [name for name in found.stored if name not in apart]
+    usable = {*names, *numbers_apart(found)}
+    missing = [name for name in columns if name not in usable]
     if missing and states_width(found):
         raise DataError(
             f"{shown_url(path)}: expected the model's {len(columns)} columns, found "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,11 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
+from distsvc.storage.blocks import Table
 from distsvc.storage.files import Files
 from distsvc.storage.location import Location
+from distsvc.storage.versions import check_version
 from distsvc.storage.where import Condition
 
 FIELD_ID = b"PARQUET:field_id"
+
+_THREADS = 16
+"""That wait for a store at a time."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,23 @@ def snapshot_of(location: Location, parts: Sequence[Part], **facts: Any) -> Snap
     own = {path[len(folder) :].lstrip("/"): part for path, part in ordered}
     infos = {name: {"size": part.size} for name, part in own.items()}
     return Snapshot(location, first.at(folder), infos, parts=own, **facts)
+
+
+def check_snapshot(table: Table) -> None:
+    """Compare the files of a table with a log with those that were there when it was opened.
+
+    Raises
+    ------
+    DataError
+        One changed or has gone.
+    TemporaryError
+        The store does not answer.
+
+    """
+    folder = Location.of(table.path).at(table.root)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        pairs = ((folder.join(name), version) for name, version in table.versions.items())
+        list(pool.map(lambda pair: check_version(*pair), pairs))
 
 
 def _root(url: str) -> str:

@@ -32,8 +32,8 @@ from distsvc.storage.features import Feature, Log, Number, Time, Vector, is_nume
 from distsvc.storage.location import Location
 from distsvc.storage.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.place import place_of
+from distsvc.storage.snapshots import check_snapshot
 from distsvc.storage.sources import find_sources, source_named
-from distsvc.storage.sources.lake import check_snapshot
 from distsvc.storage.versions import compare
 from distsvc.storage.where import Condition, parse_where, where_columns
 

@@ -130,15 +130,15 @@ def _snapshot(location: Location, table: Any) -> Snapshot:
     mode = table.metadata().configuration.get(f"{_MAPPED}mode", "none")
     own = {one.name: one.metadata.get(f"{_MAPPED}physicalName") for one in fields}
     physical = {name: (mapped or name) for name, mapped in own.items()}
-    ids = {one.name: one.metadata.get(f"{_MAPPED}id") for one in fields}
+    numbers = {one.name: one.metadata.get(f"{_MAPPED}id") for one in fields}
     types = {one.name: plain(one.type) for one in pa.schema(table.schema().to_arrow())}
     keys = tuple(table.metadata().partition_columns)
     return snapshot_of(
         location,
         _parts(location, table, keys, physical),
         types=types,
-        aliases={} if mode == "id" else {name: (one,) for name, one in physical.items()},
-        ids={name: int(n) for name, n in ids.items()} if mode == "id" else {},
+        aliases={} if mode == "id" else {n: (own,) for n, own in physical.items() if n not in keys},
+        ids={n: int(own) for n, own in numbers.items() if n not in keys} if mode == "id" else {},
         partitioned_by=keys,
     )
 

@@ -23,8 +23,8 @@ from distsvc.errors import DataError
 from distsvc.storage.arrays import read_arrays, write_arrays
 from distsvc.storage.blocks import Table
 from distsvc.storage.columns import Scan, plain
+from distsvc.storage.features import is_vector
 from distsvc.storage.files import Files
-from distsvc.storage.location import Location
 from distsvc.storage.place import Place, place_of
 from distsvc.storage.snapshots import Part, Snapshot
 from distsvc.storage.sources.parquet import (
@@ -35,7 +35,6 @@ from distsvc.storage.sources.parquet import (
     footer,
     live_rows,
 )
-from distsvc.storage.versions import check_version
 from distsvc.storage.where import Condition
 
 _ALIKE = (
@@ -45,7 +44,7 @@ _ALIKE = (
     pa.types.is_temporal,
     lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
-    lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind),
+    is_vector,
 )
 """Types of one group are those that a column may have had before it got its present one."""
 
@@ -126,23 +125,6 @@ class Lake(Parquet):
             types={n: types[n] for n, kind in own.items() if plain(kind) != types[n]},
             kept=kept,
         )
-
-
-def check_snapshot(table: Table) -> None:
-    """Compare the files of a table with a log with those that were there when it was opened.
-
-    Raises
-    ------
-    DataError
-        One changed or has gone.
-    TemporaryError
-        The store does not answer.
-
-    """
-    folder = Location.of(table.path).at(table.root)
-    with ThreadPoolExecutor(FOOTER_THREADS) as pool:
-        pairs = ((folder.join(name), version) for name, version in table.versions.items())
-        list(pool.map(lambda pair: check_version(*pair), pairs))
 
 
 def _about(
