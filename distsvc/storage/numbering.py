@@ -7,12 +7,13 @@ rows are looked at when a table is opened, the same ones whoever opens it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from distsvc.storage.blocks import Block, Span, Table
+from distsvc.storage.blocks import Span, Table
+from distsvc.storage.source import Source
 
 ROW_NUMBER = "another value in every row, as a row number or an id has"
 """Why a column that numbers rows is no feature of a job that names none."""
@@ -35,10 +36,8 @@ _EVEN = 1.95
 _MOST_EXACT = 2.0**53
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 
-Read = Callable[[Table, Span], Iterator[Block]]
 
-
-def without_numbers(table: Table, read: Read, kept: Collection[str] = ()) -> Table:
+def without_numbers(table: Table, source: Source, kept: Collection[str] = ()) -> Table:
     """Return a table without those of its features that number its rows.
 
     Small tables keep all, and every table keeps a feature.
@@ -47,8 +46,8 @@ def without_numbers(table: Table, read: Read, kept: Collection[str] = ()) -> Tab
     ----------
     table
         With the features that it has by default.
-    read
-        The `blocks` of its source.
+    source
+        Of its format.
     kept
         Columns that stay in any case.
 
@@ -60,7 +59,7 @@ def without_numbers(table: Table, read: Read, kept: Collection[str] = ()) -> Tab
     """
     if table.n_rows < FEWEST_ROWS:
         return table
-    numbering = [name for name in numbering_columns(table, read) if name not in kept]
+    numbering = [name for name in numbering_columns(table, source) if name not in kept]
     others = [k for k, one in enumerate(table.features) if one.column not in numbering]
     if not numbering or not others:
         return table
@@ -70,8 +69,8 @@ def without_numbers(table: Table, read: Read, kept: Collection[str] = ()) -> Tab
     )
 
 
-def numbering_columns(table: Table, read: Read) -> list[str]:
-    """Return the columns that number the rows; `table` and `read` as in `without_numbers`.
+def numbering_columns(table: Table, source: Source) -> list[str]:
+    """Return the columns that number the rows; `table` and `source` as in `without_numbers`.
 
     Whatever differs from row to row at one place is looked at in the next.
     """
@@ -80,12 +79,16 @@ def numbering_columns(table: Table, read: Read) -> list[str]:
         for one, kind in zip(table.features, table.types, strict=True)
         if kind.startswith(_NUMBERS) and one.names == (one.column,)
     }
+    for name in source.varied(table) & found.keys() if found else ():
+        del found[name]
     for start, stop in _spots(table.extents):
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
         if not chosen:
             break
         part = replace(_only(table, chosen), where=None)
-        X = np.concatenate([block.X for block in read(part, Span(start, stop, stop - start))])
+        X = np.concatenate(
+            [block.X for block in source.blocks(part, Span(start, stop, stop - start))]
+        )
         for name, values in zip(part.columns, X.T, strict=True):
             found[name].append(values[~np.isnan(values)])
             if not _differ(np.concatenate(found[name])):

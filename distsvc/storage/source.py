@@ -88,6 +88,13 @@ class Source(Protocol):
         """
         raise TypeError(f"{self.title} has no columns but those of numbers")
 
+    def varied(self, table: Table) -> set[str]:
+        """Return columns of which metadata tells that they hold fractions or a value twice.
+
+        They need not be all such columns.
+        """
+        return set()
+
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         """Return the bytes, at most, that `blocks` holds besides the blocks."""
         return 0

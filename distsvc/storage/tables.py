@@ -133,7 +133,7 @@ def open_table(
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
     if config.columns is not None:
         return table
-    return without_numbers(table, source_named(table.format).blocks, kept)
+    return without_numbers(table, source_named(table.format), kept)
 
 
 def _features(

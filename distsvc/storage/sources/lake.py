@@ -109,6 +109,15 @@ class Lake(Parquet):
             },
         )
 
+    def varied(self, table: Table) -> set[str]:
+        """Look at the statistics of the first row group, unless rows of that file are deleted."""
+        about = table.lake["files"][0]
+        if about["deleted"]:
+            return set()
+        own = super().varied(table)
+        named = {n: about["names"].get(n, n) for n in table.stored if n not in about["values"]}
+        return {name for name, theirs in named.items() if theirs in own}
+
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
         """Return what of a file is the table's, as the log says."""
         about, types = table.lake["files"][piece.number], _types(table.lake["schema"])

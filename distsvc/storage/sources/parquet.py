@@ -128,6 +128,12 @@ class Parquet(Source):
         pages = sum(min(_BUFFER_BYTES, width * max(table.extents)) for width in widths)
         return _PAGES * pages + _at_once(block_rows) * sum(widths)
 
+    def varied(self, table: Table) -> set[str]:
+        """Look at the statistics of the first row group."""
+        place = Location.of(table.path).at(table.root).join(table.files[0])
+        with place.reading(), place.open() as handle, _parquet(handle) as file:
+            return _varied(file.metadata)
+
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time.
 
@@ -231,6 +237,21 @@ def _of_groups(kept: np.ndarray, sizes: list[int], groups: list[int]) -> np.ndar
     """Return which rows of some row groups are kept."""
     borders = list(itertools.accumulate(sizes, initial=0))
     return np.concatenate([kept[borders[i] : borders[i + 1]] for i in groups])
+
+
+def _varied(metadata: pq.FileMetaData) -> set[str]:
+    """Return the columns whose least or greatest value is a fraction, or that have too few."""
+    found = set()
+    for group in itertools.islice(map(metadata.row_group, range(metadata.num_row_groups)), 1):
+        for column in map(group.column, range(group.num_columns)):
+            known = column.statistics
+            if known is None or not known.has_min_max or not isinstance(known.min, int | float):
+                continue
+            low, high = known.min, known.max
+            whole = float(low).is_integer() and float(high).is_integer()
+            if not whole or high - low + 1 < group.num_rows - (known.null_count or 0):
+                found.add(column.path_in_schema)
+    return found
 
 
 def _parquet(handle: Any) -> pq.ParquetFile:
