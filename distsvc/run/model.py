@@ -97,8 +97,10 @@ def read_model(folder: Path) -> dict[str, Any]:
     return content
 
 
-def checked_model(published: Place) -> Path:
+def checked_model(published: Place, manifest: dict[str, Any] | None = None) -> Path:
     """Return where a published run's model can be read, its files compared with the manifest.
+
+    The manifest is the one that is there now, unless one is given.
 
     Raises
     ------
@@ -110,7 +112,7 @@ def checked_model(published: Place) -> Path:
         The manifest is damaged, or a file is not the one that it lists.
 
     """
-    manifest = read_manifest(published)
+    manifest = manifest or read_manifest(published)
     paths = [checked(published, manifest, listed(published, manifest, name)) for name in FILES]
     if paths[0].parent != paths[1].parent:
         where = f"{published.address}/{MANIFEST}"
