@@ -105,6 +105,11 @@ class Location:
         """Return the place of a file in this folder."""
         return self.at(f"{self.path}/{name}")
 
+    def pinned(self, pin: str) -> Location:
+        """Return the location of a table with a log in one of its states."""
+        lake = self.lake._replace(pin=pin)
+        return Location(self.fs, self.path, stand_in(lake.around(lake.path)), lake)
+
     def is_named(self, suffixes: Sequence[str]) -> bool:
         """Return whether the name ends in one of some suffixes, whatever their case."""
         return self.bare.lower().endswith(tuple(suffixes))

@@ -60,6 +60,8 @@ class Snapshot(Files):
 
     Attributes
     ----------
+    address : str
+        What finds the file system of the files again.
     parts : dict of str to Part
         What is known of each file, by its name.
     types : dict
@@ -73,6 +75,7 @@ class Snapshot(Files):
 
     """
 
+    address: str = ""
     parts: dict[str, Part] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)
     aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -157,7 +160,7 @@ def snapshot_of(location: Location, parts: Sequence[Part], **facts: Any) -> Snap
     ordered = sorted(zip(paths, parts, strict=True), key=lambda pair: pair[0])
     own = {path[len(folder) :].lstrip("/"): part for path, part in ordered}
     infos = {name: {"size": part.size} for name, part in own.items()}
-    return Snapshot(location, first.at(folder), infos, parts=own, **facts)
+    return Snapshot(location, first.at(folder), infos, address=first.address, parts=own, **facts)
 
 
 def check_snapshot(table: Table) -> None:

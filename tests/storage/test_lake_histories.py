@@ -298,7 +298,7 @@ def test_the_answer_is_that_of_the_live_rows_after_a_random_history(
     name: str, tmp_path: Path
 ) -> None:
     history = FORMATS[name](tmp_path, np.random.default_rng(5))
-    check_history(history, tmp_path, steps=4)
+    check_history(history, tmp_path, steps=3)
 
 
 def main() -> None:

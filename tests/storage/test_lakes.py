@@ -15,6 +15,7 @@ from small_tables import everything, opened
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.storage.publication import Output
 from distsvc.storage.ready import check_ready
 from distsvc.storage.tables import Table, check_unchanged, fingerprint
 
@@ -230,16 +231,21 @@ def test_a_member_of_a_list_is_refused(table, tmp_path):
         opened_list(tmp_path, f"{tmp_path}/a.parquet", table)
 
 
-@pytest.fixture
-def catalog(tmp_path):
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("iceberg")
+
+
+@pytest.fixture(scope="module")
+def catalog(warehouse):
     """A catalog with a table that was partitioned, changed and given other columns."""
     pytest.importorskip("pyiceberg")
     pytest.importorskip("sqlalchemy")
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.types import DoubleType
 
-    place = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
-    (tmp_path / "lake").mkdir()
+    place = {"uri": f"sqlite:///{warehouse}/catalog.db", "warehouse": f"file://{warehouse}/lake"}
+    (warehouse / "lake").mkdir()
     catalog = SqlCatalog("own", **place)
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", schema=rows(1).schema)
@@ -310,10 +316,10 @@ def test_position_deletes_of_iceberg(catalog, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["lake", "lake/db/t/data", "lake/*", "lake/db/t/*/*/*.parquet"])
-def test_folders_of_an_iceberg_table_are_refused(catalog, tmp_path, path):
+def test_folders_of_an_iceberg_table_are_refused(catalog, warehouse, tmp_path, path):
     latest = catalog.load_table("db.t").metadata_location.removeprefix("file://")
     with pytest.raises(JobFileError, match=f"iceberg://{latest}"):
-        opened(tmp_path / path, tmp_path)
+        opened(warehouse / path, tmp_path)
 
 
 @pytest.mark.parametrize("path", ["h", "h/day=1", "h/*/*.parquet"])
@@ -324,3 +330,9 @@ def test_folders_of_a_hudi_table_are_refused(tmp_path, path):
     pq.write_table(rows(3), tmp_path / "h/day=1/a.parquet")
     with pytest.raises(JobFileError, match="Hudi is not supported"):
         opened(tmp_path / path, tmp_path)
+
+
+def test_an_output_in_the_folder_of_a_table_is_refused(table, tmp_path):
+    output = Output(f"{table}/out")
+    with pytest.raises(JobFileError, match="lies in the folder of the input"):
+        output.check_apart(f"delta://{table}")

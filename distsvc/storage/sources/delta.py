@@ -27,7 +27,7 @@ _FEATURES = {
 _MAPPED = "delta.columnMapping."
 _VERSION = re.compile(r"version=(\d{1,18})")
 _STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")
-_AWAY = re.compile(r"error sending request|timed out|5\d\d |Connect")
+_AWAY = re.compile(r"error sending request|timed out|status: 5\d\d|client error \(Connect\)")
 _TRIES = {"max_retries": "3", "retry_timeout": "30s", "connect_timeout": "10s", "timeout": "30s"}
 
 
@@ -60,7 +60,7 @@ class Delta(Lake):
                 "is not read here; drop the feature (ALTER TABLE ... DROP FEATURE), or write the "
                 "rows to another table"
             )
-        return _snapshot(_pinned(location, table.version()), table)
+        return _snapshot(location.pinned(f"version={table.version()}"), table)
 
 
 def _opened(location: Location) -> Any:
@@ -117,12 +117,6 @@ def _s3(url: str) -> dict[str, str]:
     found = {f"aws_{name}": value for name, value in s3_settings().items()}
     plain_http = found.get("aws_endpoint", "").startswith("http:")
     return found | ({"aws_allow_http": "true"} if plain_http else {})
-
-
-def _pinned(location: Location, version: int) -> Location:
-    lake = location.lake._replace(pin=f"version={version}")
-    url = location.url if location.lake.pin else f"{location.url}?{lake.pin}"
-    return Location(location.fs, location.path, url, lake)
 
 
 def _snapshot(location: Location, table: Any) -> Snapshot:

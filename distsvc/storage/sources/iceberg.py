@@ -54,7 +54,7 @@ class Iceberg(Lake):
             if snapshot is None:
                 return snapshot_of(location, [])
             scan = table.scan(snapshot_id=asked)  # of the present one, in the present columns
-            return _snapshot(_pinned(location, snapshot.snapshot_id), table, scan)
+            return _snapshot(location.pinned(f"snapshot={snapshot.snapshot_id}"), table, scan)
         except DistsvcError:
             raise
         except Exception as error:
@@ -131,12 +131,6 @@ def _s3(url: str) -> dict[str, str]:
     names = {name: name.replace("_", "-") for name in ("access_key_id", "secret_access_key")}
     names |= {"session_token": "session-token"}
     return {f"s3.{names.get(name, name)}": value for name, value in s3_settings().items()}
-
-
-def _pinned(location: Location, snapshot_id: int) -> Location:
-    lake = location.lake._replace(pin=f"snapshot={snapshot_id}")
-    url = location.url if location.lake.pin else f"{location.url}?{lake.pin}"
-    return Location(location.fs, location.path, url, lake)
 
 
 def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:

@@ -89,7 +89,7 @@ class Lake(Parquet):
         schema = pa.schema(list(found.types.items()))
         return Scan(
             format=self.name,
-            path=next(iter(found.parts.values())).url,
+            path=found.address,
             types=found.types,
             shown={name: str(kind) for name, kind in found.types.items()},
             problems=problems,
