@@ -42,7 +42,7 @@ def write_model(run: RunDirectory, job: Job, room: Room, counts: Counts) -> None
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump(),
-        "facts": preparation.facts | facts | {"reasons": run.plan.reasons},
+        "facts": preparation.facts | facts | run.plan.extras(),
     }
     arrays = preparation.arrays | labelling.arrays | dict(room.more_arrays())
     arrays |= {"column_counts": counts.columns[OWN].counts, "score_counts": counts.histogram}

@@ -51,6 +51,10 @@ class Plan:
         Absolute path or URL of where the run is published, and how.
     reasons : int
         Columns named for each outlier.
+    shares : bool
+        Whether the share of every row's own cluster is published.
+    top : int
+        Other clusters that are published with their shares.
 
     """
 
@@ -65,6 +69,8 @@ class Plan:
     output: str
     output_format: str
     reasons: int
+    shares: bool
+    top: int
 
     @classmethod
     def of(cls, job: Job, table: Table) -> Plan:
@@ -91,7 +97,13 @@ class Plan:
             output=place_of(job.output.path).address,
             output_format=job.output.format,
             reasons=job.output.reasons,
+            shares=job.output.shares,
+            top=job.output.top,
         )
+
+    def extras(self) -> dict[str, Any]:
+        """Return the keys of ``[output]`` that ask for more columns, as a model keeps them."""
+        return {"reasons": self.reasons, "membership": self.shares, "top": self.top}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as what JSON can hold."""

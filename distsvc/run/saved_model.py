@@ -12,11 +12,12 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.run.labeller import Labeller
 from distsvc.run.model import FILES, read_model
-from distsvc.run.model_form import features_of, restored
+from distsvc.run.model_form import features_of, job_of, restored
 from distsvc.run.output_columns import published_names
 from distsvc.run.preparation import Preparation, checked_rows
 from distsvc.run.raw_rows import NAME, array_columns, names_of, raw_blocks
 from distsvc.run.reasons import Reasons
+from distsvc.run.shares import shared_columns
 from distsvc.storage.arrays import read_arrays
 from distsvc.storage.published import published_columns
 from distsvc.storage.tables import Block
@@ -62,14 +63,14 @@ class Model:
         self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
         self._missing = content["preprocess"].get("missing", "error")
-        self._reasons = content["facts"]["reasons"]
+        self._asked = job_of(content, NAME, NAME).output
         self.columns = tuple(feature.column for feature in self._features)
         self.array_columns = array_columns(self._features)
         self.id: str | None = content["input"]["id"]
         self.algorithm: str = content["algorithm"]
         self.parameters: dict[str, Any] = content["parameters"]
         self.ids = labeller.ids
-        names = published_names(type(labeller.rule), self._reasons)
+        names = published_names(type(labeller.rule), self._asked)
         self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
 
     @classmethod
@@ -135,7 +136,7 @@ class Model:
 
     def _labelled(self, X: Any) -> Iterator[tuple[Block, np.ndarray, dict[str, Any]]]:
         """Yield blocks of X, which of their rows (n,) are labelled, and the columns of these."""
-        reasons = Reasons(self._labeller, self._features, self._reasons)
+        reasons = Reasons(self._labeller, self._features, self._asked.reasons)
         unit = self._preparation.scaling.unit
         for given in raw_blocks(X, self._features, self._missing, unit, self.id):
             yield given.all, given.known, self._label(given.usable, reasons)
@@ -143,8 +144,9 @@ class Model:
     def _label(self, block: Block, reasons: Reasons) -> dict[str, Any]:
         Z = checked_rows(self._preparation, block, NAME, self._numbers)
         columns = dict(self._labeller.rule.label(Z))
-        if self._reasons:
+        if self._asked.reasons:
             columns |= reasons.add(block, Z, columns)
+        columns |= shared_columns(self._asked, self._labeller, Z, columns["label"])
         columns["label"] = self._labeller.ids[columns["label"]]
         return columns
 

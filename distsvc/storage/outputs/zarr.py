@@ -36,7 +36,7 @@ class Zarr(OutputFormat):
         for column in published_columns(names):
             if column.fill is None:
                 raise JobFileError(
-                    f"output.{column.name} needs output.format = 'parquet', found 'zarr'"
+                    f"output.{column.key} needs output.format = 'parquet', found 'zarr'"
                 )
         if not pa.types.is_integer(id_type):
             raise DataError(
