@@ -237,12 +237,11 @@ class _Deletes:
             )
         with self._io.new_input(file.file_path).open() as stream:
             listed = pq.read_table(stream, columns=["file_path", "pos"])
-        paths = listed["file_path"].to_pylist()
-        rows = listed["pos"].to_numpy()
-        own: dict[str, list[int]] = {}
-        for path, row in zip(paths, rows, strict=True):
-            own.setdefault(path, []).append(row)
-        return {path: np.array(each, np.int64) for path, each in own.items()}
+        paths = listed["file_path"].combine_chunks().dictionary_encode()
+        codes, rows = paths.indices.to_numpy(), listed["pos"].to_numpy().astype(np.int64)
+        order = np.argsort(codes, kind="stable")
+        borders = np.searchsorted(codes[order], np.arange(1, len(paths.dictionary)))
+        return dict(zip(paths.dictionary.to_pylist(), np.split(rows[order], borders), strict=True))
 
     def _of_vectors(self, file: Any) -> dict[str, np.ndarray]:
         from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
