@@ -94,6 +94,8 @@ def test_a_table_may_change_while_it_is_read_until_its_files_go(table, tmp_path)
         check_unchanged(found)
     with pytest.raises(DataError, match="has gone"):
         everything(found)
+    with pytest.raises(DataError, match=r"version=1 can't be read as a whole: .*VACUUM"):
+        opened(f"delta://{table}?version=1", tmp_path)
 
 
 def test_columns_that_old_files_lack_are_null(table, tmp_path):

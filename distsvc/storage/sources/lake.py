@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -35,6 +36,7 @@ from distsvc.storage.sources.parquet import (
     footer,
     live_rows,
 )
+from distsvc.storage.versions import Versions
 from distsvc.storage.where import Condition
 
 _ALIKE = (
@@ -60,6 +62,11 @@ class Lake(Parquet):
         assert isinstance(found, Snapshot)
         return found.needed(condition)
 
+    def versions(self, found: Files) -> Versions:
+        """Return which version of its files a table consists of."""
+        with _whole(found):
+            return found.versions
+
     def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
         """Read every file's footer, and compare it with the table's columns.
 
@@ -72,7 +79,7 @@ class Lake(Parquet):
 
         """
         assert isinstance(found, Snapshot)
-        with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+        with _whole(found), ThreadPoolExecutor(FOOTER_THREADS) as pool:
             footers = list(pool.map(footer, found.places))
         problems: dict[str, str] = {}
         files, extents, units = [], [], []
@@ -134,6 +141,18 @@ class Lake(Parquet):
             types={n: types[n] for n, kind in own.items() if plain(kind) != types[n]},
             kept=kept,
         )
+
+
+@contextmanager
+def _whole(found: Files) -> Iterator[None]:
+    """Say of an error of a file whose state of the table has it."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(
+            f"{found.location.shown} can't be read as a whole: {error}; files of earlier states go "
+            "when a table is cleaned (VACUUM, expired snapshots)"
+        ) from error
 
 
 def _about(
