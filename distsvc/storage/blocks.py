@@ -25,7 +25,7 @@ from distsvc.storage.features import (
 from distsvc.storage.location import Location
 from distsvc.storage.versions import Version, Versions
 from distsvc.storage.where import parse_where
-from distsvc.urls import shown_urls
+from distsvc.urls import lake_url, shown_urls
 
 MOST_ROWS, MOST_UNITS = 2**40, 10**7
 """Of a table: more than any is known to have, and what the driver can list."""
@@ -68,6 +68,8 @@ class Table:
         Which version of each file of the source was there before anything of it was read.
     ready : str or None
         The file that says that a path is complete, which is none of the table's.
+    lake : dict
+        Of a table with a log, what `sources.lake` knows of its files; else empty.
 
     """
 
@@ -88,6 +90,7 @@ class Table:
     left_out: dict[str, str]
     versions: Versions
     ready: str | None = None
+    lake: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -103,6 +106,11 @@ class Table:
     def shown(self) -> str:
         """The path as messages show it; of several the first one."""
         return shown_urls(self.sources)
+
+    @property
+    def state(self) -> str:
+        """Which state of a table with a log is read, as its URL says it; else nothing."""
+        return lake_url(self.sources[0]).pin
 
     @property
     def n_rows(self) -> int:
