@@ -244,8 +244,6 @@ def make_ensemble(
         _, vectors = np.linalg.eigh(np.cov(wide.T))
         leading = vectors[:, ::-1][:, :MOST_COMPONENTS].T
         heaviest = np.take_along_axis(leading, np.abs(leading).argmax(axis=1)[:, None], axis=1)
-        # Keeps its column-major layout: that decides the order of the sums in `project`, and so
-        # the last bits of every projected row.
         components = (leading * np.sign(heaviest)).astype(np.float32)
     if gammas is not None:
         members = [Member(d, float(gamma), C) for gamma in gammas]
