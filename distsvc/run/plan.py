@@ -22,7 +22,7 @@ PILOT_BYTES = 16 * 2**20
 FIRST_VALUES = 2**26
 """Of the rows near which the data is thought to be."""
 MOST_PARTITIONS = 10**7
-PARTITION_BYTES = 2**30
+PARTITION_BYTES = 2**28
 """Of a partition's rows, which a worker may have to hold when all belong to the sample."""
 
 

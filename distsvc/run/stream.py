@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,11 @@ from distsvc.run.preparation import prepared
 from distsvc.run.sizes import Sizes, Terms
 from distsvc.run.survey import sample_keys, sample_parts
 
+KeyedRows = tuple[np.ndarray, np.ndarray]
+"""The keys (n,) uint64 of a part of the sample, ascending, and its rows (n, d)."""
+
+Made = Callable[[np.ndarray], np.ndarray]
+
 
 def sample_blocks(
     run: RunDirectory, ranges: Ranges, seed: int, epoch: int, first: int = 0
@@ -21,19 +27,26 @@ def sample_blocks(
     """Yield the blocks (n, d) float32 of an epoch, as `sampling.memory_blocks` does from memory.
 
     They begin with number `first`; those before are not read.
+    """
+    yield from keyed_blocks(list(_parts(run)), partial(prepared, run), ranges, seed, epoch, first)
+
+
+def keyed_blocks(
+    parts: Sequence[KeyedRows], made: Made, ranges: Ranges, seed: int, epoch: int, first: int = 0
+) -> Iterator[np.ndarray]:
+    """Yield what is `made` of the rows of the blocks of an epoch, from number `first` on.
 
     Each part of the sample has its rows in the order of their keys, as the table has them. A block
     is a range of keys, so it takes its rows from all parts at once and is a uniform sample of the
     table, however that is sorted. While a block is in use the next one is read.
     """
-    parts = list(_parts(run))
 
     def load(number: int) -> np.ndarray:
         places = [sampling.slice_by_key(keys, *ranges[number]) for keys, _ in parts]
         keys = np.concatenate([k[s] for (k, _), s in zip(parts, places, strict=True)])
         X = np.concatenate([x[s] for (_, x), s in zip(parts, places, strict=True)])
         order = np.argsort(keys)
-        return prepared(run, X[order[sampling.epoch_order(seed, epoch, number, len(order))]])
+        return made(X[order[sampling.epoch_order(seed, epoch, number, len(order))]])
 
     numbers = range(first, len(ranges))
     if len(numbers) <= 1:  # nothing to read ahead, and a small table has thousands of passes
@@ -80,7 +93,7 @@ def held_stream(sizes: Sizes) -> Terms:
     return {"the sample, mapped": sizes.sample, "blocks of the sample": blocks}
 
 
-def _parts(run: RunDirectory) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
     """Yield the keys (n,) and the raw rows (n, d) of every part of the sample."""
     for name in sample_parts(run):
         yield run.map_large(name, "keys"), run.map_large(name, "X")
