@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -14,6 +14,9 @@ from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import prepared
 from distsvc.run.sizes import Sizes, Terms
 from distsvc.run.survey import sample_keys, sample_parts
+
+HELD_BYTES = 2**27
+"""Of a prepared sample that a learner holds, which others read again for every pass."""
 
 KeyedRows = tuple[np.ndarray, np.ndarray]
 """The keys (n,) uint64 of a part of the sample, ascending, and its rows (n, d)."""
@@ -29,6 +32,26 @@ def sample_blocks(
     They begin with number `first`; those before are not read.
     """
     yield from keyed_blocks(list(_parts(run)), partial(prepared, run), ranges, seed, epoch, first)
+
+
+def held_blocks(
+    run: RunDirectory, ranges: Ranges, seed: int
+) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
+    """Return what yields the blocks of an epoch, as `sample_blocks` does, of some of the ranges.
+
+    Where the rows of all `ranges` are few they are prepared once and held, for any epoch.
+    """
+    low, high = ranges[0][0], ranges[-1][1]
+    places = [(keys, X, sampling.slice_by_key(keys, low, high)) for keys, X in _parts(run)]
+    n_rows = sum(place.stop - place.start for _, _, place in places)
+    if 4 * run.plan.shift.size * n_rows > HELD_BYTES:
+        return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
+    keys = np.concatenate([keys[place] for keys, _, place in places])
+    order = np.argsort(keys)
+    rows = _in_order(run, [X[place] for _, X, place in places], order, "float32")
+    return lambda epoch, some, first: sampling.memory_blocks(
+        rows, keys[order], some, seed, epoch, first
+    )
 
 
 def keyed_blocks(
@@ -67,14 +90,7 @@ def whole_sample(run: RunDirectory) -> np.ndarray:
     They are prepared part by part and put in their places, so that the rows are held once.
     """
     order = np.argsort(np.concatenate([keys for keys, _ in _parts(run)]))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    X = np.empty((len(order), run.plan.shift.size))
-    first = 0
-    for _, part in _parts(run):
-        X[place[first : first + len(part)]] = prepared(run, part)
-        first += len(part)
-    return X
+    return _in_order(run, (X for _, X in _parts(run)), order, "float64")
 
 
 def held_sample(sizes: Sizes, own: float) -> Terms:
@@ -91,6 +107,22 @@ def held_stream(sizes: Sizes) -> Terms:
     """Return what `sample_blocks` holds: the files of all parts, which are mapped, and blocks."""
     blocks = 4 * sizes.row * min(BLOCK_ROWS, sizes.sample_rows)
     return {"the sample, mapped": sizes.sample, "blocks of the sample": blocks}
+
+
+def _in_order(
+    run: RunDirectory, parts: Iterable[np.ndarray], order: np.ndarray, dtype: str
+) -> np.ndarray:
+    """Return the raw rows of parts, prepared, in an order (n,): part by part, some at a time."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    X = np.empty((len(order), run.plan.shift.size), dtype)
+    first = 0
+    for part in parts:
+        for start in range(0, len(part), BLOCK_ROWS):
+            rows = part[start : start + BLOCK_ROWS]
+            X[place[first : first + len(rows)]] = prepared(run, rows)
+            first += len(rows)
+    return X
 
 
 def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
