@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from distsvc.errors import DataError
+from distsvc.storage.features import (
+    Feature,
+    UnusableValueError,
+    descriptions,
+    fill,
+    names_of,
+    restored,
+)
 from distsvc.storage.location import Location
 from distsvc.storage.versions import Version, Versions
 from distsvc.storage.where import parse_where
@@ -19,7 +30,8 @@ from distsvc.urls import shown_urls
 MOST_ROWS, MOST_UNITS = 2**40, 10**7
 """Of a table: more than any is known to have, and what the driver can list."""
 
-_TILE_ROWS = 8_192
+_VECTOR = re.compile(r"(?:large_|fixed_size_)?list<\w+: (?P<value>.*)>(?:\[\d+\])?")
+"""The words for an Arrow type of lists."""
 
 Batches = Iterator[dict[str, pa.Array]]
 """Consecutive rows as equally long arrays, one for each column asked for."""
@@ -35,8 +47,8 @@ class Table:
         What is read: an absolute path or a URL; of a converted table, that in the staging folder.
     format : str
         The name of the source that reads it.
-    columns : tuple of str
-        The feature columns, in order.
+    features : tuple of Feature
+        What is made of its columns, in order.
     id, label, where : str or None
         As in the job.
     extents : tuple of int
@@ -49,7 +61,7 @@ class Table:
     schema : str
         Arrow types of the id, label and ``where`` columns, serialised.
     types : tuple of str
-        The words for the Arrow types of `columns`.
+        The words for the Arrow types of the features' columns.
     left_out : dict
         Why the table's other columns are no features, by their names.
     versions : dict
@@ -61,7 +73,7 @@ class Table:
 
     path: str
     format: str
-    columns: tuple[str, ...]
+    features: tuple[Feature, ...]
     id: str | None
     label: str | None
     where: str | None
@@ -76,6 +88,16 @@ class Table:
     left_out: dict[str, str]
     versions: Versions
     ready: str | None = None
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the features' columns of numbers, in order."""
+        return names_of(self.features)
+
+    @property
+    def stored(self) -> list[str]:
+        """The names of the stored columns that features are made of."""
+        return [feature.column for feature in self.features]
 
     @property
     def shown(self) -> str:
@@ -100,6 +122,7 @@ class Table:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as what JSON can hold."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["features"] = descriptions(self.features)
         return {n: list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
 
     @classmethod
@@ -109,6 +132,7 @@ class Table:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in content.items()
         }
+        fields["features"] = restored(content["features"])
         fields["versions"] = {name: Version(*v) for name, v in content["versions"].items()}
         return cls(**fields)
 
@@ -145,7 +169,17 @@ class Block:
     labels: pa.Array | None
 
 
-def value_bytes(kind: str) -> int:
+def stored_bytes(table: Table) -> list[int]:
+    """Return the bytes of a row in every stored column of a table, as Arrow holds them."""
+    pairs = zip(table.features, table.types, strict=True)
+    return [
+        _value_bytes(kind) if (vector := _VECTOR.fullmatch(kind)) is None
+        else _value_bytes(vector["value"]) * len(feature.names)
+        for feature, kind in pairs
+    ]  # fmt: skip
+
+
+def _value_bytes(kind: str) -> int:
     """Return the bytes of a value of an Arrow type, by its words; 16 where they are not known."""
     try:
         return max(pa.type_for_alias(kind).bit_width // 8, 1)
@@ -187,13 +221,14 @@ class _Making:
     """What the blocks of a span have in common."""
 
     def __init__(self, table: Table, span: Span) -> None:
-        self.columns, self.span = table.columns, span
+        self.shown = table.shown
+        self.features, self.span, self.width = table.features, span, len(table.columns)
         self.condition = parse_where(table.where) if table.where is not None else None
         self.id = table.id if span.with_ids else None
         self.label = table.label if span.with_labels else None
         others = [self.id, self.label, *(self.condition.columns if self.condition else ())]
         self.types = {name: table.type_of(name) for name in others if name is not None}
-        self.wanted = list(dict.fromkeys([*table.columns, *self.types]))
+        self.wanted = list(dict.fromkeys([*table.stored, *self.types]))
 
     def block(self, row: int) -> _Block:
         """Return an empty block for the rows from `row` on."""
@@ -206,7 +241,7 @@ class _Block:
     def __init__(self, making: _Making, room: int) -> None:
         self.making, self.room = making, room
         self.n_rows = 0
-        self.X = np.empty((room, len(making.columns)))
+        self.X = np.empty((room, making.width))
         self.rows: list[np.ndarray] = []
         self.others: dict[str, list[pa.Array]] = {n: [] for n in (making.id, making.label) if n}
 
@@ -224,11 +259,21 @@ class _Block:
                 arrays = {name: array.filter(mask) for name, array in arrays.items()}
                 others = {name: array.filter(mask) for name, array in others.items()}
         X = self.X[self.n_rows : self.n_rows + len(rows)]
-        _fill(X, [arrays[name] for name in self.making.columns])
+        self._fill(X, rows, arrays)
         self.n_rows += len(rows)
         self.rows.append(rows)
         for name, chunks in self.others.items():
             chunks.append(others[name])
+
+    def _fill(self, X: np.ndarray, rows: np.ndarray, arrays: dict[str, pa.Array]) -> None:
+        """Write the features of some rows into X (n, d); `DataError` where one can't be read."""
+        features = self.making.features
+        try:
+            fill(X, features, [arrays[feature.column] for feature in features])
+        except UnusableValueError as error:
+            raise DataError(
+                f"{self.making.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
+            ) from None
 
     def done(self) -> Block:
         """Return the block; what `where` left unused is given back."""
@@ -240,18 +285,3 @@ class _Block:
 
 def _plain(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-
-
-def _fill(X: np.ndarray, arrays: Sequence[pa.Array]) -> None:
-    """Write Arrow columns into a matrix, nulls as NaN."""
-    columns = []
-    for array in arrays:
-        kind = array.type
-        if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            array = array.cast(pa.float64(), safe=False)
-        columns.append(array.to_numpy(zero_copy_only=False))
-    # A tile of X stays in the cache while the columns are written into it one after another.
-    for first in range(0, len(X), _TILE_ROWS):
-        tile = X[first : first + _TILE_ROWS]
-        for j, column in enumerate(columns):
-            tile[:, j] = column[first : first + _TILE_ROWS]

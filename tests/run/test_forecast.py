@@ -30,6 +30,7 @@ from distsvc.run.cluster import Workers
 from distsvc.run.forecast import forecast_job
 from distsvc.run.job import run_job
 from distsvc.run.memory import check_memory, forecast_memory
+from distsvc.storage.features import Number
 from distsvc.storage.tables import Table
 
 X = three_clusters(1500)
@@ -53,9 +54,9 @@ def temporary(tmp_path, monkeypatch):
 def big_table(n_rows: int, n_columns: int, unit: int) -> Table:
     """Return a table that nobody reads, of units with so many rows."""
     extents = (unit,) * (n_rows // unit) + ((n_rows % unit,) if n_rows % unit else ())
-    columns, types = tuple(f"x{k}" for k in range(n_columns)), ("double",) * n_columns
+    features, types = tuple(Number(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
     return Table(
-        path="/t.parquet", format="parquet", columns=columns, id=None, label=None, where=None,
+        path="/t.parquet", format="parquet", features=features, id=None, label=None, where=None,
         extents=extents, sources=("/t.parquet",), root="/", files=("t.parquet",),
         file_units=(len(extents),), file_depths=(0,), schema="", types=types, left_out={},
         versions={},
