@@ -62,18 +62,16 @@ def add_block(X, shift, digits, least, most, counts):
 
 
 @kernel
-def scale_rows(X, centre, scale, fill, origin):
-    """Return (x - centre) / scale - origin of every row, missing values replaced by `fill` first.
+def scale_rows(X, centre, scale, fill, origin, out):
+    """Write (x - centre) / scale - origin of every row, missing values replaced by `fill` first.
 
-    X (n, d) float64; the others (d,) float64. Computed in float64, returned as float32.
+    X (n, d) float64; out (n, d) float32; the others (d,) float64. Computed in float64.
     """
     n, d = X.shape
-    out = np.empty((n, d), np.float32)
     for i in range(n):
         for k in range(d):
             x = fill[k] if np.isnan(X[i, k]) else X[i, k]
             out[i, k] = (x - centre[k]) / scale[k] - origin[k]
-    return out
 
 
 @kernel
@@ -91,13 +89,12 @@ def lengths(X):
 
 
 @kernel
-def unit_rows(X, fill, origin):
-    """Return every row divided by its length, less `origin`; missing values are filled in first.
+def unit_rows(X, fill, origin, out):
+    """Write every row divided by its length, less `origin`; missing values are filled in first.
 
-    X (n, d) float64; the others (d,) float64. Computed in float64, returned as float32.
+    X (n, d) float64; out (n, d) float32; the others (d,) float64. Computed in float64.
     """
     n, d = X.shape
-    out = np.empty((n, d), np.float32)
     for i in range(n):
         total = 0.0
         for k in range(d):
@@ -107,4 +104,3 @@ def unit_rows(X, fill, origin):
         for k in range(d):
             x = fill[k] if np.isnan(X[i, k]) else X[i, k]
             out[i, k] = x / length - origin[k]
-    return out

@@ -77,7 +77,7 @@ class Plan:
                 f"{table.shown} has no rows: input.where = {job.input.where!r} leaves none of its "
                 f"{table.n_rows}"
             )
-        known = np.where(np.isfinite(first.X), first.X, 0.0)
+        known = np.where(np.isfinite(first.X), first.X, 0.0).astype(np.float64)
         return cls(
             table=table,
             partitions=cut(job, table),
@@ -137,7 +137,7 @@ class Plan:
 
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
-        value, name = block.X[row, column], self.table.columns[column]
+        value, name = float(block.X[row, column]), self.table.columns[column]
         hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
         return DataError(
             f"{self.table.shown}: column {name!r}, row {block.rows[row]}: expected a finite "

@@ -222,7 +222,7 @@ class _Sample(Collected):
     """Collects a partition's rows of the sample, raw."""
 
     def __init__(self, run: RunDirectory, phase: Phase):
-        super().__init__(run.plan.shift.size)
+        super().__init__(run.plan.shift.size, run.plan.table.dtype.name)
         facts = run.read(_keys_of(phase)).facts
         self.low, self.last = np.uint64(facts["low"]), np.uint64(facts["high"] - 1)
 
