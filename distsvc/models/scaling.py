@@ -83,8 +83,10 @@ class ColumnSums:
             if row >= 0:
                 return place.start + row, column
         for sums, part in zip((self.first, self.second), digits, strict=True):
-            for k, column_digits in enumerate(part):
-                sums[k] += sum(int(v) << (32 * i) for i, v in enumerate(column_digits) if v)
+            columns, places = np.nonzero(part)
+            values = part[columns, places]
+            for k, i, v in zip(columns.tolist(), places.tolist(), values.tolist(), strict=True):
+                sums[k] += v << (32 * i)
         return None
 
     def merge(self, other: ColumnSums) -> None:
