@@ -61,9 +61,9 @@ def _unit(exponent):
 def _add_parts(x, n, shift, bound, digits):
     """Add the first n of the values x of a column to its digits (2, DIGITS), if parts suffice.
 
-    Every value is cut into three parts, each of them a multiple of a unit of its own and so small that as
-    many as `CHUNK` of them add exactly as floats. Returns whether nothing is left of any value; if
-    not, nothing is added. `bound` is the largest |x - shift|.
+    Every value is cut into three parts, each a whole number of units of its own and so small that
+    as many as `CHUNK` of them add exactly as floats. Returns whether nothing is left of any value;
+    if not, nothing is added. `bound` is the largest |x - shift|.
     """
     e_at = np.int64(np.float64(bound).view(np.uint64) >> np.uint64(52))
     s_at = np.int64(np.float64(bound * bound).view(np.uint64) >> np.uint64(52))

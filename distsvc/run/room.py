@@ -142,6 +142,14 @@ class Room(Protocol):
 
 
 def sample_rows(room: Room, n_rows: int) -> int:
+    """Return the rows, about, that an algorithm learns from in a table of so many."""
+    return _rows_of(room.engine.key_ranges(n_rows), n_rows)
+
+
+def kept_rows(room: Room, n_rows: int) -> int:
     """Return the rows, about, that the survey of a table of so many keeps for an algorithm."""
-    ranges = room.sample_ranges(n_rows)
+    return _rows_of(room.sample_ranges(n_rows), n_rows)
+
+
+def _rows_of(ranges: Ranges, n_rows: int) -> int:
     return min(round(n_rows * (ranges[-1][1] - ranges[0][0]) / 2**64), n_rows)

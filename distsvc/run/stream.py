@@ -96,17 +96,31 @@ def whole_sample(run: RunDirectory) -> np.ndarray:
 def held_sample(sizes: Sizes, own: float) -> Terms:
     """Return what `whole_sample` holds, and then a learner, which takes `own` bytes beside it.
 
-    While the rows are prepared there are a part as it is in its file, the same prepared, and
-    which of its values are missing.
+    While the rows are prepared there are a part as it is in its file, some of its rows prepared,
+    and which of their values are missing.
     """
-    preparing = 2.125 * sizes.part + 16 * sizes.sample_rows
+    preparing = sizes.part + 2.125 * _block(sizes) + 16 * sizes.sample_rows
     return {"the sample": sizes.sample, "learning from the sample": max(preparing, own)}
 
 
 def held_stream(sizes: Sizes) -> Terms:
     """Return what `sample_blocks` holds: the files of all parts, which are mapped, and blocks."""
-    blocks = 4 * sizes.row * min(BLOCK_ROWS, sizes.sample_rows)
-    return {"the sample, mapped": sizes.sample, "blocks of the sample": blocks}
+    return {"the sample, mapped": sizes.raw_sample, "blocks of the sample": 4 * _block(sizes)}
+
+
+def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:
+    """Return what `held_blocks` holds of so many rows of the sample."""
+    prepared = 4.0 * sizes.n_columns * n_rows
+    if prepared > HELD_BYTES:
+        return held_stream(sizes)
+    mapped = float(sizes.raw_sample * n_rows) / max(sizes.sample_rows, 1)
+    held = {"the sample, mapped": mapped, "the sample, prepared": prepared}
+    return held | {"blocks of the sample": 3.0 * _block(sizes)}
+
+
+def _block(sizes: Sizes) -> float:
+    """Return the bytes of a block of the sample as float64."""
+    return float(sizes.row * min(BLOCK_ROWS, sizes.sample_rows))
 
 
 def _in_order(

@@ -112,11 +112,19 @@ class LevelTrees(SupportVectorRoom):
         return self.engine.ensemble.share(n_rows)
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the support vectors of a model, and the stream that it learns from."""
+        """Return the support vectors of a model, and the stream that it learns from.
+
+        Where rows are kept as models see them, a partition's are there twice while they are put in
+        order, and those that a model learns from are mapped.
+        """
         given, q = self.engine.parameters, min(sizes.n_columns, MOST_COMPONENTS)
         most = min(STEPS, given.max_iter)
         vectors = most if given.solver == "sgd" else given.budget or BUDGET
         model = {"support vectors": 8.0 * vectors * (q + 16)}
+        if self.viewed:
+            learned = min(given.max_iter, sizes.n_rows)
+            viewed = 4.0 * q * (2.0 * sizes.partition_rows + sizes.block_rows + learned)
+            return Held(model, model | {"rows as models see them": viewed})
         viewed = {"rows as models see them": 8.0 * q * sizes.block_rows}
         return Held(model, held_stream(sizes) | model | viewed)
 
