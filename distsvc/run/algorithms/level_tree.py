@@ -123,8 +123,8 @@ class LevelTrees(SupportVectorRoom):
         model = {"support vectors": 8.0 * vectors * (q + 16)}
         if self.viewed:
             learned = min(given.max_iter, sizes.n_rows)
-            viewed = 4.0 * q * (2.0 * sizes.partition_rows + sizes.block_rows + learned)
-            return Held(model, model | {"rows as models see them": viewed})
+            rows = 2.0 * sizes.partition_rows + sizes.block_rows + learned
+            return Held(model, model | {"rows as models see them": 4.0 * q * rows})
         viewed = {"rows as models see them": 8.0 * q * sizes.block_rows}
         return Held(model, held_stream(sizes) | model | viewed)
 
