@@ -19,6 +19,7 @@ from distsvc.storage.features import (
     UnusableValueError,
     descriptions,
     fill,
+    fits_float32,
     names_of,
     restored,
 )
@@ -127,6 +128,15 @@ class Table:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
         return schema.field(column).type
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What rows are read as: float32 where it holds every value there can be, or float64."""
+        pairs = zip(self.features, self.types, strict=True)
+        return np.dtype(
+            np.float32 if all(fits_float32(f, _value_kind(kind)) for f, kind in pairs)
+            else np.float64
+        )  # fmt: skip
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as what JSON can hold."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -164,7 +174,7 @@ class Block:
     ----------
     rows : ndarray of shape (n,), int64
         Position of each row in the whole table, before `where`, from 0.
-    X : ndarray of shape (n, d), float64, C order
+    X : ndarray of shape (n, d), the table's `dtype`, C order
         The features; NaN where a value is missing.
     ids, labels : pyarrow.Array of length n, or None
         The id and label columns, if the table has them and they were asked for.
@@ -181,10 +191,15 @@ def stored_bytes(table: Table) -> list[int]:
     """Return the bytes of a row in every stored column of a table, as Arrow holds them."""
     pairs = zip(table.features, table.types, strict=True)
     return [
-        _value_bytes(kind) if (vector := _VECTOR.fullmatch(kind)) is None
-        else _value_bytes(vector["value"]) * len(feature.names)
+        _value_bytes(_value_kind(kind)) * (1 if _value_kind(kind) == kind else len(feature.names))
         for feature, kind in pairs
-    ]  # fmt: skip
+    ]
+
+
+def _value_kind(kind: str) -> str:
+    """Return the words for an Arrow type, of a list for that of its values."""
+    vector = _VECTOR.fullmatch(kind)
+    return vector["value"] if vector else kind
 
 
 def _value_bytes(kind: str) -> int:
@@ -230,7 +245,8 @@ class _Making:
 
     def __init__(self, table: Table, span: Span) -> None:
         self.shown = table.shown
-        self.features, self.span, self.width = table.features, span, len(table.columns)
+        self.features, self.span = table.features, span
+        self.width, self.dtype = len(table.columns), table.dtype
         self.condition = parse_where(table.where) if table.where is not None else None
         self.id = table.id if span.with_ids else None
         self.label = table.label if span.with_labels else None
@@ -249,7 +265,7 @@ class _Block:
     def __init__(self, making: _Making, room: int) -> None:
         self.making, self.room = making, room
         self.n_rows = 0
-        self.X = np.empty((room, making.width))
+        self.X = np.empty((room, making.width), making.dtype)
         self.rows: list[np.ndarray] = []
         self.others: dict[str, list[pa.Array]] = {n: [] for n in (making.id, making.label) if n}
 

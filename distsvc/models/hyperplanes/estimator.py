@@ -177,6 +177,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         engine = self._begin()
         keys = sampling.row_keys(engine.seed, np.arange(len(X)))
         order = sampling.lowest(keys, len(X))
+        engine.set_width(X.shape[1])
         engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
         n = sampling.slice_by_key(keys[order], *engine.key_ranges(len(X))[-1]).stop
         bottom = self._learn(X, keys, order[:n])
