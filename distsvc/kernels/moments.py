@@ -77,6 +77,26 @@ def scale_rows(X, centre, scale, fill, origin):
 
 
 @kernel
+def robust_rows(X, centre, scale, fill, origin, far):
+    """Return what `scale_rows` does, but values beyond `far` drawn in before `origin` is taken off.
+
+    A value z > far becomes far + log(1 + z - far), and one below -far alike.
+    """
+    n, d = X.shape
+    out = np.empty((n, d), np.float32)
+    for i in range(n):
+        for k in range(d):
+            x = fill[k] if np.isnan(X[i, k]) else X[i, k]
+            z = (x - centre[k]) / scale[k]
+            if z > far:
+                z = far + np.log1p(z - far)
+            elif z < -far:
+                z = -far - np.log1p(-far - z)
+            out[i, k] = z - origin[k]
+    return out
+
+
+@kernel
 def lengths(X):
     """Return the length (n,) float64 of every row of X (n, d)."""
     n, d = X.shape

@@ -9,8 +9,21 @@ from fractions import Fraction
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
-from distsvc.kernels.moments import DIGITS, add_block, lengths, scale_rows, unit_rows
+from distsvc.kernels.moments import (
+    DIGITS,
+    add_block,
+    lengths,
+    robust_rows,
+    scale_rows,
+    unit_rows,
+)
+from distsvc.models.spread import known, middle_and_spread
 from distsvc.models.validation import LONGEST
+
+KINDS = ("standard", "minmax", "robust", "unit", "none")
+
+FAR = 10.0
+"""Spreads from the median at which robust scaling begins to draw values in."""
 
 SHORTEST = 1e-15
 """Least range of a scaled column's values: of less, float32 does not hold the squares."""
@@ -101,18 +114,19 @@ class ColumnSums:
 class Scaling:
     """How a raw row becomes a learner's: missing values filled, then (x - centre) / scale.
 
-    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. With `unit`
-    a row is divided by its length before.
+    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. Of the kind
+    ``unit`` a row is divided by its length instead; of the kind ``robust`` values beyond `FAR` are
+    drawn in, z to 10 + log(1 + z - 10), which keeps their order.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     fill: np.ndarray
-    unit: bool = False
+    kind: str = "standard"
 
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
-        """Make a scaling of the kind ``standard``, ``minmax``, ``unit`` or ``none``."""
+        """Make a scaling of any kind but ``robust``."""
         mean, variance = sums.mean_and_variance()
         constant = sums.least >= sums.most
         if kind == "standard":
@@ -124,9 +138,32 @@ class Scaling:
         constant = constant if kind in ("standard", "minmax") else np.zeros_like(constant)
         centre[constant] = sums.least[constant]
         scale[constant | (scale == 0.0)] = 1.0
-        return cls(centre, scale, fill, unit=kind == "unit")
+        return cls(centre, scale, fill, kind)
 
-    def check(self, sums: ColumnSums, kind: str, columns: Sequence[str]) -> None:
+    @classmethod
+    def robust(cls, sums: ColumnSums, pilot: np.ndarray, fill: np.ndarray) -> Scaling:
+        """Make one of the kind ``robust``, by pilot rows (m, d) float64.
+
+        Columns are centred at the median, and divided by the spread that `middle_and_spread` finds.
+        Where the pilot has one value only, that is the distance of the farthest of all rows.
+        """
+        centre, _ = sums.mean_and_variance()
+        scale = np.zeros_like(centre)
+        for k, values in enumerate(known(pilot)):
+            if values.size:
+                centre[k], scale[k] = middle_and_spread(values)
+        constant = sums.least >= sums.most
+        centre[constant] = sums.least[constant]
+        farthest = np.maximum(sums.most - centre, centre - sums.least)
+        scale = np.where(scale > 0.0, scale, farthest)
+        return cls(centre, np.where(scale > 0.0, scale, 1.0), fill, "robust")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the mean of scaled rows is that of the rows, scaled."""
+        return self.kind not in ("robust", "unit")
+
+    def check(self, sums: ColumnSums, columns: Sequence[str]) -> None:
         """Check that a learner's arithmetic can hold the scaled rows whose sums these are.
 
         Raises
@@ -136,12 +173,11 @@ class Scaling:
             columns are not scaled, the range of all.
 
         """
-        if self.unit:
+        if self.kind == "unit":
             return
         bounds = np.array([sums.least, sums.most])
-        with np.errstate(over="ignore"):
-            scaled = (bounds - self.centre) / self.scale
-            largest, ranges = np.abs(scaled).max(axis=0), scaled[1] - scaled[0]
+        scaled = self.apply(bounds)
+        largest, ranges = np.abs(scaled).max(axis=0), scaled[1] - scaled[0]
         k = int(largest.argmax())
         if not largest[k] * largest.size**0.5 <= LONGEST:
             raise UnusableRowsError(
@@ -149,7 +185,7 @@ class Scaling:
                 f"expected scaled rows of a length of at most {LONGEST:g}; leave it out, or "
                 "give preprocess.scale = 'minmax'"
             )
-        known = np.full_like(ranges, ranges.max()) if kind == "none" else ranges
+        known = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges
         k = int(np.argmax((known < SHORTEST) & (sums.least < sums.most)))
         if known[k] < SHORTEST and sums.least[k] < sums.most[k]:
             raise UnusableRowsError(
@@ -160,8 +196,10 @@ class Scaling:
 
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
         """Return ``apply(X) - origin`` of X (n, d) float64, as float32 and in one pass."""
-        if self.unit:
+        if self.kind == "unit":
             return unit_rows(X, self.fill, origin)
+        if self.kind == "robust":
+            return robust_rows(X, self.centre, self.scale, self.fill, origin, FAR)
         return scale_rows(X, self.centre, self.scale, self.fill, origin)
 
     def apply(self, X: np.ndarray) -> np.ndarray:
@@ -169,7 +207,19 @@ class Scaling:
         missing = np.isnan(X)
         if missing.any():
             X = np.where(missing, self.fill, X)
-        if self.unit:
-            X = X / lengths(X)[:, None]
+        if self.kind == "unit":
+            return X / lengths(X)[:, None]
         with np.errstate(over="ignore"):
-            return (X - self.centre) / self.scale
+            Z = (X - self.centre) / self.scale
+        if self.kind == "robust":
+            beyond = np.maximum(np.abs(Z) - FAR, 0.0)
+            Z = np.copysign(np.minimum(np.abs(Z), FAR) + np.log1p(beyond), Z)
+        return Z
+
+    def raw(self, Z: np.ndarray) -> np.ndarray:
+        """Return the rows (n, d) float64 that are scaled to Z; of the kind ``unit``, Z itself."""
+        if self.kind == "robust":
+            beyond = np.maximum(np.abs(Z) - FAR, 0.0)
+            away = np.minimum(np.abs(Z), FAR) + np.expm1(beyond)
+            Z = np.copysign(away, Z)
+        return Z * self.scale + self.centre
