@@ -42,11 +42,11 @@ CASES = {"one": (1, False), "five": (5, False), "one, all columns": (1, True)}
 def far_rows(options: Namespace) -> None:
     """Adjusted Rand index, on the common rows, of answers with and without far rows.
 
-    Ten tables, of which one has three columns far beyond the others already (shuttle). A far row is
-    a copy of a row, with 10^9 in one column or in all; it comes last, so that the others keep their
-    numbers and random keys. Two references have no far row: one more row that is a copy of another,
-    and another seed. What they fall short of 1 is chance. Under "standard" one far row is enough. The
-    column `warned` says whether the page tells that far rows decide a scale.
+    Ten tables; in one of them, shuttle, far rows decide three columns already. A far row is a copy
+    of a row, with 10^9 in one column or in all. It comes last, so that the others keep their
+    numbers and random keys. Two references have no far row: one more copy of a row, and another
+    seed. What they fall short of 1 is chance. Under "standard" one far row is enough. The column
+    `warned` says whether the page tells that far rows decide a scale.
     """
     names = options.sets or SETS
     tasks = [(options.data, name, *way) for way, name in product(WAYS, names)]
