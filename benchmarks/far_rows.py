@@ -40,7 +40,7 @@ CASES = {"one": (1, False), "five": (5, False), "one, all columns": (1, True)}
 
 
 def far_rows(options: Namespace) -> None:
-    """Adjusted Rand index, on the common rows, of answers with and without far rows.
+    """Compare answers with and without far rows, by the adjusted Rand index on the common rows.
 
     Ten tables; in one of them, shuttle, far rows decide three columns already. A far row is a copy
     of a row, with 10^9 in one column or in all. It comes last, so that the others keep their
