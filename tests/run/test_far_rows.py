@@ -38,7 +38,8 @@ def test_far_rows_do_not_decide_a_robust_answer(tmp_path):
     X, robust = three_clusters(N), {"scale": "robust"}
     clean = done(tmp_path, X, LEVELS, "clean", preprocess=robust)[1]
     for columns, count in ((1, 5), (slice(None), 1)):
-        report, found = done(tmp_path, far(X, columns, count), LEVELS, preprocess=robust)
+        rows = far(X, columns, count)
+        report, found = done(tmp_path, rows, LEVELS, f"far-{count}", preprocess=robust)
         assert adjusted_rand_score(clean, found[:N]) > 0.95
         assert not notes(report)
 

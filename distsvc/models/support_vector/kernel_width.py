@@ -11,7 +11,10 @@ NEIGHBOURS = 64
 TEST_ROWS = 1500
 
 FAR = 10.0
-"""Typical distances to the fifth neighbour from which on a row that has no other nearer is far."""
+"""How far a far row is from its nearest neighbour, in typical distances to the fifth."""
+
+FEW, FEW_SHARE = 5, 0.01
+"""Far rows that are few: at most so many, or this share of the rows. More are part of the table."""
 
 
 def automatic_gamma(X: np.ndarray) -> float:
@@ -22,8 +25,8 @@ def automatic_gamma(X: np.ndarray) -> float:
     distance to the fifth neighbour. The first runs away upwards in many dimensions, so the second
     is its upper bound. Their geometric mean is divided by 6, for kernels some 2.4 times as wide:
     the boundary is a level set of a sum of at most some hundred kernels, which a density estimate's
-    width would tear apart. Far rows have no say: one alone could move the first down by orders of
-    magnitude.
+    width would tear apart. A few far rows have no say: one alone could move the first down by
+    orders of magnitude.
 
     Likelihoods are of distinct rows, with the sum taken over each row's 64 nearest neighbours, in
     up to five groups of 2000 rows, whose median is the result. Equal rows, or a single one, have no
@@ -63,7 +66,10 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None
-    squared = distance[distance[:, 0] <= FAR * typical] ** 2
+    far = distance[:, 0] > FAR * typical
+    if far.sum() <= max(FEW, FEW_SHARE * len(far)):
+        distance = distance[~far]
+    squared = distance**2
     nearest = squared[:, :1]
     most = 1.0 / (2.0 * (0.6 * typical) ** 2)
     best, best_score = most, -np.inf
