@@ -233,6 +233,11 @@ WRONG = {
     "preprocess.scale": [
         ("log", "must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'log'")
     ],
+    "preprocess.log": [
+        ("bytes", "must be a valid tuple, found 'bytes'"),
+        ([3], "must be a valid string, found 3"),
+        ([""], "must have at least 1 character, found ''"),
+    ],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],
     "model.algorithm": [
         ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),

@@ -13,8 +13,8 @@ TEST_ROWS = 1500
 FAR = 10.0
 """How far a far row is from its nearest neighbour, in typical distances to the fifth."""
 
-FEW, FEW_SHARE = 5, 0.01
-"""Far rows that are few: at most so many, or this share of the rows. More are part of the table."""
+FEW = 3
+"""Far rows that are few, at most. More are part of what the table is."""
 
 
 def automatic_gamma(X: np.ndarray) -> float:
@@ -67,7 +67,7 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     if typical == 0.0:
         return None
     far = distance[:, 0] > FAR * typical
-    if far.sum() <= max(FEW, FEW_SHARE * len(far)):
+    if far.sum() <= FEW:
         distance = distance[~far]
     squared = distance**2
     nearest = squared[:, :1]
