@@ -77,10 +77,10 @@ def scale_rows(X, centre, scale, fill, origin):
 
 
 @kernel
-def robust_rows(X, centre, scale, fill, origin, far):
+def robust_rows(X, centre, scale, fill, origin, far, bend):
     """Return what `scale_rows` does, but values beyond `far` drawn in before `origin` is taken off.
 
-    A value z > far becomes far + log(1 + z - far), and one below -far alike.
+    A value z > far becomes far + bend log(1 + (z - far) / bend), and one below -far alike.
     """
     n, d = X.shape
     out = np.empty((n, d), np.float32)
@@ -89,9 +89,9 @@ def robust_rows(X, centre, scale, fill, origin, far):
             x = fill[k] if np.isnan(X[i, k]) else X[i, k]
             z = (x - centre[k]) / scale[k]
             if z > far:
-                z = far + np.log1p(z - far)
+                z = far + bend * np.log1p((z - far) / bend)
             elif z < -far:
-                z = -far - np.log1p(-far - z)
+                z = -far - bend * np.log1p((-far - z) / bend)
             out[i, k] = z - origin[k]
     return out
 

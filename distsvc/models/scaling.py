@@ -22,8 +22,8 @@ from distsvc.models.validation import LONGEST
 
 KINDS = ("standard", "minmax", "robust", "unit", "none")
 
-FAR = 10.0
-"""Spreads from the median at which robust scaling begins to draw values in."""
+FAR, BEND = 5.0, 0.25
+"""Spreads from the median at which robust scaling begins to draw values in, and how softly."""
 
 SHORTEST = 1e-15
 """Least range of a scaled column's values: of less, float32 does not hold the squares."""
@@ -116,7 +116,7 @@ class Scaling:
 
     Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. Of the kind
     ``unit`` a row is divided by its length instead; of the kind ``robust`` values beyond `FAR` are
-    drawn in, z to 10 + log(1 + z - 10), which keeps their order.
+    drawn in, z to 5 + log(1 + 4 (z - 5)) / 4, which keeps their order.
     """
 
     centre: np.ndarray
@@ -199,7 +199,7 @@ class Scaling:
         if self.kind == "unit":
             return unit_rows(X, self.fill, origin)
         if self.kind == "robust":
-            return robust_rows(X, self.centre, self.scale, self.fill, origin, FAR)
+            return robust_rows(X, self.centre, self.scale, self.fill, origin, FAR, BEND)
         return scale_rows(X, self.centre, self.scale, self.fill, origin)
 
     def apply(self, X: np.ndarray) -> np.ndarray:
@@ -213,13 +213,13 @@ class Scaling:
             Z = (X - self.centre) / self.scale
         if self.kind == "robust":
             beyond = np.maximum(np.abs(Z) - FAR, 0.0)
-            Z = np.copysign(np.minimum(np.abs(Z), FAR) + np.log1p(beyond), Z)
+            Z = np.copysign(np.minimum(np.abs(Z), FAR) + BEND * np.log1p(beyond / BEND), Z)
         return Z
 
     def raw(self, Z: np.ndarray) -> np.ndarray:
         """Return the rows (n, d) float64 that are scaled to Z; of the kind ``unit``, Z itself."""
         if self.kind == "robust":
             beyond = np.maximum(np.abs(Z) - FAR, 0.0)
-            away = np.minimum(np.abs(Z), FAR) + np.expm1(beyond)
+            away = np.minimum(np.abs(Z), FAR) + BEND * np.expm1(beyond / BEND)
             Z = np.copysign(away, Z)
         return Z * self.scale + self.centre

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import RobustScaler
 
-from distsvc.models.scaling import FAR, ColumnSums, Scaling
+from distsvc.models.scaling import BEND, FAR, ColumnSums, Scaling
 
 
 def sums_of(X, shift=0.0, parts=1):
@@ -146,19 +146,19 @@ def test_robust_scaling_of_normal_columns_is_nearly_standard():
     np.testing.assert_allclose(Z.std(axis=0), 1.0, rtol=0.03)
 
 
-def test_robust_scaling_is_scikit_learn_s_up_to_ten_spreads():
+def test_robust_scaling_is_scikit_learn_s_up_to_five_spreads():
     X = table()
     peer = RobustScaler(unit_variance=True).fit_transform(X)
     np.testing.assert_allclose(robust(X).apply(X), peer, rtol=1e-5, atol=1e-12)
 
 
-def test_values_beyond_ten_spreads_are_drawn_in_and_keep_their_order():
+def test_values_beyond_five_spreads_are_drawn_in_and_keep_their_order():
     scaling = Scaling(np.array([5.0]), np.array([2.0]), np.zeros(1), "robust")
     away = np.array([0.0, 1.0, FAR, FAR + 1e-9, FAR + 1, FAR + 2, 1e3, 1e9, 1e300])
     Z = scaling.apply(5.0 + 2.0 * away[:, None])[:, 0]
     assert Z[:3].tolist() == [0.0, 1.0, FAR]
     assert (np.diff(Z) > 0).all()
-    np.testing.assert_allclose(Z[3:], FAR + np.log1p(away[3:] - FAR))
+    np.testing.assert_allclose(Z[3:], FAR + BEND * np.log1p((away[3:] - FAR) / BEND))
     assert scaling.apply(5.0 - 2.0 * away[:, None])[:, 0] == pytest.approx(-Z)
     near = scaling.to_kernels(5.0 + 2.0 * away[:, None], np.array([0.25]))
     np.testing.assert_allclose(near[:, 0], Z - 0.25, rtol=1e-6)
