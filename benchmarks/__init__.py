@@ -31,6 +31,7 @@ HOMES = {
     "linear": ("linear_exactness", "linear_speed"),
     "linear_outliers": ("linear_outliers",),
     "outliers": ("outliers",),
+    "far_rows": ("far_rows",),
     "bico": ("bico",),
     "many": ("many",),
     "scale": ("scale", "kills"),

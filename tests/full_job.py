@@ -12,7 +12,7 @@ FULL = {
         "label": "label",
         "where": "split == 0",
     },
-    "preprocess": {"scale": "minmax", "missing": "median"},
+    "preprocess": {"scale": "robust", "missing": "median", "log": ["b"]},
     "model": {
         "algorithm": "support-vector",
         "mode": "auto",

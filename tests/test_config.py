@@ -230,7 +230,14 @@ WRONG = {
     "input.label": [(3, "must be a valid string, found 3")],
     "input.ready": [("../a", "must be the name of a file below the path")],
     "input.where": [(True, "must be a valid string, found True")],
-    "preprocess.scale": [("log", "must be 'standard', 'minmax' or 'none', found 'log'")],
+    "preprocess.scale": [
+        ("log", "must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'log'")
+    ],
+    "preprocess.log": [
+        ("bytes", "must be a valid tuple, found 'bytes'"),
+        ([3], "must be a valid string, found 3"),
+        ([""], "must have at least 1 character, found ''"),
+    ],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],
     "model.algorithm": [
         ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),
@@ -385,7 +392,7 @@ def test_a_section_that_is_none():
 
 def test_several_faults_are_all_told():
     refused(
-        "preprocess.scale must be 'standard', 'minmax' or 'none', found 'x'; "
+        "preprocess.scale must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'x'; "
         "unknown key 'model.nuu'; did you mean 'nu'?",
         preprocess={"scale": "x"},
         model={"nuu": 1},

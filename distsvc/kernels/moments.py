@@ -177,6 +177,24 @@ def scale_rows(X, centre, scale, fill, origin, out):
 
 
 @kernel
+def robust_rows(X, centre, scale, fill, origin, far, bend, out):
+    """Write what `scale_rows` does, but values beyond `far` drawn in before `origin` is taken off.
+
+    A value z > far becomes far + bend log(1 + (z - far) / bend), and one below -far alike.
+    """
+    n, d = X.shape
+    for i in range(n):
+        for k in range(d):
+            x = fill[k] if np.isnan(X[i, k]) else X[i, k]
+            z = (x - centre[k]) / scale[k]
+            if z > far:
+                z = far + bend * np.log1p((z - far) / bend)
+            elif z < -far:
+                z = -far - bend * np.log1p((-far - z) / bend)
+            out[i, k] = z - origin[k]
+
+
+@kernel
 def lengths(X):
     """Return the length (n,) float64 of every row of X (n, d)."""
     n, d = X.shape

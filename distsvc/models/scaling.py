@@ -9,11 +9,24 @@ from fractions import Fraction
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
-from distsvc.kernels.moments import DIGITS, add_block, lengths, scale_rows, unit_rows
+from distsvc.kernels.moments import (
+    DIGITS,
+    add_block,
+    lengths,
+    robust_rows,
+    scale_rows,
+    unit_rows,
+)
+from distsvc.models.spread import known, middle_and_spread
 from distsvc.models.validation import LONGEST
 
 PIECE_VALUES = 2**15
 """Values of float32 that are turned into float64 at a time."""
+
+KINDS = ("standard", "minmax", "robust", "unit", "none")
+
+FAR, BEND = 5.0, 0.25
+"""Spreads from the median at which robust scaling begins to draw values in, and how softly."""
 
 SHORTEST = 1e-15
 """Least range of a scaled column's values: of less, float32 does not hold the squares."""
@@ -122,18 +135,19 @@ class ColumnSums:
 class Scaling:
     """How a raw row becomes a learner's: missing values filled, then (x - centre) / scale.
 
-    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. With `unit`
-    a row is divided by its length before.
+    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. Of the kind
+    ``unit`` a row is divided by its length instead; of the kind ``robust`` values beyond `FAR` are
+    drawn in, z to 5 + log(1 + 4 (z - 5)) / 4, which keeps their order.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     fill: np.ndarray
-    unit: bool = False
+    kind: str = "standard"
 
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
-        """Make a scaling of the kind ``standard``, ``minmax``, ``unit`` or ``none``."""
+        """Make a scaling of any kind but ``robust``."""
         mean, variance = sums.mean_and_variance()
         constant = sums.least >= sums.most
         if kind == "standard":
@@ -145,9 +159,32 @@ class Scaling:
         constant = constant if kind in ("standard", "minmax") else np.zeros_like(constant)
         centre[constant] = sums.least[constant]
         scale[constant | (scale == 0.0)] = 1.0
-        return cls(centre, scale, fill, unit=kind == "unit")
+        return cls(centre, scale, fill, kind)
 
-    def check(self, sums: ColumnSums, kind: str, columns: Sequence[str]) -> None:
+    @classmethod
+    def robust(cls, sums: ColumnSums, pilot: np.ndarray, fill: np.ndarray) -> Scaling:
+        """Make one of the kind ``robust``, by pilot rows (m, d) float64.
+
+        Columns are centred at the median, and divided by the spread that `middle_and_spread` finds.
+        Where the pilot has one value only, that is the distance of the farthest of all rows.
+        """
+        centre, _ = sums.mean_and_variance()
+        scale = np.zeros_like(centre)
+        for k, values in enumerate(known(pilot)):
+            if values.size:
+                centre[k], scale[k] = middle_and_spread(values)
+        constant = sums.least >= sums.most
+        centre[constant] = sums.least[constant]
+        farthest = np.maximum(sums.most - centre, centre - sums.least)
+        scale = np.where(scale > 0.0, scale, farthest)
+        return cls(centre, np.where(scale > 0.0, scale, 1.0), fill, "robust")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the mean of scaled rows is that of the rows, scaled."""
+        return self.kind not in ("robust", "unit")
+
+    def check(self, sums: ColumnSums, columns: Sequence[str]) -> None:
         """Check that a learner's arithmetic can hold the scaled rows whose sums these are.
 
         Raises
@@ -157,12 +194,11 @@ class Scaling:
             columns are not scaled, the range of all.
 
         """
-        if self.unit:
+        if self.kind == "unit":
             return
         bounds = np.array([sums.least, sums.most])
-        with np.errstate(over="ignore"):
-            scaled = (bounds - self.centre) / self.scale
-            largest, ranges = np.abs(scaled).max(axis=0), scaled[1] - scaled[0]
+        scaled = self.apply(bounds)
+        largest, ranges = np.abs(scaled).max(axis=0), scaled[1] - scaled[0]
         k = int(largest.argmax())
         if not largest[k] * largest.size**0.5 <= LONGEST:
             raise UnusableRowsError(
@@ -170,7 +206,7 @@ class Scaling:
                 f"expected scaled rows of a length of at most {LONGEST:g}; leave it out, or "
                 "give preprocess.scale = 'minmax'"
             )
-        known = np.full_like(ranges, ranges.max()) if kind == "none" else ranges
+        known = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges
         k = int(np.argmax((known < SHORTEST) & (sums.least < sums.most)))
         if known[k] < SHORTEST and sums.least[k] < sums.most[k]:
             raise UnusableRowsError(
@@ -185,11 +221,14 @@ class Scaling:
         What is computed is float64, in one pass.
         """
         out = np.empty(X.shape, np.float32)
+        columns = self.centre, self.scale, self.fill, origin
         for place, piece in float64_pieces(X):
-            if self.unit:
+            if self.kind == "unit":
                 unit_rows(piece, self.fill, origin, out[place])
+            elif self.kind == "robust":
+                robust_rows(piece, *columns, FAR, BEND, out[place])
             else:
-                scale_rows(piece, self.centre, self.scale, self.fill, origin, out[place])
+                scale_rows(piece, *columns, out[place])
         return out
 
     def apply(self, X: np.ndarray) -> np.ndarray:
@@ -198,7 +237,19 @@ class Scaling:
         missing = np.isnan(X)
         if missing.any():
             X = np.where(missing, self.fill, X)
-        if self.unit:
-            X = X / lengths(X)[:, None]
+        if self.kind == "unit":
+            return X / lengths(X)[:, None]
         with np.errstate(over="ignore"):
-            return (X - self.centre) / self.scale
+            Z = (X - self.centre) / self.scale
+        if self.kind == "robust":
+            beyond = np.maximum(np.abs(Z) - FAR, 0.0)
+            Z = np.copysign(np.minimum(np.abs(Z), FAR) + BEND * np.log1p(beyond / BEND), Z)
+        return Z
+
+    def raw(self, Z: np.ndarray) -> np.ndarray:
+        """Return the rows (n, d) float64 that are scaled to Z; of the kind ``unit``, Z itself."""
+        if self.kind == "robust":
+            beyond = np.maximum(np.abs(Z) - FAR, 0.0)
+            away = np.minimum(np.abs(Z), FAR) + BEND * np.expm1(beyond / BEND)
+            Z = np.copysign(away, Z)
+        return Z * self.scale + self.centre

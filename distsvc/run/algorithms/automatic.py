@@ -68,6 +68,8 @@ class Automatic(Room):
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit both, hyperplanes only where they are asked, and choose."""
+        for room in self.rooms.values():
+            room.engine.notes.extend(self.engine.notes)
         self.rooms["support-vector"].fit(steps, survey)
         if self.engine.asks_trees:
             self.rooms["imdh"].fit(steps, survey)
