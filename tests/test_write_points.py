@@ -31,6 +31,7 @@ THEIRS = {
     "run/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
     "run/beginning.py": "a folder of the system's, to see whether the run is published already",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
+    "inputs/kept.py": "a file of the system's without a name, for rows that come only once",
     "datasets/loading.py": "data sets are staged beside their place, not in a run",
 }
 """Modules that write for themselves."""

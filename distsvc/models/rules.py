@@ -90,6 +90,10 @@ class Rule(ABC):
         values of a row depend on no other row.
         """
 
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of prepared rows Z (n, d), those of `label`, alone."""
+        return self.label(Z)["label"]
+
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""
         return self.label(Z)["score"]

@@ -35,8 +35,8 @@ def begun(X, **parameters):
 def fitted(X, **parameters):
     engine, keys = begun(X, **parameters)
     rows = engine.seen(X)
-    engine.learn(rows, keys)
-    engine.find_clusters(rows, keys)
+    engine.learn(rows, keys, len(rows))
+    engine.find_clusters([(rows, keys)], len(rows))
     return engine
 
 
