@@ -257,7 +257,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         if X is not None:
             return self._label(cut, validated(self, X, reset=False))
         if not hasattr(self, "_leaves"):
-            raise ValueError("the rows were read block by block and not kept: give X")
+            raise ValueError("the rows were learned block by block and not kept: give X")
         whole = tree.cut(tree.n_leaves)
         return _labels_of_leaves(whole, cut)[self._leaves]
 

@@ -76,7 +76,7 @@ class Answers(ClusterMixin, BaseEstimator):
                 raise ValueError(f"{name} must be a number, found {value!r}")
         rows = self._rows if X is None else self._seen(X)
         if rows is None:
-            raise ValueError("the rows of fit were read block by block and not kept: give X")
+            raise ValueError("the rows were read block by block and not kept: give X")
         return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
 
     def _begin(
