@@ -123,8 +123,9 @@ class JobConfig(_Section):
 class PreprocessConfig(_Section):
     """``[preprocess]``: what happens to a value before a learner sees it."""
 
-    scale: Literal["standard", "minmax", "none"] = "standard"
+    scale: Literal["standard", "minmax", "unit", "none"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
+    log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
 
 
 Rows = Annotated[int, Field(ge=1, le=MOST)]

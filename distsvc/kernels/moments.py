@@ -74,3 +74,37 @@ def scale_rows(X, centre, scale, fill, origin):
             x = fill[k] if np.isnan(X[i, k]) else X[i, k]
             out[i, k] = (x - centre[k]) / scale[k] - origin[k]
     return out
+
+
+@kernel
+def lengths(X):
+    """Return the length (n,) float64 of every row of X (n, d)."""
+    n, d = X.shape
+    out = np.empty(n)
+    for i in range(n):
+        total = 0.0
+        for k in range(d):
+            x = np.float64(X[i, k])
+            total += x * x
+        out[i] = np.sqrt(total)
+    return out
+
+
+@kernel
+def unit_rows(X, fill, origin):
+    """Return every row divided by its length, less `origin`; missing values are filled in first.
+
+    X (n, d) float64; the others (d,) float64. Computed in float64, returned as float32.
+    """
+    n, d = X.shape
+    out = np.empty((n, d), np.float32)
+    for i in range(n):
+        total = 0.0
+        for k in range(d):
+            x = fill[k] if np.isnan(X[i, k]) else X[i, k]
+            total += x * x
+        length = np.sqrt(total)
+        for k in range(d):
+            x = fill[k] if np.isnan(X[i, k]) else X[i, k]
+            out[i, k] = x / length - origin[k]
+    return out

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
-from distsvc.kernels.moments import DIGITS, add_block, scale_rows
+from distsvc.kernels.moments import DIGITS, add_block, lengths, scale_rows, unit_rows
 from distsvc.models.validation import LONGEST
 
 SHORTEST = 1e-15
@@ -101,16 +101,18 @@ class ColumnSums:
 class Scaling:
     """How a raw row becomes a learner's: missing values filled, then (x - centre) / scale.
 
-    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere.
+    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. With `unit`
+    a row is divided by its length before.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     fill: np.ndarray
+    unit: bool = False
 
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
-        """Make a scaling of the kind ``standard``, ``minmax`` or ``none``."""
+        """Make a scaling of the kind ``standard``, ``minmax``, ``unit`` or ``none``."""
         mean, variance = sums.mean_and_variance()
         constant = sums.least >= sums.most
         if kind == "standard":
@@ -119,10 +121,10 @@ class Scaling:
             centre, scale = sums.least.copy(), sums.most - sums.least
         else:
             centre, scale = np.zeros_like(mean), np.ones_like(mean)
-        constant = constant if kind != "none" else np.zeros_like(constant)
+        constant = constant if kind in ("standard", "minmax") else np.zeros_like(constant)
         centre[constant] = sums.least[constant]
         scale[constant | (scale == 0.0)] = 1.0
-        return cls(centre, scale, fill)
+        return cls(centre, scale, fill, unit=kind == "unit")
 
     def check(self, sums: ColumnSums, kind: str, columns: Sequence[str]) -> None:
         """Check that a learner's arithmetic can hold the scaled rows whose sums these are.
@@ -134,6 +136,8 @@ class Scaling:
             columns are not scaled, the range of all.
 
         """
+        if self.unit:
+            return
         bounds = np.array([sums.least, sums.most])
         with np.errstate(over="ignore"):
             scaled = (bounds - self.centre) / self.scale
@@ -156,6 +160,8 @@ class Scaling:
 
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
         """Return ``apply(X) - origin`` of X (n, d) float64, as float32 and in one pass."""
+        if self.unit:
+            return unit_rows(X, self.fill, origin)
         return scale_rows(X, self.centre, self.scale, self.fill, origin)
 
     def apply(self, X: np.ndarray) -> np.ndarray:
@@ -163,5 +169,7 @@ class Scaling:
         missing = np.isnan(X)
         if missing.any():
             X = np.where(missing, self.fill, X)
+        if self.unit:
+            X = X / lengths(X)[:, None]
         with np.errstate(over="ignore"):
             return (X - self.centre) / self.scale

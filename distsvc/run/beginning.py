@@ -56,7 +56,7 @@ def _is_published(output: Output, asked: Asked) -> bool:
     if digest is None:
         return False
     with tempfile.TemporaryDirectory() as staging:
-        inputs = fingerprint(open_table(asked.job.input, staging))
+        inputs = fingerprint(open_table(asked.job.input, staging, asked.job.preprocess))
     if not output.holds(digest, inputs):
         return False
     output.mend()

@@ -121,7 +121,7 @@ def _forecast(job: Job) -> Forecast:
     with tempfile.TemporaryDirectory(prefix="distsvc-plan-") as name, ExitStack() as stack:
         folder, clock = Path(name), time.perf_counter
         began = clock()
-        table = open_table(job.input, folder / "staging")
+        table = open_table(job.input, folder / "staging", job.preprocess)
         plan, room = Plan.of(job, table), algorithms.begin(job, table)
         seconds = {"open": clock() - began}
         run = RunDirectory(folder)

@@ -38,7 +38,7 @@ def write_model(run: RunDirectory, job: Job, room: Room, counts: Counts) -> None
         "algorithm": room.algorithm(job),
         "form": rule.form,
         "parameters": room.parameters,
-        "columns": run.plan.table.columns,
+        "features": run.plan.table.to_dict()["features"],
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump(),

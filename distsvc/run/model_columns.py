@@ -7,14 +7,18 @@ from typing import Any
 
 from distsvc.errors import DataError
 from distsvc.job_file import parse_job
+from distsvc.run.model_content import features_of
 from distsvc.run.progress import Progress
+from distsvc.storage.features import Feature
 from distsvc.storage.tables import open_table, states_width
 from distsvc.storage.where import where_columns
 from distsvc.urls import shown_url
 
 
-def check_columns(content: dict[str, Any], path: str, staging: str, progress: Progress) -> None:
-    """Check that a table has a model's columns; tell of others that it has by default.
+def known_features(
+    content: dict[str, Any], path: str, staging: str, progress: Progress
+) -> tuple[Feature, ...]:
+    """Return a model's features, whose columns a table has; tell of others that it has by default.
 
     Where the model's job named its columns, others are not told of.
 
@@ -24,14 +28,16 @@ def check_columns(content: dict[str, Any], path: str, staging: str, progress: Pr
         It lacks some; names them.
 
     """
+    features = features_of(content)
     if content["chosen_columns"]:
-        return
-    columns, used = content["columns"], content["input"]
+        return features
+    columns = [feature.column for feature in features]
+    used = content["input"]
     where = where_columns(used["where"]) if used["where"] else []
     apart = {used["id"], used["label"], *where}
     given = {"path": path} | ({"id": used["id"]} if used["id"] else {})
     found = open_table(parse_job({"input": given, "output": {"path": "-"}}).input, staging)
-    names = [name for name in found.columns if name not in apart]
+    names = [name for name in found.stored if name not in apart]
     missing = [name for name in columns if name not in names]
     if missing and states_width(found):
         raise DataError(
@@ -43,6 +49,7 @@ def check_columns(content: dict[str, Any], path: str, staging: str, progress: Pr
         progress.event(
             "ignored columns", because="the model does not know them", names=named(extra)
         )
+    return features
 
 
 def named(columns: Sequence[str]) -> str:

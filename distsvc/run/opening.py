@@ -12,7 +12,14 @@ from distsvc.run.beginning import Asked, begun, naming_the_section
 from distsvc.run.directory import RunDirectory
 from distsvc.run.output_columns import check_output
 from distsvc.run.plan import Plan
-from distsvc.run.previous import Previous, adopt, find_previous, labelled_by, with_previous
+from distsvc.run.previous import (
+    Previous,
+    adopt,
+    features_by,
+    find_previous,
+    labelled_by,
+    with_previous,
+)
 from distsvc.run.progress import Progress
 from distsvc.run.room import Room, Table
 from distsvc.storage.publication import Output
@@ -84,10 +91,12 @@ def opened(
             return
         run = found.run
         with progress.phase("open"):
-            table = run.plan.table if run.is_planned else open_table(job.input, run.staging)
-            progress.event("columns", **shown_columns(table))
             if not run.is_planned:
+                known = features_by(job, previous)
+                table = open_table(job.input, run.staging, job.preprocess, known)
                 run.write_plan(Plan.of(job, table))
+            table = run.plan.table
+            progress.event("columns", **shown_columns(table))
             room = algorithms.begin(job, table)
             check_output(job, table, room)
             _tell(job, previous, progress)

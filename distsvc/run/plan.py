@@ -39,6 +39,8 @@ class Plan:
         Rows that are in memory at a time.
     missing : str
         ``error``, ``drop`` or ``median``, as in the job.
+    unit : bool
+        Whether rows are divided by their lengths, so that those of zeros can't be used.
     seed : int
         Decides the keys of the rows.
     pilot_rows : int
@@ -55,6 +57,7 @@ class Plan:
     partitions: list[tuple[int, int]]
     block_rows: int
     missing: str
+    unit: bool
     seed: int
     pilot_rows: int
     shift: np.ndarray
@@ -80,6 +83,7 @@ class Plan:
             partitions=cut(job, table),
             block_rows=job.cluster.block_rows or choose_block_rows(d),
             missing=job.preprocess.missing,
+            unit=job.preprocess.scale == "unit",
             seed=job.model.seed,
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
@@ -107,7 +111,9 @@ class Plan:
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
         """Yield the blocks of a partition, less rows with missing values where the job drops them.
 
-        Raises `DataError` for infinity, and for NaN where missing values are errors.
+        Raises `DataError` for infinity, for NaN where missing values are errors, and for a row of
+        zeros where rows are divided by their lengths, which is dropped like one with a missing
+        value.
         """
         start, stop = self.partitions[number]
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
@@ -115,7 +121,19 @@ class Plan:
             if not usable.all():
                 row, column = np.unravel_index(np.argmin(usable), usable.shape)
                 raise self.unusable(block, int(row), int(column))
-            yield without_missing(block) if self.missing == "drop" else block
+            block = without_missing(block) if self.missing == "drop" else block
+            yield self._with_length(block) if self.unit else block
+
+    def _with_length(self, block: Block) -> Block:
+        """Return the rows of a block that have a length; `DataError` where one has none."""
+        zero = np.asarray((block.X == 0.0).all(axis=1))
+        if zero.any() and self.missing != "drop":
+            raise DataError(
+                f"{self.table.shown}: row {block.rows[zero.argmax()]}: expected a row with a "
+                "length, as preprocess.scale = 'unit' divides by it, found zeros only; "
+                "preprocess.missing = 'drop' leaves such rows out"
+            )
+        return chosen(block, ~zero)
 
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
@@ -146,7 +164,11 @@ def pilot_rows(n_columns: int) -> int:
 
 def without_missing(block: Block) -> Block:
     """Return the rows of a block that have all their values."""
-    kept = ~np.isnan(block.X).any(axis=1)
+    return chosen(block, ~np.isnan(block.X).any(axis=1))
+
+
+def chosen(block: Block, kept: np.ndarray) -> Block:
+    """Return the rows of a block that are `kept` (n,) bool."""
     if kept.all():
         return block
     places = np.flatnonzero(kept)

@@ -19,7 +19,7 @@ from distsvc.run.model import (
     restore_model,
     with_previous,
 )
-from distsvc.run.model_columns import check_columns
+from distsvc.run.model_columns import known_features
 from distsvc.run.phases import steps_on
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
@@ -71,10 +71,11 @@ def predict_table(
         run = found.run
         with progress.phase("open"):
             content = restore_model(model, run)
-            check_columns(content, path, run.staging, progress)
-            table = run.plan.table if run.is_planned else open_table(job.input, run.staging)
             if not run.is_planned:
+                known = known_features(content, path, run.staging, progress)
+                table = open_table(job.input, run.staging, job.preprocess, known)
                 run.write_plan(Plan.of(job, table))
+            table = run.plan.table
         where = job.cluster, table.nbytes, scheduler, scheduler_file, require_tls
         with steps_on(run, progress, *where) as steps:
             check_labelling(job, table, steps.workers, content["facts"]["wide"])

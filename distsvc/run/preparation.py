@@ -26,6 +26,7 @@ NEEDS: dict[str, Field] = {
     "fill": Array("float64", "d"),
     "origin": Array("float64", "d"),
     "wide": Flag(),
+    "unit": Flag(),
 }
 """What the arrays and facts of a preparation of ``d`` columns have to be."""
 
@@ -46,7 +47,9 @@ class Preparation:
 
     def result(self) -> Result:
         """Return what `restored` takes back."""
-        return Result({"wide": self.float64}, vars(self.scaling) | {"origin": self.origin})
+        arrays = {name: getattr(self.scaling, name) for name in ("centre", "scale", "fill")}
+        facts = {"wide": self.float64, "unit": self.scaling.unit}
+        return Result(facts, arrays | {"origin": self.origin})
 
     @classmethod
     def restored(cls, result: Result, d: int | None = None) -> Preparation:
@@ -60,7 +63,8 @@ class Preparation:
         """
         a = result.arrays
         check_fields(NEEDS, result.facts | a, {} if d is None else {"d": d})
-        scaling = Scaling(a["centre"], a["scale"], a["fill"])
+        unit = bool(result.facts["unit"])
+        scaling = Scaling(a["centre"], a["scale"], a["fill"], unit)
         return cls(scaling, a["origin"], bool(result.facts["wide"]))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distsvc.config import ContinuityConfig, Job, with_key
+from distsvc.config import ContinuityConfig, Job, PreprocessConfig, with_key
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labeller import PREVIOUS
@@ -17,11 +17,13 @@ from distsvc.run.model import (
     restore_model,
     with_previous,
 )
+from distsvc.run.model_content import features_of
 from distsvc.storage.columns import some
+from distsvc.storage.features import Feature, names_of
 from distsvc.storage.listing import read_manifest
 from distsvc.storage.place import place_of
 
-__all__ = ["Previous", "adopt", "find_previous", "labelled_by", "with_previous"]
+__all__ = ["Previous", "adopt", "features_by", "find_previous", "labelled_by", "with_previous"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,9 @@ class Previous:
     nights: int
 
     @property
-    def columns(self) -> list[str]:
-        """The columns that its model was learned from."""
-        return list(self.content["columns"])
+    def features(self) -> tuple[Feature, ...]:
+        """What its model was learned from."""
+        return features_of(self.content)
 
     def named(self) -> dict[str, Any]:
         """Return what manifest and lineage say of it."""
@@ -93,7 +95,7 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
 
 def labelled_by(job: Job, previous: Previous | None) -> Job:
-    """Return the job with the columns, and the way with missing values, of the model it begins by.
+    """Return the job with the columns of the model it begins by, and how these are prepared.
 
     Nothing is changed where it learns a model of its own at once.
 
@@ -105,15 +107,23 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
     """
     if previous is None or job.model.mode == "refit":
         return job
-    own = job.input.columns
-    lacking = [name for name in previous.columns if own is not None and name not in own]
+    own, columns = job.input.columns, tuple(feature.column for feature in previous.features)
+    lacking = [name for name in columns if own is not None and name not in own]
     if lacking:
         raise JobFileError(
             f"input.columns: expected all columns of the model of {previous.path}, by which rows "
             f"are labelled; missing: {some([repr(name) for name in lacking])}"
         )
-    job = with_key(job, "input", "columns", tuple(previous.columns))
-    return with_key(job, "preprocess", "missing", previous.content["preprocess"]["missing"])
+    job = with_key(job, "input", "columns", columns)
+    preprocess = PreprocessConfig.model_validate(previous.content["preprocess"])
+    for key in "missing", "log":
+        job = with_key(job, "preprocess", key, getattr(preprocess, key))
+    return job
+
+
+def features_by(job: Job, previous: Previous | None) -> tuple[Feature, ...]:
+    """Return the features of the model by which a job begins to label; none where it learns."""
+    return () if previous is None or job.model.mode == "refit" else previous.features
 
 
 def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
@@ -125,7 +135,7 @@ def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
         The table lacks some of the model's columns; names them.
 
     """
-    missing = [name for name in previous.columns if name not in columns]
+    missing = [name for name in names_of(previous.features) if name not in columns]
     if missing:
         one = len(missing) == 1
         raise DataError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distsvc.storage.features import Feature, described, fill, names_of, restored
+from distsvc.errors import DataError
+from distsvc.storage.features import (
+    Feature,
+    UnusableValueError,
+    descriptions,
+    fill,
+    names_of,
+    restored,
+)
 from distsvc.storage.location import Location
 from distsvc.storage.versions import Version, Versions
 from distsvc.storage.where import parse_where
@@ -20,6 +29,9 @@ from distsvc.urls import shown_urls
 
 MOST_ROWS, MOST_UNITS = 2**40, 10**7
 """Of a table: more than any is known to have, and what the driver can list."""
+
+_VECTOR = re.compile(r"(?:large_|fixed_size_)?list<\w+: (?P<value>.*)>(?:\[\d+\])?")
+"""The words for an Arrow type of lists."""
 
 Batches = Iterator[dict[str, pa.Array]]
 """Consecutive rows as equally long arrays, one for each column asked for."""
@@ -110,7 +122,7 @@ class Table:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as what JSON can hold."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        fields["features"] = described(self.features)
+        fields["features"] = descriptions(self.features)
         return {n: list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
 
     @classmethod
@@ -157,7 +169,17 @@ class Block:
     labels: pa.Array | None
 
 
-def value_bytes(kind: str) -> int:
+def stored_bytes(table: Table) -> list[int]:
+    """Return the bytes of a row in every stored column of a table, as Arrow holds them."""
+    pairs = zip(table.features, table.types, strict=True)
+    return [
+        _value_bytes(kind) if (vector := _VECTOR.fullmatch(kind)) is None
+        else _value_bytes(vector["value"]) * len(feature.names)
+        for feature, kind in pairs
+    ]  # fmt: skip
+
+
+def _value_bytes(kind: str) -> int:
     """Return the bytes of a value of an Arrow type, by its words; 16 where they are not known."""
     try:
         return max(pa.type_for_alias(kind).bit_width // 8, 1)
@@ -199,6 +221,7 @@ class _Making:
     """What the blocks of a span have in common."""
 
     def __init__(self, table: Table, span: Span) -> None:
+        self.shown = table.shown
         self.features, self.span, self.width = table.features, span, len(table.columns)
         self.condition = parse_where(table.where) if table.where is not None else None
         self.id = table.id if span.with_ids else None
@@ -236,12 +259,21 @@ class _Block:
                 arrays = {name: array.filter(mask) for name, array in arrays.items()}
                 others = {name: array.filter(mask) for name, array in others.items()}
         X = self.X[self.n_rows : self.n_rows + len(rows)]
-        features = self.making.features
-        fill(X, features, [arrays[feature.column] for feature in features])
+        self._fill(X, rows, arrays)
         self.n_rows += len(rows)
         self.rows.append(rows)
         for name, chunks in self.others.items():
             chunks.append(others[name])
+
+    def _fill(self, X: np.ndarray, rows: np.ndarray, arrays: dict[str, pa.Array]) -> None:
+        """Write the features of some rows into X (n, d); `DataError` where one can't be read."""
+        features = self.making.features
+        try:
+            fill(X, features, [arrays[feature.column] for feature in features])
+        except UnusableValueError as error:
+            raise DataError(
+                f"{self.making.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
+            ) from None
 
     def done(self) -> Block:
         """Return the block; what `where` left unused is given back."""

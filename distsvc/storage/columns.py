@@ -12,13 +12,11 @@ import pyarrow as pa
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
+from distsvc.storage.features import MOST_COLUMNS, is_default, is_numeric, is_usable
 from distsvc.storage.where import where_columns
 
 # pandas stores an index of the table under such a name; it is not a column the user made.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-
-MOST_COLUMNS = 2**20
-"""Feature columns: rows are read as dense blocks, and every column has its statistics."""
 
 NOT_CHOSEN = "not in input.columns"
 """Why a numeric column is no feature of a job that names its columns."""
@@ -58,16 +56,6 @@ class Scan:
     files: tuple[str, ...] = ()
     file_units: tuple[int, ...] = ()
     file_depths: tuple[int, ...] = ()
-
-
-def is_numeric(kind: pa.DataType) -> bool:
-    """Return whether values of an Arrow type turn into float64: numbers, decimals, booleans."""
-    return (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-    )
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
@@ -117,7 +105,7 @@ def merge_schemas(
                 problems.setdefault(
                     column, f"column {column!r} is {kind} in {name}, {expected} before it"
                 )
-                if is_numeric(kind):
+                if is_default(kind):
                     types[column] = UNKNOWN
             else:
                 types[column] = merged
@@ -134,15 +122,16 @@ def other_columns(config: InputConfig) -> list[str]:
 def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     """Return the feature columns, and check every other column that the job names.
 
-    Without ``input.columns`` these are the numeric, boolean and decimal columns in the table's
-    order, except the label, the id and the columns of ``where``: a column that only chooses rows,
-    such as ``split``, is not a feature. An index that pandas stored is none either.
+    Without ``input.columns`` these are the columns of numbers, booleans, decimals, durations and
+    vectors in the table's order, except the label, the id and the columns of ``where``: a column
+    that only chooses rows, such as ``split``, is not a feature. An index that pandas stored is none
+    either.
 
     Raises
     ------
     DataError
-        A column is missing or differs between files, a feature is not numeric or can't be read, or
-        there is none, or too many.
+        A column is missing or differs between files, a feature is none of these, no date or time,
+        or can't be read, or there is none, or too many.
     JobFileError
         ``input.columns`` names a column twice.
 
@@ -169,10 +158,10 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
         )
     for name in features:
         _check(name, "input.columns", path, scan)
-        if not is_numeric(scan.types[name]):
+        if not is_usable(scan.types[name]):
             raise DataError(
                 f"input.columns: column {name!r} of {path} is {scan.shown[name]}, "
-                "expected a numeric or boolean column"
+                "expected a numeric or boolean column, or one of dates, durations or vectors"
             )
     return features
 
@@ -185,7 +174,7 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
 
     def reason(name: str) -> str:
         if name in uses or config.columns is not None:
-            usable = is_numeric(scan.types[name]) or scan.types[name] == UNKNOWN
+            usable = is_usable(scan.types[name]) or scan.types[name] == UNKNOWN
             more = "" if usable else f", {scan.shown[name]}"
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
@@ -209,12 +198,15 @@ def some(words: Sequence[str]) -> str:
 
 
 def _default(config: InputConfig, scan: Scan) -> tuple[str, ...]:
-    """Return the columns that are numbers, or would be if they could be read: these are refused."""
+    """Return the columns that are features by their types, or would be if they could be read.
+
+    The latter are refused.
+    """
     apart = set(other_columns(config))
     features = tuple(
         name
         for name in scan.default
-        if (is_numeric(scan.types[name]) or (name in scan.problems and scan.types[name] == UNKNOWN))
+        if (is_default(scan.types[name]) or (name in scan.problems and scan.types[name] == UNKNOWN))
         and name not in apart
         and not _PANDAS_INDEX.fullmatch(name)
     )

@@ -1,15 +1,38 @@
-"""Features: how the stored columns of a table become columns of numbers."""
+"""Features: how the stored columns of a table become columns of numbers.
+
+A number stays one column, under its name. A vector becomes as many columns as it has values. What
+is made of a column is saved with the model, so that other tables are read alike.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from distsvc.forms import Form
+
+MOST_COLUMNS = 2**20
+"""Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
 
 _TILE_ROWS = 8_192
+
+_PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Of a second, by the words for Arrow's units of time."""
+
+
+class UnusableValueError(ValueError):
+    """A value of a column that a feature can't take; `place` is that of its row, in the array."""
+
+    def __init__(self, column: str, place: int, message: str):
+        super().__init__(message)
+        self.column, self.place = column, place
 
 
 class Feature(Protocol):
@@ -25,10 +48,30 @@ class Feature(Protocol):
         """The names of the columns of numbers."""
         ...
 
+    @property
+    def shown(self) -> str:
+        """What a list of the features that are used says of it."""
+        ...
+
+    @property
+    def expected(self) -> str:
+        """What the stored column has to hold, in a message."""
+        ...
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether values of an Arrow type can be turned into the numbers."""
+        ...
+
     def values(self, array: pa.Array) -> np.ndarray:
         """Return some rows' numbers, (n,) or (n, len(names)), of their Arrow values; null is NaN.
 
         The dtype is any whose values float64 holds, as far as the stored ones do.
+
+        Raises
+        ------
+        UnusableValueError
+            A value is not one that it can take.
+
         """
         ...
 
@@ -38,11 +81,21 @@ class Number:
     """A column that holds numbers: integers, floats, decimals or booleans."""
 
     column: str
+    expected: ClassVar[str] = "numbers"
 
     @property
     def names(self) -> tuple[str, ...]:
         """The column's own name."""
         return (self.column,)
+
+    @property
+    def shown(self) -> str:
+        """The column's own name."""
+        return self.column
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of numbers."""
+        return is_numeric(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the numbers (n,)."""
@@ -52,19 +105,189 @@ class Number:
         return array.to_numpy(zero_copy_only=False)
 
 
+class _Described(Form):
+    """A feature that JSON holds as its fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    column: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column's own name."""
+        return (self.column,)
+
+    @property
+    def shown(self) -> str:
+        """The column's own name."""
+        return self.column
+
+
+class Log(_Described):
+    """The logarithm of a number x as sign(x) log(1 + |x|), which is 0 at 0 and defined for all."""
+
+    kind: Literal["log"] = "log"
+    expected: ClassVar[str] = "numbers"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column's name in ``log()``, since its unit is another."""
+        return (self.shown,)
+
+    @property
+    def shown(self) -> str:
+        """The column's name in ``log()``."""
+        return f"log({self.column})"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of numbers."""
+        return is_numeric(kind)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return the logarithms (n,) float64."""
+        x = Number(self.column).values(array).astype(np.float64)
+        return np.copysign(np.log1p(np.abs(x)), x)
+
+
+class Time(_Described):
+    """A date or a time since 1970, a time of the day, or a duration, in days or in seconds."""
+
+    kind: Literal["time"] = "time"
+    unit: Literal["days", "seconds"]
+    expected: ClassVar[str] = "dates, times or durations"
+
+    @classmethod
+    def of(cls, column: str, kind: pa.DataType) -> Time:
+        """Return the feature of a column of an Arrow type: days of dates, seconds of others."""
+        return cls(column=column, unit="days" if pa.types.is_date(kind) else "seconds")
+
+    @property
+    def shown(self) -> str:
+        """The column and its unit."""
+        return f"{self.column} ({self.unit})"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of dates, times or durations."""
+        return is_time(kind)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return days or seconds (n,) float64."""
+        if pa.types.is_date(array.type):
+            array, in_a_day = array.cast(pa.date32()), 1
+        else:
+            in_a_day = 86_400 * _PARTS[array.type.unit]
+        whole = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+        x = Number(self.column).values(whole).astype(np.float64)
+        return x / (in_a_day if self.unit == "days" else in_a_day / 86_400)
+
+
+class Vector(_Described):
+    """A list of as many numbers in every row, such as an embedding."""
+
+    kind: Literal["vector"] = "vector"
+    width: Annotated[int, Field(ge=1, le=MOST_COLUMNS)]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(f"{self.column}[{k}]" for k in range(self.width))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column's name with a place behind it, from 0."""
+        return self._names
+
+    @property
+    def shown(self) -> str:
+        """The column and its length."""
+        return f"{self.column} ({self.width} numbers)"
+
+    @property
+    def expected(self) -> str:
+        """Vectors of its length."""
+        return f"vectors of {self.width} numbers"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of lists of numbers, of this length if it says one."""
+        fixed = pa.types.is_fixed_size_list(kind)
+        return is_vector(kind) and (not fixed or kind.list_size == self.width)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return the vectors (n, width); all of a null one is NaN."""
+        lengths = pc.list_value_length(array)
+        wrong = pc.fill_null(pc.not_equal(lengths, self.width), False)
+        place = pc.index(wrong, True).as_py()
+        if place >= 0:
+            raise UnusableValueError(
+                self.column,
+                place,
+                f"expected a list of {self.width} numbers, as in the first row, found one of "
+                f"{lengths[place].as_py()}",
+            )
+        flat = Number(self.column).values(pc.list_flatten(array)).reshape(-1, self.width)
+        if not array.null_count:
+            return flat
+        known = pc.is_valid(array).to_numpy(zero_copy_only=False)
+        X = np.full((len(array), self.width), np.nan, np.promote_types(flat.dtype, np.float32))
+        X[known] = flat
+        return X
+
+
+Description = str | Annotated[Log | Time | Vector, Field(discriminator="kind")]
+"""A feature as JSON holds it: its fields, or of a number its column's name."""
+
+_DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether values of an Arrow type turn into float64: numbers, decimals, booleans."""
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+    )
+
+
+def is_vector(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of lists of numbers."""
+    return (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ) and is_numeric(kind.value_type)
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of dates, times or durations."""
+    return pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+
+
+def is_default(kind: pa.DataType) -> bool:
+    """Return whether a column of an Arrow type is a feature where a job names no columns.
+
+    Numbers, durations and vectors are. Dates and times are not: what lies close in them was
+    recorded at about the same time, which is seldom what clusters are asked for.
+    """
+    return is_numeric(kind) or pa.types.is_duration(kind) or is_vector(kind)
+
+
+def is_usable(kind: pa.DataType) -> bool:
+    """Return whether a column of an Arrow type can be a feature."""
+    return is_default(kind) or is_time(kind)
+
+
 def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
     """Return the names of all columns of numbers, in order."""
     return tuple(name for feature in features for name in feature.names)
 
 
-def described(features: Iterable[Feature]) -> list[str]:
+def descriptions(features: Iterable[Any]) -> list[str | dict[str, Any]]:
     """Return features as what JSON can hold; a number is its column's name."""
-    return [feature.column for feature in features]
+    return [f.column if isinstance(f, Number) else f.model_dump() for f in features]
 
 
-def restored(content: Sequence[str]) -> tuple[Feature, ...]:
-    """Return the features that `described` described."""
-    return tuple(Number(column) for column in content)
+def restored(content: Sequence[Any]) -> tuple[Feature, ...]:
+    """Return the features that `descriptions` described."""
+    each = _DESCRIPTIONS.validate_python(content)
+    return tuple(Number(one) if isinstance(one, str) else one for one in each)
 
 
 def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Protocol
 
 from distsvc.config import InputConfig
-from distsvc.storage.blocks import Block, Span, Table
+from distsvc.storage.blocks import Batches, Block, Span, Table
 from distsvc.storage.columns import Scan
 from distsvc.storage.files import Files
 from distsvc.storage.location import Location
@@ -68,6 +68,13 @@ class Source(Protocol):
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield some rows of a table that it scanned, as `tables.read_blocks` says."""
         ...
+
+    def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
+        """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.
+
+        A format whose columns are all numbers need not offer it.
+        """
+        raise TypeError(f"{self.title} has no columns but those of numbers")
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         """Return the bytes, at most, that `blocks` holds besides the blocks."""

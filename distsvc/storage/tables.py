@@ -10,16 +10,17 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from distsvc.config import InputConfig
-from distsvc.errors import DataError, InputNotFoundError
+from distsvc.config import InputConfig, PreprocessConfig
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.columns import NOT_CHOSEN, Scan, choose_features, left_out, other_columns, some
-from distsvc.storage.features import Number
+from distsvc.storage.features import Feature, Log, Number, Time, Vector, is_numeric, is_vector
 from distsvc.storage.location import Location
 from distsvc.storage.place import place_of
 from distsvc.storage.sources import find_sources, source_named
@@ -41,8 +42,16 @@ __all__ = [
     "states_width",
 ]
 
+_FIRST_ROWS = 1024
+"""Rows in which the length of vectors is looked for at a time."""
 
-def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
+
+def open_table(
+    config: InputConfig,
+    staging: str | os.PathLike[str],
+    preprocess: PreprocessConfig | None = None,
+    known: Sequence[Feature] = (),
+) -> Table:
     """Find a table, read its metadata and choose its features.
 
     `sources.find_sources` says whose format the paths are, `files.find_files` which files belong to
@@ -54,16 +63,22 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
         The ``[input]`` section.
     staging
         Where formats that have no row ranges are converted; a place that the workers see too.
+    preprocess
+        The ``[preprocess]`` section, which says of which columns the logarithm is taken.
+    known
+        The features of a model that is to label the table; ``input.columns`` names their columns.
 
     Raises
     ------
     InputNotFoundError
         There is nothing at a path.
     DataError
-        The table is empty or damaged, its files differ, or a column is missing or not numeric.
+        The table is empty or damaged, its files differ, or a column is missing, or none that can
+        be a feature, or not what the model's feature takes.
     JobFileError
-        ``where`` can't be parsed, the protocol of a path is unknown, the format can't have what the
-        job asks for, or several paths don't make one table.
+        ``preprocess.log`` names a column that is no feature or holds no numbers, ``where`` can't be
+        parsed, the protocol of a path is unknown, the format can't have what the job asks for, or
+        several paths don't make one table.
     OutputPermissionError, TemporaryError
         The table can't be staged; the store does not answer.
 
@@ -77,10 +92,10 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
     scan = source.scan(found, config, place_of(staging))
     _check_size(config.shown, scan.extents)
     columns = choose_features(config, scan)
-    return Table(
+    table = Table(
         path=scan.path,
         format=scan.format,
-        features=tuple(map(Number, columns)),
+        features=(),
         id=config.id,
         label=config.label,
         where=config.where,
@@ -96,6 +111,56 @@ def open_table(config: InputConfig, staging: str | os.PathLike[str]) -> Table:
         versions=versions,
         ready=config.ready,
     )
+    return replace(table, features=_features(table, scan, columns, preprocess, known))
+
+
+def _features(
+    table: Table,
+    scan: Scan,
+    columns: Sequence[str],
+    preprocess: PreprocessConfig | None,
+    known: Sequence[Feature],
+) -> tuple[Feature, ...]:
+    """Return what is made of some columns: what a model knows, else what their types say."""
+    logs = preprocess.log if preprocess is not None else ()
+    own = {feature.column: feature for feature in known}
+    for name in logs:
+        if name not in columns or not is_numeric(scan.types[name]):
+            found = f", which is {scan.shown[name]}" if name in scan.shown else ""
+            raise JobFileError(
+                f"preprocess.log: expected features that hold numbers, found {name!r}{found}"
+            )
+    features: list[Feature] = []
+    for name in columns:
+        kind = scan.types[name]
+        if name in own:
+            if not own[name].takes(kind):
+                raise DataError(
+                    f"column {name!r} of {table.shown} is {scan.shown[name]}, expected "
+                    f"{own[name].expected}, as in the model"
+                )
+            features.append(own[name])
+        elif is_vector(kind):
+            features.append(Vector(column=name, width=_length(table, name, kind)))
+        elif is_numeric(kind):
+            features.append(Log(column=name) if name in logs else Number(name))
+        else:
+            features.append(Time.of(name, kind))
+    return tuple(features)
+
+
+def _length(table: Table, column: str, kind: pa.DataType) -> int:
+    """Return how many numbers a column's vectors have: by its type, or in the first row."""
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    whole = Span(0, table.n_rows, _FIRST_ROWS)
+    for batch in source_named(table.format).batches(table, whole, [column]):
+        known = batch[column].drop_null()
+        if len(known) and len(known[0]):
+            return len(known[0])
+        if len(known):
+            raise DataError(f"{table.shown}: column {column!r}: found a list without numbers")
+    raise DataError(f"{table.shown}: column {column!r} has no value in any row")
 
 
 def read_blocks(
@@ -185,7 +250,8 @@ def ignored_columns(table: Table) -> list[str]:
 def shown_columns(table: Table) -> dict[str, str]:
     """Return the columns that are used and those that are not, with why, as a log shows them."""
     left_out = [f"{name} ({reason})" for name, reason in table.left_out.items()]
-    return {"used": some(table.columns), "left_out": some(left_out) or "none"}
+    used = [feature.shown for feature in table.features]
+    return {"used": some(used), "left_out": some(left_out) or "none"}
 
 
 def sparse_rows(table: Table) -> Any:

@@ -22,7 +22,7 @@ from distsvc.run.model import (
     with_previous,
     write_model,
 )
-from distsvc.run.model_columns import check_columns
+from distsvc.run.model_columns import known_features
 from distsvc.run.phases import Steps
 from distsvc.run.preparation import PREPARATION, prepared
 from distsvc.run.progress import Progress
@@ -88,7 +88,7 @@ def test_what_the_model_says_of_its_table(published):
         "algorithm",
         "form",
         "parameters",
-        "columns",
+        "features",
         "chosen_columns",
         "input",
         "preprocess",
@@ -96,7 +96,7 @@ def test_what_the_model_says_of_its_table(published):
     ]
     assert content["format"] == MODEL_VERSION
     assert content["algorithm"] == fitted.job.model.algorithm
-    assert (content["columns"], content["chosen_columns"]) == (["x0", "x1"], False)
+    assert (content["features"], content["chosen_columns"]) == (["x0", "x1"], False)
     assert content["input"] == {"id": "event", "label": "kind", "where": "event < 500"}
     assert content["parameters"].keys() == fitted.room.parameters.keys()
     assert content["preprocess"]["scale"] == ("minmax" if "one-class" in form else "standard")
@@ -111,7 +111,7 @@ def test_names_of_arrays_and_facts_are_their_own(published):
     content = read_model(folder)
     assert len(content["facts"]) == len(preparation.facts) + len(rule.facts)  # columns, reasons
     assert content["facts"]["reasons"] == 2
-    assert content["columns"] == rule.facts["columns"] == ["x0", "x1"]
+    assert content["features"] == rule.facts["columns"] == ["x0", "x1"]
 
 
 def test_a_model_is_written_alike_twice(published, tmp_path):
@@ -214,7 +214,7 @@ def test_columns_that_are_not_the_models(simple, tmp_path):
     told = {"because": "the model does not know them", "names": "x2"}
     assert events_of(content, wider, tmp_path) == [("ignored columns", told)]
     assert events_of(content | {"chosen_columns": True}, wider, tmp_path) == []
-    other = content | {"columns": ["x0", "x7", "x1", "x8"]}
+    other = content | {"features": ["x0", "x7", "x1", "x8"]}
     message = (
         r"wider\.parquet: expected the model's 4 columns, found 3 that are numbers; "
         r"missing: x7, x8; found: x0, x1, x2$"
@@ -227,7 +227,7 @@ def events_of(content, table, tmp_path):
     """Return the events of comparing a table's columns with those of a ``model.json``."""
     progress, events = Progress(quiet=True), []
     progress.event = lambda name, **known: events.append((name, known))
-    check_columns(content, str(table), tmp_path / "staging", progress)
+    known_features(content, str(table), tmp_path / "staging", progress)
     return events
 
 

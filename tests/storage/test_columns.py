@@ -23,7 +23,9 @@ def test_types_that_turn_into_numbers(tmp_path):
             "nan": pa.array([float("nan"), None]),
             "inf": pa.array([float("inf"), float("-inf")], pa.float32()),
             "text": ["a", "b"],
-            "list": [[1], [2]],
+            "list": [[1, 7], [2, 8]],
+            "wait": pa.array([1500, None], pa.duration("ms")),
+            "lists": [[[1]], [[2]]],
             "day": pa.array([1, 2], pa.date32()),
             "null": pa.nulls(2),
             "__index_level_0__": [5, 6],
@@ -31,11 +33,12 @@ def test_types_that_turn_into_numbers(tmp_path):
     )
     pq.write_table(data, tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)
-    assert table.columns == ("dec", "half", "yes", "big", "ubig", "coded", "nan", "inf")
+    numbers = ("dec", "half", "yes", "big", "ubig", "coded", "nan", "inf")
+    assert table.columns == (*numbers, "list[0]", "list[1]", "wait")
     nan, inf = np.nan, np.inf
     expected = [
-        [1.25, 0.5, 1, 2**53, 2**64, 3, nan, inf],
-        [nan, 1.5, nan, 2**63, nan, 4, nan, -inf],
+        [1.25, 0.5, 1, 2**53, 2**64, 3, nan, inf, 1, 7, 1.5],
+        [nan, 1.5, nan, 2**63, nan, 4, nan, -inf, 2, 8, nan],
     ]
     np.testing.assert_array_equal(everything(table)[1], np.array(expected, float))
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError
-from distsvc.storage.blocks import Batches, Block, Span, Table, arrow_blocks, value_bytes
+from distsvc.storage.blocks import Batches, Block, Span, Table, arrow_blocks, stored_bytes
 from distsvc.storage.columns import Scan, merge_schemas
 from distsvc.storage.files import Files, key_of
 from distsvc.storage.location import Location
@@ -79,7 +79,7 @@ class Parquet(Source):
 
         Of each column there are a page as it is read, one unpacked, the dictionary, and its values.
         """
-        widths = [value_bytes(kind) for kind in table.types]
+        widths = stored_bytes(table)
         pages = sum(min(_BUFFER_BYTES, width * max(table.extents)) for width in widths)
         return _PAGES * pages + _at_once(block_rows) * sum(widths)
 

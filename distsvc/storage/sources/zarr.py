@@ -23,7 +23,7 @@ from distsvc.storage.blocks import (
     Span,
     Table,
     arrow_blocks,
-    value_bytes,
+    stored_bytes,
 )
 from distsvc.storage.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
 from distsvc.storage.files import Files
@@ -52,6 +52,8 @@ _MOST_BYTES = 2**32
 
 class Zarr(Source):
     """An array or a group, named like Zarr or holding its metadata.
+
+    An array of two dimensions in a group is a column of vectors.
 
     The columns of a group are those that its attribute ``columns`` lists, in that order, else all
     its arrays sorted by name; an array that ``columns`` does not list is a column, but no feature
@@ -114,7 +116,7 @@ class Zarr(Source):
         """Return the bytes of all columns of the rows decoded in one go, twice: packed, at most."""
         chunk = max(table.extents)
         step = max(chunk, min(block_rows, _STEP_ROWS) // chunk * chunk)
-        widths = [value_bytes(kind) for kind in table.types]
+        widths = stored_bytes(table)
         return 2 * step * sum(widths)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
@@ -244,6 +246,8 @@ def _scan_group(place: Location, arrays: dict[str, Any], listed: list[str] | Non
             shown[name] = problems[name] = f"array {name!r} of {place.shown} can't be read: {array}"
             continue
         types[name] = _arrow_type(array.dtype)
+        if array.ndim == 2:
+            types[name] = pa.list_(types[name], array.shape[1])
         shown[name] = f"an array of dtype {array.dtype}"
     usable = {name: a for name, a in arrays.items() if name not in problems}
     if not usable:
@@ -281,12 +285,12 @@ def _scan_array(place: Location, array: Any) -> Scan:
 def _check_shapes(place: Location, arrays: dict[str, Any]) -> None:
     first = next(iter(arrays), "")
     for name, array in arrays.items():
-        if array.ndim != 1:
+        if array.ndim not in (1, 2):
             raise DataError(
-                f"array {name!r} of {place.shown} has {array.ndim} dimensions, expected 1: "
-                "a group holds one array for each column"
+                f"array {name!r} of {place.shown} has {array.ndim} dimensions, expected 1, or 2 of "
+                "vectors: a group holds one array for each column"
             )
-        if array.shape != arrays[first].shape:
+        if array.shape[0] != arrays[first].shape[0]:
             raise DataError(
                 f"array {name!r} of {place.shown} has {array.shape[0]} rows, "
                 f"{first!r} has {arrays[first].shape[0]}"
@@ -335,4 +339,7 @@ def _arrow_type(dtype: Any) -> pa.DataType:
 def _to_arrow(values: np.ndarray) -> pa.Array:
     if values.dtype.kind in "TUO":
         return pa.array(values.astype(object), pa.string())
-    return pa.array(values.astype(values.dtype.newbyteorder("="), copy=False))
+    plain = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    if values.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(pa.array(plain.reshape(-1)), values.shape[1])
+    return pa.array(plain)

@@ -110,8 +110,8 @@ def test_zarr_shapes_that_are_no_table(tmp_path):
     with pytest.raises(DataError, match=r"cube.zarr has 3 dimensions, expected 1 or 2"):
         opened(tmp_path / "cube.zarr", tmp_path)
     write_zarr_group(tmp_path / "wide.zarr", {"a": np.zeros(4)})
-    zarr.create_array(tmp_path / "wide.zarr" / "m", data=np.zeros((4, 2)))
-    with pytest.raises(DataError, match=r"array 'm' of .*wide.zarr has 2 dimensions, expected 1"):
+    zarr.create_array(tmp_path / "wide.zarr" / "m", data=np.zeros((4, 2, 2)))
+    with pytest.raises(DataError, match=r"array 'm' of .*wide.zarr has 3 dimensions, expected 1"):
         opened(tmp_path / "wide.zarr", tmp_path)
     write_zarr_group(tmp_path / "uneven.zarr", {"a": np.zeros(4), "b": np.zeros(3)})
     with pytest.raises(DataError, match=r"array 'b' of .* has 3 rows, 'a' has 4"):
@@ -122,6 +122,15 @@ def test_zarr_shapes_that_are_no_table(tmp_path):
     zarr.open_group(tmp_path / "bare.zarr", mode="w")
     with pytest.raises(DataError, match=r"bare.zarr is a group without arrays"):
         opened(tmp_path / "bare.zarr", tmp_path)
+
+
+def test_an_array_of_two_dimensions_in_a_group_is_a_column_of_vectors(tmp_path):
+    X = np.arange(20, dtype=np.float32).reshape(10, 2)
+    write_zarr_group(tmp_path / "g.zarr", {"a": np.arange(10)})
+    zarr.create_array(tmp_path / "g.zarr" / "v", data=X, chunks=(3, 1))
+    table = opened(tmp_path / "g.zarr", tmp_path)
+    assert table.columns == ("a", "v[0]", "v[1]")
+    np.testing.assert_array_equal(everything(table)[1], np.c_[np.arange(10), X])
 
 
 @pytest.mark.parametrize("fields", [{"id": "f0"}, {"label": "f0"}, {"where": "f0 > 1"}])

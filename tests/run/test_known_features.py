@@ -1,11 +1,11 @@
 """The columns of a table to predict are compared with a model's, whatever its id looks like."""
 
-from distsvc.run.model_columns import check_columns
+from distsvc.run.model_columns import known_features
 from distsvc.run.progress import Progress
 
 
 def test_an_id_that_looks_like_numbers_is_no_damaged_feature(tmp_path):
     (tmp_path / "t.csv").write_text("code,x\n12,1\n13,2\n14b,3\n")
     used = {"id": "code", "label": None, "where": None}
-    content = {"chosen_columns": False, "columns": ["x"], "input": used}
-    check_columns(content, str(tmp_path / "t.csv"), tmp_path / "staging", Progress(quiet=True))
+    content = {"chosen_columns": False, "features": ["x"], "input": used}
+    known_features(content, str(tmp_path / "t.csv"), tmp_path / "staging", Progress(quiet=True))

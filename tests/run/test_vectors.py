@@ -1,0 +1,69 @@
+"""Jobs on vectors, whose direction is what counts."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from published_files import read_labels
+
+from distsvc.errors import DataError
+from distsvc.job_file import parse_job
+from distsvc.run.job import run_job
+from distsvc.run.predict import predict_table
+
+N, D = 600, 24
+
+
+@pytest.fixture(scope="module")
+def embeddings() -> np.ndarray:
+    """Rows of three directions, whose lengths say nothing."""
+    rng = np.random.default_rng(0)
+    directions = np.linalg.qr(rng.normal(size=(D, 3)))[0].T
+    X = np.repeat(directions, N // 3, axis=0) + rng.normal(scale=0.05, size=(N, D))
+    return (X * rng.lognormal(sigma=1.0, size=(N, 1))).astype(np.float32)
+
+
+def labels_of(out) -> np.ndarray:
+    return read_labels(out)["label"].to_numpy()
+
+
+def write(path, X, row_group_size=100, **columns):
+    v = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+    pq.write_table(pa.table({"v": v} | columns), path, row_group_size=row_group_size)
+    return str(path)
+
+
+def run(path, out, **cluster):
+    return run_job(
+        parse_job(
+            {
+                "input": {"path": path},
+                "preprocess": {"scale": "unit"},
+                "model": {"algorithm": "imdh"},
+                "cluster": cluster,
+                "output": {"path": str(out), "reasons": 1},
+            }
+        )
+    )
+
+
+def test_clusters_are_directions_whatever_the_cut(embeddings, tmp_path):
+    path = write(tmp_path / "t.parquet", embeddings)
+    report = run(path, tmp_path / "one")
+    assert [cluster.rows for cluster in report.clusters] == [200, 200, 200]
+    run(path, tmp_path / "cut", partition_rows=70, block_rows=13)
+    found = labels_of(tmp_path / "one")
+    assert np.array_equal(found, labels_of(tmp_path / "cut"))
+    doubled = write(tmp_path / "doubled.parquet", 2.0 * embeddings)
+    predict_table(tmp_path / "one", doubled, str(tmp_path / "labels"))
+    assert np.array_equal(found, labels_of(tmp_path / "labels"))
+
+
+def test_a_row_of_zeros_has_no_direction(embeddings, tmp_path):
+    X = embeddings.copy()
+    X[417] = 0.0
+    path = write(tmp_path / "t.parquet", X)
+    with pytest.raises(
+        DataError, match=r"t.parquet: row 417: expected a row with a length.*'drop'"
+    ):
+        run(path, tmp_path / "out")
