@@ -71,9 +71,20 @@ class Input(ABC):
         """Return the values (n,) that a function has for the rows, as an array of `dtype`.
 
         It is as lazy as the input is; `name` is that of the values, where they have one.
+
+        Raises
+        ------
+        UnusableRowsError
+            As in `blocks`; or there is no row.
+
         """
         found = [np.asarray(function(block), dtype) for block in self.blocks()]
-        return np.concatenate([np.zeros(0, dtype), *found])
+        if not found:
+            raise UnusableRowsError(
+                "Found array with 0 sample(s) while a minimum of 1 is required: a stream that has "
+                "been read has no rows left"
+            )
+        return np.concatenate(found)
 
     def _joined(self, most: int) -> Iterator[np.ndarray]:
         """Yield blocks of `most` rows at most: long chunks are cut, short ones put together."""

@@ -123,7 +123,7 @@ class Passes:
             held.add(block, keys)
         if held.n_rows < 2:
             raise UnusableRowsError(
-                f"Found array with {held.n_rows} sample(s) while a minimum of 2 is required."
+                f"Found array with {held.n_rows} sample(s) while a minimum of 2 is required"
             )
         X, keys = held.ordered()
         self.n_rows = held.n_rows
