@@ -75,6 +75,8 @@ class Frames(Input):
 class DaskFrame(Frames):
     """A dask dataframe, whose partitions are computed one after another."""
 
+    lazy = True
+
     def __init__(self, X: Any):
         self.X = X
         super().__init__(self._computed)

@@ -44,6 +44,8 @@ class StoredArray(Input):
 class DaskArray(Input):
     """A dask array, whose chunks are computed one after another."""
 
+    lazy = True
+
     def __init__(self, X: Any):
         check_table(X.shape)
         check_numbers(X.dtype)

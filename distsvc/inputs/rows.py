@@ -36,11 +36,14 @@ class Input(ABC):
         Whether the rows are in this process's memory, so that a copy does no harm.
     once : bool
         Whether a second pass is impossible.
+    lazy : bool
+        Whether `map` computes nothing yet.
 
     """
 
     in_memory = False
     once = False
+    lazy = False
 
     def __init__(self, header: Any, kinds: Sequence[Any], names: Sequence[str] | None = None):
         self.header, self.names = header, names

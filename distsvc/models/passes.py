@@ -52,8 +52,6 @@ class Values:
         ``label`` or ``score``.
     least : float
         Label rows with a lower score as -1.
-    shift : float
-        Added to scores.
 
     """
 
@@ -61,7 +59,6 @@ class Values:
     centre: np.ndarray
     column: str
     least: float = -np.inf
-    shift: float = 0.0
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values (n,) of raw rows X (n, d)."""
@@ -71,7 +68,7 @@ class Values:
             return self.rule.labels(Z)
         found = self.rule.label(Z)
         if self.column == "score":
-            return found["score"].astype(np.float64) + self.shift
+            return found["score"].astype(np.float64)
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
 
@@ -145,9 +142,20 @@ class Passes:
         for keys, block in self._blocks():
             self._compare(keys, block, n_rows)
             n_rows += len(block)
-            yield block, keys
+            if n_rows <= self.n_rows:
+                yield block, keys
         if n_rows != self.n_rows:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
+
+    def labels(self, of_rows: OfRows) -> Any:
+        """Return the labels (n,) int32 of all rows, as lazy as these are; errors as in `again`."""
+        if self.source.lazy:
+            return self.source.map(of_rows, np.int32, "label")
+        found, done = np.empty(self.n_rows, np.int32), 0
+        for block, _ in self.again():
+            found[done : done + len(block)] = of_rows(block)
+            done += len(block)
+        return found
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         first = 0
@@ -159,7 +167,7 @@ class Passes:
 
     def _compare(self, keys: np.ndarray, block: np.ndarray, first: int) -> None:
         """Compare the pilot's rows that are in a block with what they were."""
-        known = np.flatnonzero(keys <= self._pilot_keys[-1])
+        known = np.flatnonzero(keys[: max(self.n_rows - first, 0)] <= self._pilot_keys[-1])
         places = np.searchsorted(self._pilot_keys, keys[known])
         other = (block[known] != self.pilot[places]).any(axis=1)
         if other.any():

@@ -318,7 +318,7 @@ def test_a_reader_can_be_read_once():
         list(source.blocks())
 
 
-@pytest.mark.parametrize("name", ["level tree", "boundary"])
+@pytest.mark.parametrize("name", ["level tree", "boundary", "trees"])
 def test_rows_that_change_between_two_readings_are_noticed(name):
     X = rows()
 
@@ -335,6 +335,8 @@ def test_rows_that_change_between_two_readings_are_noticed(name):
         fresh(name).fit(Query(swapped(X)))
     with pytest.raises(UnusableRowsError, match="had 10500 rows at the first reading and 10499"):
         fresh(name).fit(Query(X[:-1]))
+    with pytest.raises(UnusableRowsError, match="had 10500 rows at the first reading and 10501"):
+        fresh(name).fit(Query(np.concatenate([X, X[:1]])))
     assert fresh(name).fit(Query(X)).n_clusters_ > 1
 
 

@@ -76,10 +76,14 @@ class AutoClustering(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> AutoClustering:
         """Cluster the rows of X (n, d), float32 or float64, n >= 2.
 
+        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
+        times. ``labels_`` are as lazy as X is: those of dask are dask's.
+
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, or a parameter out of range.
+            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
+            out of range.
 
         """
         source = given(self, X, reset=True)
@@ -93,9 +97,9 @@ class AutoClustering(ClusterMixin, BaseEstimator):
             self.labels_ = self._values("label")(X)
         else:
             with readable_again(source) as source:
-                self._learn_source(engine, source)
+                passes = self._learn_source(engine, source)
                 self._take(engine)
-                self.labels_ = source.map(self._values("label"), np.int32, "label")
+                self.labels_ = passes.labels(self._values("label"))
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
         return self
@@ -128,7 +132,7 @@ class AutoClustering(ClusterMixin, BaseEstimator):
             engine.learn_trees(X[order[first]], keys[order[first]], len(X))
 
     @staticmethod
-    def _learn_source(engine: AutomaticEngine, source: Input) -> None:
+    def _learn_source(engine: AutomaticEngine, source: Input) -> Passes:
         levels = engine.levels
         passes = Passes(source, levels.seed)
         X, keys = passes.draw(engine.key_ranges)
@@ -143,6 +147,7 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         del rows, keys
         parts = ((levels.seen(block), keys) for block, keys in passes.again())
         levels.find_clusters(parts, n_rows)
+        return passes
 
     def _take(self, engine: AutomaticEngine) -> None:
         """Let the engine choose, and publish what it has found."""

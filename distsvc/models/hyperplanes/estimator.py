@@ -170,10 +170,14 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> IncrementalMDH:
         """Cluster the rows of X (n, d), float32 or float64, n >= 2.
 
+        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
+        times. ``labels_`` are as lazy as X is: those of dask are dask's.
+
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, or a parameter out of range.
+            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
+            out of range.
 
         """
         source = given(self, X, reset=True)
@@ -212,7 +216,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         del X
         self.centre_, self.n_samples_ = engine.centre, engine.n_samples
         self._publish()
-        self.labels_ = source.map(self._values("label"), np.int32, "label")
+        self.labels_ = passes.labels(self._values("label"))
 
     def partial_fit(self, X: Any, y: Any = None) -> IncrementalMDH:
         """Learn one tree from the rows of a block X (n, d), in their order and in one pass.

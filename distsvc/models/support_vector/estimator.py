@@ -246,12 +246,16 @@ class SupportVectorClustering(Answers):
     def fit(self, X: Any, y: Any = None) -> SupportVectorClustering:
         """Cluster the rows of X (n, d), float32 or float64, n >= 2.
 
+        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
+        times. ``labels_`` are as lazy as X is: those of dask are dask's.
+
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, a parameter out of range, more than 10,000
-            rows with ``solver="exact"`` and C, or more than 100,000 different rows inside with
-            ``labelling="complete-graph"``.
+            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, a parameter
+            out of range, more than 10,000 rows with ``solver="exact"`` and C, more than 100,000
+            different rows inside with ``labelling="complete-graph"``, or that or "balls" of rows
+            that are not in memory.
 
         """
         source = given(self, X, reset=True, whole=self.labelling in IN_MEMORY)
@@ -265,9 +269,9 @@ class SupportVectorClustering(Answers):
             self.labels_ = self._with_noise(engine.labels(rows), rows)
         else:
             with readable_again(source) as source:
-                trained = fit_source(engine, source)
-                self._begin(engine, None)
-                self.labels_ = source.map(self._values("label"), np.int32, "label")
+                passes, trained = fit_source(engine, source)
+                self._begin(engine)
+                self.labels_ = passes.labels(self._values("label"))
         self._take_decision()
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}

@@ -29,8 +29,8 @@ def fit_array(engine: Engine, X: np.ndarray) -> tuple[np.ndarray, float]:
     return rows, trained
 
 
-def fit_source(engine: Engine, source: Input) -> float:
-    """Fit the rows of an input in two passes; return when the engine was trained.
+def fit_source(engine: Engine, source: Input) -> tuple[Passes, float]:
+    """Fit the rows of an input in two passes; return what reads it, and when it was trained.
 
     Raises
     ------
@@ -53,4 +53,4 @@ def fit_source(engine: Engine, source: Input) -> float:
     trained = perf_counter()
     parts = ((engine.seen(block), keys) for block, keys in passes.again())
     engine.find_clusters(parts, passes.n_rows)
-    return trained
+    return passes, trained
