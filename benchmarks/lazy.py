@@ -125,7 +125,8 @@ def _reader(table: Path, array: Path) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file, columns = pq.ParquetFile(table), _columns(table)
+    # With `pre_buffer`, the default, pyarrow keeps what it has read of the file.
+    file, columns = pq.ParquetFile(table, pre_buffer=False), _columns(table)
     schema = pa.schema([file.schema_arrow.field(name) for name in columns])
     return pa.RecordBatchReader.from_batches(schema, file.iter_batches(columns=columns))
 
