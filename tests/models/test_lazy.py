@@ -300,6 +300,22 @@ def test_what_is_no_table_of_numbers(X, message):
             model.fit(X)
 
 
+def test_an_array_stored_without_chunks_is_read_by_slices():
+    X = rows()
+    read = []
+
+    class Stored:  # as a dataset of h5py
+        shape, dtype, chunks = X.shape, X.dtype, None
+
+        def __getitem__(self, some):
+            read.append(some.stop - some.start)
+            return X[some]
+
+    source = opened(Stored())
+    assert np.array_equal(np.concatenate(list(source.blocks())), X)
+    assert max(read) <= input_rows.block_rows(D)
+
+
 def test_the_number_of_columns_is_checked():
     model = fresh("trees").fit(rows())
     for X in (da.zeros((9, 3), chunks=3), table(rows(n=9)).select(NAMES[:3]).to_reader()):
