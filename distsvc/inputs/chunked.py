@@ -72,7 +72,7 @@ class DaskArray(Input):
         """Return a dask array of the values, with the chunks of the input's rows."""
         task = partial(_of_chunk, function, self.dtype, np.dtype(dtype))
         nothing = np.empty(0, dtype)
-        return self.X.map_blocks(task, dtype=dtype, drop_axis=1, meta=nothing, name=None)
+        return self.X.map_blocks(task, dtype=dtype, drop_axis=1, meta=nothing)
 
 
 def _of_chunk(
