@@ -112,7 +112,7 @@ def _dask_array(table: Path, array: Path) -> Any:
 def _dask_frame(table: Path, array: Path) -> Any:
     import dask.dataframe as dd
 
-    return dd.read_parquet(table, columns=_columns(table), split_row_groups=4)
+    return dd.read_parquet(table, columns=_columns(table), split_row_groups=True)
 
 
 def _zarr_array(table: Path, array: Path) -> Any:
