@@ -161,6 +161,15 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         """Return what labels or scores raw rows."""
         return Values(self._engine.rule, self._engine.centre, column)
 
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
+
+        As of the algorithm whose answer it is; a row's add up to 1.
+        """
+        check_is_fitted(self, "labels_")
+        X = validated(self, X, reset=False)
+        return self._engine.rule.shares(self._engine.levels.centred(X))
+
 
 def _first(trees: TreeEngine, keys: np.ndarray, n_rows: int) -> slice:
     """Return which of a table's ascending keys (n,) belong to the rows that trees learn from."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.constraints import COUNT
 from distsvc.models.passes import Values, answered
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
+from distsvc.models.support_vector.level_engine import LevelTreeEngine, check_cut
 from distsvc.models.validation import validated
 
 OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
@@ -32,11 +30,16 @@ class Answers(ClusterMixin, BaseEstimator):
         That of its nearest boundary row (with the complete graph row inside, with balls centre); of
         the level tree's largest weighted kernel sum there. With `noise` rows outside have -1.
         """
-        check_is_fitted(self, "dual_coef_")
-        if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
-            self._engine.find_pending_clusters()
-            self._take_clusters()
+        self._settle()
         return answered(self, X, self._values("label"), np.int32, "label")
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in rows X (n, d); a row's add up to 1.
+
+        That of its cluster is the largest. They tell nothing of whether it is outside.
+        """
+        self._settle()
+        return self._engine.rule.shares(self._engine.centred(validated(self, X, reset=False)))
 
     def decision_function(self, X: Any) -> Any:
         """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
@@ -67,13 +70,7 @@ class Answers(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self, "tree_")
         assert isinstance(self._engine, LevelTreeEngine)
-        if sum(value is not None for value in (n_clusters, level, significance)) != 1:
-            raise ValueError("give one of n_clusters, level and significance")
-        if n_clusters is not None:
-            COUNT.check("n_clusters", n_clusters)
-        for name, value in (("level", level), ("significance", significance)):
-            if value is not None and not (isinstance(value, Real) and value == value):
-                raise ValueError(f"{name} must be a number, found {value!r}")
+        check_cut(n_clusters, level, significance)
         rows = self._rows if X is None else self._seen(X)
         if rows is None:
             raise ValueError("the rows were read block by block and not kept: give X")
@@ -105,6 +102,13 @@ class Answers(ClusterMixin, BaseEstimator):
             answer = engine.levels.answer
             self.tree_ = engine.levels.tree
             self.agreement_, self.candidates_ = answer.support, answer.candidates
+
+    def _settle(self) -> None:
+        """Find the clusters of a stream, when they are first asked for."""
+        check_is_fitted(self, "dual_coef_")
+        if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
+            self._engine.find_pending_clusters()
+            self._take_clusters()
 
     def _seen(self, X: Any) -> np.ndarray:
         """Return rows X (n, d) as the engine looks at them, (n, q) float32."""

@@ -30,16 +30,11 @@ from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.support_vector.answers import Answers
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
-from distsvc.models.support_vector.engines import engine_for, engine_for_blocks
+from distsvc.models.support_vector.engines import OF_THE_LABELLING, engine_for, engine_for_blocks
 from distsvc.models.support_vector.fitting import fit_array, fit_source
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.validation import validated
 from distsvc.parameters import IN_MEMORY, check_parameters
-
-OF_THE_LABELLING = (
-    "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",
-    "noise",
-)  # fmt: skip
 
 
 class SupportVectorClustering(Answers):
@@ -313,8 +308,7 @@ class SupportVectorClustering(Answers):
         """
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
-        few = 2 if engine is None else 1
-        X = validated(self, X, reset=engine is None, ensure_min_samples=few)
+        X = validated(self, X, reset=engine is None, ensure_min_samples=1 + (engine is None))
         if engine is None:
             engine = engine_for_blocks(self.get_params(), seed_of(self.random_state))
             engine.set_pilot(X[:PILOT_ROWS], len(X))
