@@ -38,6 +38,7 @@ HOMES = {
     "forecast": ("forecast",),
     "nights": ("nights", "nights_real"),
     "assign": ("assign",),
+    "lazy": ("lazy",),
     "drift": ("drift_null", "drift_workers"),
     "wide": ("wide",),
     "membership": ("membership", "membership_cost"),
