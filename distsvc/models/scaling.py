@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -125,6 +125,23 @@ class Scaling:
         centre[constant] = sums.least[constant]
         scale[constant | (scale == 0.0)] = 1.0
         return cls(centre, scale, fill, unit=kind == "unit")
+
+    def together(self, sums: ColumnSums, kind: str, groups: Sequence[slice]) -> Scaling:
+        """Return a scaling in which the one-hot columns of each of some groups weigh as one column.
+
+        They get one scale. With ``minmax`` rows of different values have the distance 1. Where
+        columns are scaled to the variance 1, or to what is like it, the variances of the group
+        have the sum 1: so two random rows have as large a squared distance in them, on average, as
+        in any other column. Otherwise they stay 0 and 1.
+        """
+        if kind in ("unit", "none") or not groups:
+            return self
+        _, variance = sums.mean_and_variance()
+        scale = self.scale.copy()
+        for group in groups:
+            whole = 2.0 if kind == "minmax" else float(variance[group].sum())
+            scale[group] = np.sqrt(whole) or 1.0
+        return replace(self, scale=scale)
 
     def check(self, sums: ColumnSums, kind: str, columns: Sequence[str]) -> None:
         """Check that a learner's arithmetic can hold the scaled rows whose sums these are.

@@ -5,7 +5,8 @@ Cutting a table is arithmetic on row numbers (`distsvc.run.partitions`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,10 @@ import numpy as np
 from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.models.sampling import PILOT_ROWS
+from distsvc.run.categories import with_categories
 from distsvc.run.partitions import choose_block_rows, plan_partitions
+from distsvc.run.progress import Meter
+from distsvc.storage.features import Category, Feature, feature_at
 from distsvc.storage.place import place_of
 from distsvc.storage.tables import Block, Table, read_blocks
 
@@ -50,6 +54,8 @@ class Plan:
         Absolute path or URL of where the run is published, and how.
     reasons : int
         Columns named for each outlier.
+    notes : list of str
+        What is remarkable about the categories, for the top of the page.
 
     """
 
@@ -64,10 +70,19 @@ class Plan:
     output: str
     output_format: str
     reasons: int
+    notes: list[str]
 
     @classmethod
-    def of(cls, job: Job, table: Table) -> Plan:
-        """Cut the table, and find a point near its data for sums of squares to be taken about."""
+    def of(
+        cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
+    ) -> Plan:
+        """Cut the table, and find a point near its data for sums of squares to be taken about.
+
+        Categories that are not known yet are counted before; those that `before` has, the features
+        of the run that this one goes on from, are kept. `meter` shows how far that is.
+        """
+        table, notes = with_categories(table, cut(job, table), before, meter)
+        _check_names(table)
         d = len(table.columns)
         first = next(
             read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
@@ -90,6 +105,7 @@ class Plan:
             output=place_of(job.output.path).address,
             output_format=job.output.format,
             reasons=job.output.reasons,
+            notes=notes,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,15 +155,31 @@ class Plan:
         """Return the error for a value of a block that can't be used."""
         value, name = block.X[row, column], self.table.columns[column]
         hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
+        feature = feature_at(self.table.features, column)
+        if isinstance(feature, Category):
+            return DataError(
+                f"{self.table.shown}: column {feature.column!r}, row {block.rows[row]}: expected a "
+                f"value, found none{hint}"
+            )
         return DataError(
             f"{self.table.shown}: column {name!r}, row {block.rows[row]}: expected a finite "
             f"number whose square is one too, found {value}{hint}"
         )
 
 
+def _check_names(table: Table) -> None:
+    if len(set(table.columns)) < len(table.columns):
+        twice = next(name for name, count in Counter(table.columns).items() if count > 1)
+        makers = [feature.column for feature in table.features if twice in feature.names]
+        raise DataError(
+            f"{table.shown}: columns {' and '.join(map(repr, makers))} both become a column named "
+            f"{twice!r}; leave one out, or give it another name"
+        )
+
+
 def cut(job: Job, table: Table) -> list[tuple[int, int]]:
     """Return the partitions of a table; `DataError` where they would be too many."""
-    d = len(table.columns)
+    d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
     if table.n_rows > rows * MOST_PARTITIONS:
         raise DataError(

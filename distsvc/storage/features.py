@@ -1,7 +1,8 @@
 """Features: how the stored columns of a table become columns of numbers.
 
-A number stays one column, under its name. A vector becomes as many columns as it has values. What
-is made of a column is saved with the model, so that other tables are read alike.
+A number stays one column, under its name. A vector becomes as many columns as it has values, and
+categories (`storage.categories`) become as many as there are, or one. What is made of a column is
+saved with the model, so that other tables are read alike.
 """
 
 from __future__ import annotations
@@ -17,6 +18,33 @@ import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from distsvc.forms import Form
+from distsvc.storage.categories import Category, Frequency, OneHot, Uncounted
+
+__all__ = [
+    "MOST_COLUMNS",
+    "Category",
+    "Description",
+    "Feature",
+    "Frequency",
+    "Log",
+    "Number",
+    "OneHot",
+    "Time",
+    "Uncounted",
+    "UnusableValueError",
+    "Vector",
+    "descriptions",
+    "feature_at",
+    "fill",
+    "groups",
+    "is_default",
+    "is_numeric",
+    "is_time",
+    "is_usable",
+    "is_vector",
+    "names_of",
+    "restored",
+]
 
 MOST_COLUMNS = 2**20
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
@@ -232,7 +260,7 @@ class Vector(_Described):
         return X
 
 
-Description = str | Annotated[Log | Time | Vector, Field(discriminator="kind")]
+Description = str | Annotated[Log | Time | Vector | OneHot | Frequency, Field(discriminator="kind")]
 """A feature as JSON holds it: its fields, or of a number its column's name."""
 
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
@@ -272,6 +300,26 @@ def is_default(kind: pa.DataType) -> bool:
 def is_usable(kind: pa.DataType) -> bool:
     """Return whether a column of an Arrow type can be a feature."""
     return is_default(kind) or is_time(kind)
+
+
+def groups(features: Iterable[Feature]) -> list[slice]:
+    """Return which columns of numbers belong together as the values of one column."""
+    found, first = [], 0
+    for feature in features:
+        last = first + len(feature.names)
+        if isinstance(feature, OneHot):
+            found.append(slice(first, last))
+        first = last
+    return found
+
+
+def feature_at(features: Iterable[Feature], place: int) -> Feature:
+    """Return the feature that makes the column of numbers at a place."""
+    for feature in features:
+        if place < len(feature.names):
+            return feature
+        place -= len(feature.names)
+    raise IndexError(place)
 
 
 def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
