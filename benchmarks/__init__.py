@@ -37,6 +37,7 @@ HOMES = {
     "forecast": ("forecast",),
     "nights": ("nights", "nights_real"),
     "assign": ("assign",),
+    "categories": ("categories",),
     "drift": ("drift_null", "drift_workers"),
 }
 """The module of each benchmark, which is the function of that name."""
