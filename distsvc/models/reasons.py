@@ -1,9 +1,9 @@
 """Why a row's score is low: the columns in which it is not as rows of its cluster usually are.
 
-A column counts twice. The row, with the cluster's typical value in that column, may come nearer to
-a usual score; and the typical row, with the row's value there, may fall from one. The first alone
-says nothing where two columns are far off, for either keeps the row outside; the second alone
-nothing where only the combination is odd.
+A column counts twice, or a group of columns that belong together. The row, with the cluster's
+typical value in that column, may come nearer to a usual score; and the typical row, with the row's
+value there, may fall from one. The first alone says nothing where two columns are far off, for
+either keeps the row outside; the second alone nothing where only the combination is odd.
 """
 
 from __future__ import annotations
@@ -59,9 +59,13 @@ class Typical:
 
 
 def pulls(
-    scores: Callable[[np.ndarray], np.ndarray], Z: np.ndarray, usual: np.ndarray, top: float
+    scores: Callable[[np.ndarray], np.ndarray],
+    Z: np.ndarray,
+    usual: np.ndarray,
+    top: float,
+    firsts: np.ndarray,
 ) -> np.ndarray:
-    """Return how much each column takes rows away from their typical rows, (m, d) float64.
+    """Return how much each group of columns takes rows from their typical rows, (m, g) float64.
 
     Parameters
     ----------
@@ -72,21 +76,24 @@ def pulls(
         The typical row of each, of the same type.
     top : float
         A score that is as usual; higher ones count as this.
+    firsts : ndarray of shape (g,), int
+        The first column of each group, rising from 0; a group goes up to the next.
 
     """
 
     def capped(rows: np.ndarray) -> np.ndarray:
         return np.minimum(scores(rows).astype(np.float64), top)
 
-    found = np.zeros(Z.shape)
+    found = np.zeros((len(Z), len(firsts)))
     own, whole = capped(Z), capped(usual)
-    i, k = np.nonzero(usual != Z)
+    group_of = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=Z.shape[1]))
+    i, g = np.nonzero(np.logical_or.reduceat(usual != Z, firsts, axis=1))
     step = max(1, PIECE_BYTES // Z[:1].nbytes)
     for first in range(0, len(i), step):
-        rows, columns = i[first : first + step], k[first : first + step]
-        at = np.arange(len(rows)), columns
-        mended, spoilt = Z[rows], usual[rows]
-        mended[at], spoilt[at] = usual[rows, columns], Z[rows, columns]
+        rows, groups = i[first : first + step], g[first : first + step]
+        changed = group_of == groups[:, None]
+        mended = np.where(changed, usual[rows], Z[rows])
+        spoilt = np.where(changed, Z[rows], usual[rows])
         gained, lost = capped(mended) - own[rows], whole[rows] - capped(spoilt)
-        found[rows, columns] = 0.5 * (gained + lost)
+        found[rows, groups] = 0.5 * (gained + lost)
     return found

@@ -94,14 +94,17 @@ class Rule(ABC):
         """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""
         return self.label(Z)["score"]
 
-    def pulls(self, Z: np.ndarray, labels: np.ndarray, typical: Typical) -> np.ndarray:
-        """Return how far each column takes rows Z (n, d) from their clusters, (n, d) float64.
+    def pulls(
+        self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
+    ) -> np.ndarray:
+        """Return how far each group of columns takes rows Z (n, d) from their clusters.
 
-        `labels` (n,) are theirs. The unit is that of the score; it is negative where a column
-        brings a row nearer. In general it takes 2 d scores a row; see `distsvc.models.reasons`.
+        `labels` (n,) are the rows', and `firsts` (g,) the first columns of groups; the result is
+        (n, g) float64. The unit is that of the score; it is negative where a group brings a row
+        nearer. In general it takes 2 g scores a row; see `distsvc.models.reasons`.
         """
         usual = typical.values[labels].astype(Z.dtype)
-        return pulls(self.unrounded_scores, Z, usual, typical.score)
+        return pulls(self.unrounded_scores, Z, usual, typical.score, firsts)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the fields that are arrays, by name."""

@@ -17,13 +17,17 @@ class LeadingColumn(Part):
 
 
 class Reason(Part):
-    """A column's share of all that takes a row out, the row's value there, and a typical one."""
+    """A column's share of all that takes a row out, the row's value there, and a typical one.
 
-    unsaid = ("typical",)
+    Of a vector there are so many numbers, `width`, in place of a value.
+    """
+
+    unsaid = ("typical", "width")
     column: str
     share: Number
-    value: Known
+    value: Known = None
     typical: Known = None
+    width: Size | None = None
 
 
 class FarRow(Part):

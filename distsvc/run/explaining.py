@@ -20,9 +20,13 @@ from distsvc.report.explained_parts import (
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.reasons import Reasons
 from distsvc.run.room import Rows, RunDirectory
+from distsvc.storage.features import Feature, groups_of
 
 MOST_PROFILES = 200
 """Clusters that get one, the largest."""
+
+COMPONENTS = 20
+"""By which a vector is told of, at most."""
 
 
 class Explained(TypedDict):
@@ -35,26 +39,61 @@ class Explained(TypedDict):
 def explained(run: RunDirectory, rows: Rows, reasons: Reasons) -> Explained:
     """Return what the reasons of a table, and its labelled pilot, say in columns."""
     preparation = Preparation.restored(run.read(PREPARATION))
-    profiles = profiles_part(rows, run.plan.table.columns, reasons.typical)
+    profiles = profiles_part(rows, run.plan.table.features, reasons.typical)
     return {"reasons": reasons.part(rows, preparation), "profiles": profiles}
 
 
-def profiles_part(rows: Rows, columns: Sequence[str], typical: Typical) -> ProfilesPart | None:
-    """Return what sets clusters apart, by the labelled pilot; None where it is in one cluster."""
-    missing = np.isnan(rows.raw)
+def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> ProfilesPart | None:
+    """Return what sets clusters apart, by the labelled pilot; None where it is in one cluster.
+
+    Vectors are told of by their leading principal components.
+    """
+    columns, raw = _told(rows, features)
+    missing = np.isnan(raw)
     fill = np.zeros(len(columns))
     for k in np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)):
-        fill[k] = np.nanmedian(rows.raw[:, k])
-    X = np.where(missing, fill, rows.raw)
+        fill[k] = np.nanmedian(raw[:, k])
+    X = np.where(missing, fill, raw)
     usual = rows.scores >= typical.least
     found = profiles(X, rows.X, rows.labels, usual, typical.values, MOST_PROFILES)
     if not found:
         return None
-    parts = [_part(one, columns, rows) for one in found]
+    parts = [_part(one, columns, rows.numbers, raw) for one in found]
     return ProfilesPart(rows=len(X), clusters=parts)
 
 
-def _part(profile: Profile, columns: Sequence[str], rows: Rows) -> ProfilePart:
+def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarray]:
+    """Return the columns that profiles are told by: names, and values (m, c) float64."""
+    names, firsts = groups_of(features)
+    stops = np.append(firsts[1:], rows.raw.shape[1])
+    columns: list[str] = []
+    parts: list[np.ndarray] = []
+    for name, first, stop in zip(names, firsts, stops, strict=True):
+        if stop - first > 1:
+            scores = components(rows.X[:, first:stop])
+            columns.extend(f"{name}: component {k + 1}" for k in range(scores.shape[1]))
+            parts.append(scores)
+        else:
+            columns.append(name)
+            parts.append(rows.raw[:, first:stop])
+    return columns, np.hstack(parts)
+
+
+def components(Z: np.ndarray) -> np.ndarray:
+    """Return rows Z (m, w) along their leading principal components, (m, COMPONENTS at most).
+
+    The largest weight of a component is positive, so that its sign is always the same.
+    """
+    centred = Z - Z.mean(axis=0, dtype=np.float64)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    axes = axes[:, ::-1][:, :COMPONENTS]
+    signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+    return centred @ (axes * signs)
+
+
+def _part(
+    profile: Profile, columns: Sequence[str], numbers: np.ndarray, raw: np.ndarray
+) -> ProfilePart:
     named = [
         ProfileColumn(
             column=columns[one.place],
@@ -68,8 +107,7 @@ def _part(profile: Profile, columns: Sequence[str], rows: Rows) -> ProfilePart:
     ]
     places = [one.place for one in profile.columns]
     typical = [
-        TypicalRow(row=int(rows.numbers[i]), values=rows.raw[i, places].tolist())
-        for i in profile.typical
+        TypicalRow(row=int(numbers[i]), values=raw[i, places].tolist()) for i in profile.typical
     ]
     return ProfilePart(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
 

@@ -20,7 +20,7 @@ ROW = COLUMNS[0].name
 
 def no_reasons(run: RunDirectory, labeller: Labeller) -> Reasons:
     """Return what collects why rows are far out, still empty."""
-    return Reasons(labeller, run.plan.table.columns, run.plan.reasons)
+    return Reasons(labeller, run.plan.table.features, run.plan.reasons)
 
 
 def published_names(rule: type[Rule], reasons: int) -> list[str]:

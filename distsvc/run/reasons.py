@@ -12,6 +12,7 @@ from distsvc.run.directory import Result
 from distsvc.run.labeller import Labeller
 from distsvc.run.preparation import Preparation
 from distsvc.run.room import Columns, Rows
+from distsvc.storage.features import Feature, groups_of, names_of
 from distsvc.storage.tables import Block
 
 FARTHEST = 10
@@ -35,7 +36,7 @@ class Reasons:
     Parameters
     ----------
     labeller : Labeller
-    columns : sequence of str
+    features : sequence of Feature
         The table's.
     count : int
         Columns named for each row far out in the output; 0 for no text. Then all are counted only
@@ -43,16 +44,19 @@ class Reasons:
 
     """
 
-    def __init__(self, labeller: Labeller, columns: Sequence[str], count: int):
+    def __init__(self, labeller: Labeller, features: Sequence[Feature], count: int):
         self.rule, self.typical = labeller.rule, labeller.typical
-        self.names, self.count = columns, count
+        self.names, self.firsts = groups_of(features)
+        self.width = len(names_of(features))
+        self.sizes = np.diff(self.firsts, append=self.width)
+        self.count = count
         self.counts_all = count > 0 or self.rule.quick_pulls
-        self.leading = np.zeros(len(columns), np.int64)
+        self.leading = np.zeros(len(self.names), np.int64)
         self.far: Columns = {
             "rows": np.zeros(0, np.int64),
             "scores": np.zeros(0, np.float32),
             "labels": np.zeros(0, np.int32),
-            "X": np.zeros((0, len(columns))),
+            "X": np.zeros((0, self.width)),
         }
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
@@ -76,7 +80,7 @@ class Reasons:
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns that take rows Z (m, d) out most, and their shares of all that do."""
-        pulls = np.maximum(self.rule.pulls(Z, labels, self.typical), 0.0)
+        pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.firsts), 0.0)
         most = max(self.count, IN_REPORT)
         order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
         sums = pulls.sum(axis=1, keepdims=True)
@@ -112,7 +116,7 @@ class Reasons:
 
     def _pieces(self, places: np.ndarray) -> Iterator[np.ndarray]:
         """Yield rows in pieces that need little memory."""
-        step = max(1, PIECE_BYTES // (8 * len(self.names)))
+        step = max(1, PIECE_BYTES // (8 * self.width))
         for first in range(0, len(places), step):
             yield places[first : first + step]
 
@@ -156,18 +160,21 @@ class Reasons:
             alike = (rows.labels == label) & (rows.scores >= self.typical.least)
             usual = rows.raw[alike]
             reasons = [
-                Reason(
-                    column=self.names[k],
-                    share=float(share),
-                    value=float(far["X"][i, k]),
-                    typical=_median(usual[:, k]),
-                )
+                self._reason(int(k), float(share), far["X"][i], usual)
                 for k, share in zip(order[i, :IN_REPORT], shares[i, :IN_REPORT], strict=True)
                 if share > 0.0
             ]
             row, score = int(far["rows"][i]), float(far["scores"][i])
             found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
         return found
+
+    def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
+        """Return what the page says of a column of a row (d,), or of a vector, beside others."""
+        if self.sizes[k] > 1:
+            return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
+        column = self.firsts[k]
+        value, typical = float(row[column]), _median(usual[:, column])
+        return Reason(column=self.names[k], share=share, value=value, typical=typical)
 
 
 def _median(values: np.ndarray) -> float | None:

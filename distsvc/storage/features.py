@@ -327,6 +327,22 @@ def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
     return tuple(name for feature in features for name in feature.names)
 
 
+def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
+    """Return under which names columns are told of, and the first column (g,) int64 of each.
+
+    A vector is one thing to those who read of it, whatever its length.
+    """
+    names: list[str] = []
+    firsts: list[int] = []
+    width = 0
+    for feature in features:
+        own = [feature.column] if isinstance(feature, Vector) else list(feature.names)
+        firsts.extend(range(width, width + len(own)))
+        names.extend(own)
+        width += len(feature.names)
+    return names, np.array(firsts)
+
+
 def descriptions(features: Iterable[Any]) -> list[str | dict[str, Any]]:
     """Return features as what JSON can hold; a number is its column's name."""
     return [f.column if isinstance(f, Number) else f.model_dump() for f in features]

@@ -6,6 +6,8 @@ import pytest
 from distsvc.models import reasons
 from distsvc.models.reasons import Typical, pulls
 
+EACH = np.arange(4)
+
 
 def bump(rows):
     """A density of width 1 about 0, as a score that is -1 wherever there is none."""
@@ -19,7 +21,7 @@ def shares(found):
 
 def test_a_column_far_off_has_the_whole_share():
     Z = np.array([[0.1, 9.0, -0.2, 0.0]], np.float32)
-    found = pulls(bump, Z, np.zeros_like(Z), 2.0)
+    found = pulls(bump, Z, np.zeros_like(Z), 2.0, EACH)
     assert found[0].argmax() == 1
     assert shares(found)[0, 1] > 0.95
     assert found[0, 3] == 0.0
@@ -31,7 +33,7 @@ def test_two_columns_far_off_are_both_found():
     mended = Z.copy()
     mended[0, 1] = 0.0
     assert bump(Z) == bump(mended) == -1.0
-    found = shares(pulls(bump, Z, np.zeros_like(Z), 2.0))[0]
+    found = shares(pulls(bump, Z, np.zeros_like(Z), 2.0, EACH))[0]
     assert sorted(np.argsort(-found)[:2]) == [1, 3]
     assert found[1] == pytest.approx(found[3], abs=1e-6)
 
@@ -42,13 +44,14 @@ def test_columns_that_are_odd_together_are_both_found():
     def alike(rows):
         return 2.0 - np.abs(rows[:, 0] - rows[:, 1]) - 0.01 * np.abs(rows[:, 2])
 
-    found = pulls(alike, np.array([[1.5, -1.5, 1.0]]), np.zeros((1, 3)), 0.5)[0]
+    found = pulls(alike, np.array([[1.5, -1.5, 1.0]]), np.zeros((1, 3)), 0.5, np.arange(3))[0]
     assert min(found[:2]) > 10 * abs(found[2])
 
 
 def test_scores_above_the_usual_are_as_usual():
     """The first column of a row that is typical otherwise; the second only adds to plenty."""
-    found = pulls(lambda rows: rows.sum(axis=1), np.array([[-3.0, 1.0]]), np.ones((1, 2)) * 5, 4.0)
+    Z, usual = np.array([[-3.0, 1.0]]), np.ones((1, 2)) * 5
+    found = pulls(lambda rows: rows.sum(axis=1), Z, usual, 4.0, np.arange(2))
     assert found.tolist() == [[0.5 * (4.0 + 2.0 + 4.0 - 2.0), 0.5 * (2.0 + 2.0 + 0.0)]]
 
 
@@ -56,7 +59,7 @@ def test_pieces_do_not_change_a_bit(monkeypatch):
     random = np.random.default_rng(0)
     Z = random.normal(size=(50, 7)).astype(np.float32)
     usual = Z[random.permutation(50)]
-    whole, sizes = pulls(bump, Z, usual, 1.5), []
+    whole, sizes = pulls(bump, Z, usual, 1.5, np.arange(7)), []
     monkeypatch.setattr(reasons, "PIECE_BYTES", 4 * 7 * 11)
 
     def counting(rows):
@@ -64,7 +67,7 @@ def test_pieces_do_not_change_a_bit(monkeypatch):
         sizes.append(len(rows))
         return bump(rows)
 
-    assert pulls(counting, Z, usual, 1.5).tobytes() == whole.tobytes()
+    assert pulls(counting, Z, usual, 1.5, np.arange(7)).tobytes() == whole.tobytes()
     assert max(sizes[2:]) == 11
 
 
@@ -95,3 +98,14 @@ def test_scores_that_say_nothing(scores):
     found = Typical.of(np.array([[1.0], [3.0]]), labelled([0, 0], scores), 1, scores[0] < 0.0)
     assert found.values.tolist() == [[2.0]]
     assert np.isfinite([found.score, found.least]).all()
+
+
+def test_columns_of_a_group_are_changed_together():
+    """Of two columns that are far off together, to change one alone says nothing."""
+    Z = np.array([[5.0, 5.0, 0.3]])
+
+    def either(rows):
+        return -np.maximum(np.abs(rows[:, 0]), np.abs(rows[:, 1])) - np.abs(rows[:, 2])
+
+    found = pulls(either, Z, np.zeros((1, 3)), 0.0, np.array([0, 2]))
+    np.testing.assert_allclose(found, [[5.0, 0.3]])

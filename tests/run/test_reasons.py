@@ -12,6 +12,7 @@ from distsvc.models.reasons import Typical
 from distsvc.run.directory import Result
 from distsvc.run.reasons import FARTHEST, OF_PILOT, Reasons
 from distsvc.storage.blocks import Block
+from distsvc.storage.features import Number
 
 NAMES = ("heat", "noise", "wear")
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
@@ -21,7 +22,7 @@ PLANE = OneClassRule(np.array([1.0, 2.0, -1.0]), np.array([1.0, 1.0, 1.0]), 0.0)
 
 def reasons_of(rule, count, names=NAMES, typical=NONE):
     """Return no reasons yet of a rule of one cluster whose typical rows are 0."""
-    return Reasons(SimpleNamespace(rule=rule, typical=typical), names, count)
+    return Reasons(SimpleNamespace(rule=rule, typical=typical), list(map(Number, names)), count)
 
 
 def block_of(X, first=0):
@@ -61,7 +62,7 @@ def test_a_hyperplane_names_the_columns_that_pull_to_the_origins_side():
     """The first row's pulls are 2, -4 and 6: the second column pulls in, and has no share."""
     X = np.array([[-1.0, 3.0, 7.0]])
     reasons = reasons_of(PLANE, 3)
-    assert reasons.rule.pulls(X).tolist() == [[2.0, -4.0, 6.0]]
+    assert reasons.rule.pulls(X, None, NONE, np.arange(3)).tolist() == [[2.0, -4.0, 6.0]]
     label, score = np.zeros(1, np.int32), np.array([-2.0], np.float32)
     found = reasons.add(block_of(X), X, {"label": label, "score": score})
     assert found == {"reasons": ["wear (75%), heat (25%)"]}

@@ -59,6 +59,22 @@ def test_clusters_are_directions_whatever_the_cut(embeddings, tmp_path):
     assert np.array_equal(found, labels_of(tmp_path / "labels"))
 
 
+def test_a_vector_is_told_of_as_one(embeddings, tmp_path):
+    X = embeddings.copy()
+    X[[5, 300]] = np.random.default_rng(1).normal(size=(2, D))
+    path = write(tmp_path / "t.parquet", X, x=pa.array(np.zeros(N)))
+    report = run(path, tmp_path / "out")
+    row = next(row for row in report.reasons.farthest if row.row in (5, 300))
+    assert [(reason.column, reason.width) for reason in row.reasons] == [("v", D)]
+    named = {one.column for cluster in report.profiles.clusters for one in cluster.columns}
+    assert named
+    assert named <= {f"v: component {k}" for k in range(1, 21)}
+    texts = read_labels(tmp_path / "out")["reasons"].drop_null().to_pylist()
+    assert set(texts) == {"v (100%)"}
+    html = (tmp_path / "out" / "report.html").read_text()
+    assert f"({D} numbers, " in html
+
+
 def test_a_row_of_zeros_has_no_direction(embeddings, tmp_path):
     X = embeddings.copy()
     X[417] = 0.0

@@ -74,14 +74,15 @@ class LinearRule(Rule):
         return self.scores(Z) - self.offset
 
     def pulls(
-        self, Z: np.ndarray, labels: np.ndarray | None = None, typical: Typical | None = None
+        self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return how far each column pulls rows Z out, (n, d) float64, in units of the score.
+        """Return how far each group of columns pulls rows Z out, (n, g) float64, as the score.
 
-        For a ball that is its part of the squared distance from the centre; else the weight times
-        the deviation from the column's mean, which is negative where the column pulls in.
+        For a ball a column's is its part of the squared distance from the centre; else the weight
+        times the deviation from the column's mean, which is negative where the column pulls in.
         """
-        return (Z - self.weights) ** 2 if self.ball else (self.mean - Z) * self.weights
+        each = (Z - self.weights) ** 2 if self.ball else (self.mean - Z) * self.weights
+        return np.add.reduceat(each, firsts, axis=1)
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,14 @@ def test_a_row_is_outside_by_the_score_that_is_published():
 
 @BOTH
 def test_pulls_add_up_to_the_score(rule):
-    if rule.ball:
-        np.testing.assert_allclose(rule.pulls(ROWS).sum(axis=1), -rule.scores(ROWS))
-    else:
-        below_the_mean = rule.scores(MEAN[None]) - rule.scores(ROWS)
-        np.testing.assert_allclose(rule.pulls(ROWS).sum(axis=1), below_the_mean, atol=1e-12)
+    d = ROWS.shape[1]
+    for firsts in (np.arange(d), np.array([0, 1])):
+        found = rule.pulls(ROWS, None, None, firsts)
+        assert found.shape == (len(ROWS), len(firsts))
+        expected = -rule.scores(ROWS)
+        if not rule.ball:
+            expected += rule.scores(MEAN[None])
+        np.testing.assert_allclose(found.sum(axis=1), expected, atol=1e-12)
 
 
 @BOTH
