@@ -30,8 +30,8 @@ from distsvc.run.job import run_job
 from distsvc.storage.listing import read_manifest
 from distsvc.storage.place import place_of
 
-SAMPLE_ROWS = 3000
-MADE_ROWS = 2000
+SAMPLE_ROWS = 2000
+MADE_ROWS = 1500
 
 REAL = {
     "adult": ((1, 3, 5, 6, 7, 8, 9, 13), ()),
@@ -64,7 +64,7 @@ class Mixed:
 def categories(options: Namespace) -> None:
     """Clusters of mixed tables: encoded, dropped, and by k-prototypes and Gower's distance.
 
-    Large sets are cut to 3,000 rows, drawn once. Ours is a job as it is by default, told which
+    Large sets are cut to 2,000 rows, drawn once. Ours is a job as it is by default, told which
     columns are categories: as one-hot columns, as frequencies, without them, or with their codes
     as if they were numbers. K-prototypes is told the number of classes; HDBSCAN on Gower's distance
     has clusters of 5 rows and more, and its noise is one cluster. Four of the tables are made up:

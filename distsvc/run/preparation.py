@@ -16,7 +16,7 @@ from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Steps
 from distsvc.run.room import Room
 from distsvc.run.survey import Survey
-from distsvc.storage.features import groups
+from distsvc.storage.features import one_hot_columns
 from distsvc.storage.tables import Block
 
 SHOWN = 20
@@ -105,7 +105,7 @@ def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) 
     engine = room.engine
     with steps.progress.phase("prepare"):
         columns = steps.run.plan.table.columns
-        together = groups(steps.run.plan.table.features)
+        together = one_hot_columns(steps.run.plan.table.features)
         scaling, notes = make_scaling(config, survey, columns, together)
         scaling.check(survey.sums, config.scale, columns)
         engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)

@@ -36,13 +36,14 @@ __all__ = [
     "descriptions",
     "feature_at",
     "fill",
-    "groups",
+    "groups_of",
     "is_default",
     "is_numeric",
     "is_time",
     "is_usable",
     "is_vector",
     "names_of",
+    "one_hot_columns",
     "restored",
 ]
 
@@ -302,7 +303,7 @@ def is_usable(kind: pa.DataType) -> bool:
     return is_default(kind) or is_time(kind)
 
 
-def groups(features: Iterable[Feature]) -> list[slice]:
+def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
     """Return which columns of numbers belong together as the values of one column."""
     found, first = [], 0
     for feature in features:
@@ -330,13 +331,14 @@ def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
 def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
     """Return under which names columns are told of, and the first column (g,) int64 of each.
 
-    A vector is one thing to those who read of it, whatever its length.
+    A vector is one thing to those who read of it, whatever its length, and so are the columns of a
+    column of categories.
     """
     names: list[str] = []
     firsts: list[int] = []
     width = 0
     for feature in features:
-        own = [feature.column] if isinstance(feature, Vector) else list(feature.names)
+        own = [feature.column] if isinstance(feature, Vector | OneHot) else list(feature.names)
         firsts.extend(range(width, width + len(own)))
         names.extend(own)
         width += len(feature.names)
