@@ -14,7 +14,7 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast", "nights")
+WITHOUT_DATA = ("forecast", "nights", "membership_cost")
 HOMES = {
     "kernels": ("kernels",),
     "visual": ("visual",),
@@ -39,6 +39,7 @@ HOMES = {
     "assign": ("assign",),
     "categories": ("categories",),
     "drift": ("drift_null", "drift_workers"),
+    "membership": ("membership", "membership_cost"),
 }
 """The module of each benchmark, which is the function of that name."""
 

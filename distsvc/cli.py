@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distsvc import __version__, cli_outputs
+from distsvc import __version__, cli_outputs, cli_tables
 from distsvc.cli_evaluation import bench, datasets, shown_progress
 from distsvc.cli_nights import backfill, cluster_options
 from distsvc.ending import failing_cleanly, watched
@@ -30,7 +30,7 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-for command in (datasets, bench, backfill, *cli_outputs.COMMANDS):
+for command in (*cli_tables.COMMANDS, datasets, bench, backfill, *cli_outputs.COMMANDS):
     main.add_command(command)
 
 
@@ -54,7 +54,7 @@ def demo(out: str) -> None:
 
 
 @main.command()
-@click.argument("job_file", metavar="JOB.toml")
+@click.argument("job_file", metavar="JOB.toml|TABLE")
 @click.option(
     "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
 )
@@ -78,12 +78,17 @@ def run(
     skip_missing: bool,
     as_json: bool,
 ) -> None:
-    """Cluster the table that JOB.toml names and publish labels, model and report."""
+    """Cluster a table and publish labels, model and report.
+
+    The table is the one that JOB.toml names. Without a job file, give the TABLE itself (a file, a
+    folder, a glob or a URL): the default job clusters it, into out/NAME, which --set
+    output.path=... changes, as any other key.
+    """
     with failing_cleanly(), watched(job_file, metrics_file) as watch, shown_progress() as progress:
-        from distsvc.job_file import load_job
+        from distsvc.run.asked_job import asked_job
         from distsvc.run.job import run_job
 
-        job = watch.begins(load_job(job_file, settings, run_date))
+        job = watch.begins(asked_job(job_file, run_date, settings))
         report = run_job(
             job,
             command=shlex.join(["distsvc", *sys.argv[1:]]),
@@ -108,26 +113,6 @@ def run(
     for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
         click.echo(one_line(f"warning: {warning}"))
     click.echo(f"{job.output.path}/report.html")
-
-
-@main.command()
-@click.argument("job_file", metavar="JOB.toml")
-@click.option(
-    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
-)
-@click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
-def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool) -> None:
-    """Say what running JOB.toml will take: rows, tasks, bytes, memory and time."""
-    with failing_cleanly():
-        from distsvc.job_file import load_job
-        from distsvc.run.forecast import forecast_job
-
-        forecast = forecast_job(load_job(job_file, settings, run_date))
-    if as_json:
-        click.echo(json.dumps(forecast.dumped()))
-    else:
-        click.echo("\n".join(map(one_line, forecast.lines())))
 
 
 @main.command()

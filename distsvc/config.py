@@ -261,6 +261,13 @@ class OutputConfig(_Section):
     path: PathOrUrl
     format: str = "parquet"
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
+    membership: bool = False
+    top: Annotated[int, Field(ge=0, le=20)] = 0
+
+    @property
+    def shares(self) -> bool:
+        """Whether shares of clusters are published; with those of the next comes a row's own."""
+        return self.membership or self.top > 0
 
 
 UNDECIDING: Any = {

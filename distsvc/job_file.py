@@ -9,6 +9,7 @@ import re
 import select
 import stat
 import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,32 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
         The file is not TOML, or a key is unknown, missing or has a value that is not allowed.
 
     """
+    content = overridden(read_job(path), settings)
+    return parse_job(content, source=str(path), run_date=run_date)
+
+
+def read_job(path: str | Path) -> dict[str, Any]:
+    """Return the sections of a job file, the job named; errors as in `load_job`."""
     content = _parse_toml(_read_text(path), str(path))
-    for setting in settings:
-        _override(content, setting)
     job = content.get("job", {})
     if isinstance(job, dict):
         content["job"] = {"name": Path(path).stem or "job"} | job
-    return parse_job(content, source=str(path), run_date=run_date)
+    return content
+
+
+def overridden(
+    content: dict[str, Any], settings: Iterable[str] = (), values: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return sections with other values of keys, which are not checked yet.
+
+    `settings` are as of `load_job`; `values` are by the names of keys, such as ``model.seed``.
+    """
+    content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
+    for setting in settings:
+        _override(content, setting)
+    for name, value in (values or {}).items():
+        _put(content, name, value, "overrides", f"{name!r}")
+    return content
 
 
 def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None = None) -> Job:
@@ -145,13 +165,21 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
 
 def _override(content: dict[str, Any], setting: str) -> None:
     name, equals, value = setting.partition("=")
-    section, dot, key = name.strip().partition(".")
-    if not (equals and dot and section and key):
+    if not equals:
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
+    _put(content, name, _value(value), "--set", f"{setting!r}", "=value")
+
+
+def _put(
+    content: dict[str, Any], name: str, value: Any, by: str, found: str, more: str = ""
+) -> None:
+    section, dot, key = name.strip().partition(".")
+    if not (dot and section and key):
+        raise JobFileError(f"{by} expects section.key{more}, found {found}")
     table = content.setdefault(section, {})
     if not isinstance(table, dict):
-        raise JobFileError(f"--set {name}: {section} is not a section of the job file")
-    table[key] = _value(value)
+        raise JobFileError(f"{by} {name}: {section} is not a section of the job file")
+    table[key] = value
 
 
 def _value(text: str) -> Any:

@@ -52,7 +52,7 @@ FULL = {
         "min_agreement": {"level": "error", "limit": 0.3},
     },
     "cluster": {"workers": 2, "threads": 3, "partition_rows": 1000, "block_rows": 10},
-    "output": {"path": "out", "format": "zarr", "reasons": 0},
+    "output": {"path": "out", "format": "zarr", "reasons": 0, "membership": True, "top": 0},
 }
 
 

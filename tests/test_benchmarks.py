@@ -7,6 +7,7 @@ from benchmarks import NAMES, benchmark
 from benchmarks.blind import PEER, beside_peer
 from benchmarks.blind_large import choice
 from benchmarks.given_k import K_GROUPS, beside_best
+from benchmarks.membership import at_least, calibration_error, in_cluster_of_class
 from benchmarks.seeds import pairs_of_seeds, shares
 from benchmarks.structureless import GENERATORS
 from benchmarks.without_labels import GROUPS, means_of_groups, with_earlier
@@ -110,3 +111,15 @@ def test_a_generator_makes_other_rows_from_another_seed(name):
 
 def test_there_are_thirteen_generators():
     assert len(GENERATORS) == 13
+
+
+def test_rows_of_a_membership_and_the_cluster_of_their_class():
+    labels, y = np.array([0, 0, 0, 1, 1]), np.array([7, 7, 3, 3, 3])
+    right = in_cluster_of_class(labels, y)
+    assert right.tolist() == [True, True, False, True, True]
+    own = np.array([1.0, 0.9, 0.85, 0.5, 0.55])
+    found = at_least(own, right, 0.8)
+    assert (found["rows"], found["right"]) == (0.6, pytest.approx(2 / 3))
+    assert found["membership"] == pytest.approx(2.75 / 3)
+    expected = abs(1.9 - 2.0) + abs(0.85 - 0.0) + abs(1.05 - 2.0)
+    assert calibration_error(own, right) == pytest.approx(expected / 5)

@@ -5,8 +5,11 @@ import pkgutil
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 from click.testing import CliRunner
 
@@ -215,8 +218,12 @@ def test_the_first_job_prints_what_the_readme_says(tmp_path, monkeypatch):
 def test_the_columns_of_the_readme_are_the_published_ones():
     from distsvc.storage.published import COLUMNS
 
-    types = {"float": "float32"}
-    published = [[one.name, types.get(str(one.type), str(one.type))] for one in COLUMNS]
+    def said(kind):
+        if pa.types.is_list(kind):
+            return f"list of {said(kind.value_type)}"
+        return {"float": "float32"}.get(str(kind), str(kind))
+
+    published = [[one.name, said(one.type)] for one in COLUMNS]
     assert [row[:2] for row in cells(README, "column")] == published
 
 
@@ -226,6 +233,28 @@ def test_the_examples_of_the_readme_import_what_there_is(code):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 pkgutil.resolve_name(f"{node.module}:{alias.name}")
+
+
+def test_published_runs_are_used_as_the_readme_says(tmp_path, monkeypatch):
+    """Runs the blocks from that of `distsvc.load` on, but for the estimators and MLflow."""
+    monkeypatch.chdir(tmp_path)
+    section = README[README.index("## A first job") :]
+    exec(blocks(section, "python")[0], {})
+    quick = '[model]\nalgorithm = "imdh"\n[cluster]\nworkers = 0\n'
+    Path("job.toml").write_text(blocks(section, "toml")[0] + quick)
+    given = pyarrow.csv.read_csv("moons.csv")
+    known = {
+        "new": given,
+        "reader": given.to_reader(),
+        "spark": SimpleNamespace(read=SimpleNamespace(parquet=lambda *names: names)),
+    }
+    wanted = ("run.files", "run.labels", "predict_batches")
+    used = [code for code in blocks(README, "python") if any(word in code for word in wanted)]
+    for code in sorted(used, key=lambda code: "distsvc.run(" not in code):
+        exec(code, known)
+    assert len(used) == 4
+    assert known["batch"].schema.names == ["label", "score", "outlier"]
+    assert known["run"].manifest["job"]["job"]["run_date"] == "2026-11-20"
 
 
 # --- all documents

@@ -27,6 +27,7 @@ OURS = {
         "cli_evaluation",
         "cli_nights",
         "cli_outputs",
+        "cli_tables",
         "ending",
         "errors",
         "job_file",
@@ -37,6 +38,7 @@ OURS = {
     },
     "cli_nights": {"ending", "errors", "job_file", "run", "urls"},
     "cli_outputs": {"ending", "errors", "run", "storage"},
+    "cli_tables": {"ending", "errors", "run"},
     "cli_evaluation": {"bench", "datasets", "ending", "run"},
     "run": {
         "parameters",
@@ -69,7 +71,8 @@ OURS = {
     "constraints": {"errors"},
     "baselines": set(),
     "metrics": set(),
-    "__init__": set(),
+    "mlflow": {"run"},
+    "__init__": {"run"},
     "__main__": {"cli", "ending"},
 }
 """What each part of the package may import of the package, besides `distsvc` itself."""

@@ -29,8 +29,10 @@ THEIRS = {
     "storage/outputs/zarr.py": "arrays in memory, whose files are then put in their places",
     "run/cluster.py": "a private folder for workers on this machine",
     "run/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
+    "run/looking.py": "a folder of the system's, where what has no row ranges is converted",
     "run/beginning.py": "a folder of the system's, to see whether the run is published already",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
+    "mlflow.py": "a folder of the system's, from which MLflow copies two files",
     "datasets/loading.py": "data sets are staged beside their place, not in a run",
 }
 """Modules that write for themselves."""

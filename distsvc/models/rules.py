@@ -59,6 +59,8 @@ class Rule(ABC):
         Whether prepared rows are float64; kernels want float32.
     meanings : mapping of str to str
         What the published columns ``label``, ``score`` and ``outlier`` are.
+    shared : str
+        What the share of a row's cluster is; nothing where the rule has no clusters to share it.
     words : ScoreWords
     quick_pulls : bool
         Whether `pulls` takes little more time than `label`.
@@ -72,6 +74,7 @@ class Rule(ABC):
     form: ClassVar[str]
     float64: ClassVar[bool] = False
     meanings: ClassVar[Mapping[str, str]]
+    shared: ClassVar[str] = ""
     words: ClassVar[ScoreWords] = ScoreWords()
     quick_pulls: ClassVar[bool] = False
     needs: ClassVar[Mapping[str, Field]] = {}
@@ -89,6 +92,13 @@ class Rule(ABC):
         ``label`` (n,) int32, ``score`` (n,) float32 and ``outlier`` (n,) bool are among them. The
         values of a row depend on no other row.
         """
+
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
+
+        They are at least 0, and a row's add up to 1. Where `shared` is empty there are none.
+        """
+        raise NotImplementedError
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""

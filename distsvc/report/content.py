@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from distsvc.forms import parsed
-from distsvc.report.explained_parts import ProfilesPart, ReasonsPart
+from distsvc.report.explained_parts import MembershipPart, ProfilesPart, ReasonsPart
 from distsvc.report.model_parts import LEAF, SPLIT, ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.night_parts import CheckPart, DriftPart, LineagePart
 from distsvc.report.part import Cost, Known, Label, Number, Part, Size, check_lengths, relabelled
@@ -193,8 +193,8 @@ class Report(Part):
     """The whole of ``report.json``; the parts that may be None say what only some models have."""
 
     unsaid = (
-        "picture", "tree", "levels", "choice", "reasons", "profiles", "indices", "forecast",
-        "lineage", "drift", "held",
+        "picture", "tree", "levels", "choice", "reasons", "profiles", "membership",
+        "indices", "forecast", "lineage", "drift", "held",
     )  # fmt: skip
     title: str
     distsvc_version: str
@@ -214,6 +214,7 @@ class Report(Part):
     choice: ChoicePart | None = None
     reasons: ReasonsPart | None = None
     profiles: ProfilesPart | None = None
+    membership: MembershipPart | None = None
     indices: dict[str, IndexValue] | None = None
     forecast: ForecastPart | None = None
     lineage: LineagePart | None = None

@@ -8,6 +8,9 @@ from pydantic import Field, model_validator
 
 from distsvc.report.part import Known, Label, Number, Part, Size, check_lengths
 
+MOST_SHARE_BINS = 1_000
+"""More than that is never written."""
+
 
 class LeadingColumn(Part):
     """A column, and the rows far out of which it is the first reason."""
@@ -52,6 +55,27 @@ class ReasonsPart(Part):
     leading: list[LeadingColumn]
     farthest: list[FarRow]
     counted: Size | None = None
+
+
+class MembershipPart(Part):
+    """How sure rows are of their clusters.
+
+    Attributes
+    ----------
+    meaning : str
+        What a row's share of its own cluster is.
+    counts : list of int
+        Rows by that share, from 0 to 1 in steps of equal width.
+
+    """
+
+    meaning: str
+    counts: Annotated[list[Size], Field(min_length=2, max_length=MOST_SHARE_BINS)]
+
+    def above(self, share: float) -> float:
+        """Return the part of the rows whose share is at least `share`, the edge of a step."""
+        first = round(share * len(self.counts))
+        return sum(self.counts[first:]) / max(sum(self.counts), 1)
 
 
 class Spread(Part):

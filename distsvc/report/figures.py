@@ -245,6 +245,23 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
 
 
 @drawn
+def membership(counts: Sequence[int]) -> Figure:
+    """Draw how many rows have which share of their own cluster, from 0 to 1."""
+    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
+    axes = figure.add_subplot()
+    heights = np.asarray(counts, float)
+    edges = np.linspace(0.0, 1.0, len(heights) + 1)
+    axes.stairs(heights, edges, fill=True, color="#0072b2", alpha=0.85)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(0, max(heights.max(), 1) * 1.1)
+    axes.set_xlabel("share of the row's own cluster; 1 is sure")
+    axes.set_ylabel("rows")
+    _count_axis(axes.yaxis)
+    axes.grid(axis="y")
+    return figure
+
+
+@drawn
 def phase_costs(phases: Sequence[PhaseCost]) -> Figure:
     """Draw the seconds and the peak memory of each phase, side by side."""
     figure = Figure(figsize=(WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")

@@ -11,7 +11,7 @@ from distsvc.report.content import ClusterRow, IndexValue, PhaseCost, Report, Sa
 from distsvc.report.formats import count, one_line, percent, things
 from distsvc.report.templates import template
 
-FIGURES = ("plane", "sizes", "scores", "phases")
+FIGURES = ("plane", "sizes", "membership", "scores", "phases")
 LISTED_COLUMNS = 12  # more column names than this are folded away
 
 
@@ -72,6 +72,8 @@ def _figures(report: Report) -> dict[str, str | None]:
         drawn["plane"] = figures.plane(report.sample, clusters, report.picture, scores.boundary)
     if clusters:
         drawn["sizes"] = figures.cluster_sizes(clusters, report.outliers.defined)
+    if report.membership:
+        drawn["membership"] = figures.membership(report.membership.counts)
     if scores.counts:
         drawn["scores"] = figures.score_histogram(scores)
     if report.phases:

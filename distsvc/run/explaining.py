@@ -1,4 +1,4 @@
-"""What the page says in columns: why rows are far out, and what sets every cluster apart."""
+"""What the page explains: why rows are far out, what sets clusters apart, how sure rows are."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 
 from distsvc.models.profiles import Profile, profiles
 from distsvc.models.reasons import Typical
-from distsvc.report.explained_parts import Profile as ProfilePart
 from distsvc.report.explained_parts import (
+    MembershipPart,
     ProfileColumn,
     ProfilesPart,
     ReasonsPart,
     Spread,
     TypicalRow,
 )
+from distsvc.report.explained_parts import Profile as ProfilePart
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.reasons import Reasons
 from distsvc.run.room import Rows, RunDirectory
@@ -34,13 +35,21 @@ class Explained(TypedDict):
 
     reasons: ReasonsPart
     profiles: ProfilesPart | None
+    membership: MembershipPart | None
 
 
-def explained(run: RunDirectory, rows: Rows, reasons: Reasons) -> Explained:
-    """Return what the reasons of a table, and its labelled pilot, say in columns."""
+def explained(run: RunDirectory, rows: Rows, reasons: Reasons, shares: np.ndarray) -> Explained:
+    """Return what the reasons of a table, and its labelled pilot, say in columns.
+
+    `shares` (SHARE_BINS,) are its rows by the share of their own cluster.
+    """
     preparation = Preparation.restored(run.read(PREPARATION))
     profiles = profiles_part(rows, run.plan.table.features, reasons.typical)
-    return {"reasons": reasons.part(rows, preparation), "profiles": profiles}
+    membership = None
+    if run.plan.shares and reasons.rule.n_clusters > 1:
+        membership = MembershipPart(meaning=reasons.rule.shared, counts=shares.tolist())
+    part = reasons.part(rows, preparation)
+    return {"reasons": part, "profiles": profiles, "membership": membership}
 
 
 def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> ProfilesPart | None:

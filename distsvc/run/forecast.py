@@ -32,6 +32,9 @@ from distsvc.storage.tables import open_table
 LABEL_BYTES = 17
 """Of a row's number, label, score and outlier flag."""
 
+SHARE_BYTES, OTHER_BYTES = 4, 8
+"""Of the share of a row's own cluster, and of another cluster with its share."""
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -161,11 +164,12 @@ def _sizes(job: Job, plan: Plan, room: Room) -> dict[str, Any]:
     rows, stored = table.n_rows, [version.size for version in table.versions.values()]
     sample, row = sample_rows(room, rows), 8 * len(table.columns)
     readings = len(_readings(job, room)) - (job.output.format == "parquet")
+    label = LABEL_BYTES + SHARE_BYTES * plan.shares + OTHER_BYTES * plan.top
     return {
         "rows": rows,
         "columns": len(table.columns),
         "partitions": len(plan.partitions),
         "sample_rows": sample,
         "bytes_read": None if None in stored else readings * sum(map(int, filter(None, stored))),
-        "bytes_written": LABEL_BYTES * rows + (row + 8) * sample,
+        "bytes_written": label * rows + (row + 8) * sample,
     }

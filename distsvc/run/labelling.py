@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from distsvc.models.sampling import row_keys
 from distsvc.run.counts import Counts
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labeller import OWN, PREVIOUS, RULE, Labeller
-from distsvc.run.output_columns import new_part, no_reasons, parts_place
+from distsvc.run.output_columns import new_part, parts_place
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.preparation import PREPARATION, prepared_block
-from distsvc.run.reasons import Reasons
-from distsvc.run.room import Columns
+from distsvc.run.reasons import Reasons, no_reasons
+from distsvc.run.shares import check_shares, shared_columns
 from distsvc.run.survey import Pilot
 from distsvc.storage.outputs import output_format
 from distsvc.storage.published import part_file
@@ -37,7 +38,9 @@ def label_table(steps: Steps, of: str = OWN) -> Labelled:
     The labeller is the run's own, or of another run; then the pilot is taken on the way.
     """
     run, phase = steps.run, LABEL if of == OWN else ASSIGN
-    counts, reasons = _no_counts(run, of), no_reasons(run, Labeller.read(run, of))
+    labeller = Labeller.read(run, of)
+    check_shares(type(labeller.rule), run.plan)
+    counts, reasons = _no_counts(run, of), no_reasons(run, labeller)
     pilot = None if of == OWN else Pilot(run.plan)
     _forget_lost_parts(run, phase)
     for number, result in enumerate(steps.map(phase)):
@@ -90,8 +93,9 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)
-        columns: Columns = dict(rule.label(Z))
+        columns: dict[str, Any] = dict(rule.label(Z))
         columns |= reasons.add(block, Z, columns)
+        columns |= shared_columns(plan, labeller, Z, columns["label"])
         counts.add(block.X, columns, edges, block.labels)
         columns["label"] = ids[columns["label"]]
         part.add(block.rows if block.ids is None else block.ids, columns)

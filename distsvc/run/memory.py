@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from distsvc.config import Job, with_key
+from distsvc.config import Job, OutputConfig, with_key
 from distsvc.errors import JobFileError, ParameterError
+from distsvc.models.membership import PIECE_BYTES
 from distsvc.report.content import ForecastPart, TermPart
 from distsvc.run import algorithms
 from distsvc.run.cluster import Workers
@@ -43,6 +44,9 @@ A_PARTITION = 4000
 
 A_LABEL = 40
 """Bytes of a row's id, label, score and outlier flag, twice, as they are encoded when written."""
+
+A_SHARE, ANOTHER = 8, 16
+"""Bytes of the share of its own cluster, and of another cluster with its share, twice."""
 
 SHARE_OF_LIMIT = 0.95
 """Of a worker's memory limit, at which Dask ends it."""
@@ -85,7 +89,7 @@ def forecast_memory(job: Job, table: Table, workers: Workers) -> Memory:
     room = algorithms.begin(job, table)
     sizes = sizes_of(job, table, room)
     held, pilot = room.held(sizes), float(sizes.row * sizes.pilot_rows)
-    tasks = _tasks(sizes, table, held.worker, room.rules[0].float64)
+    tasks = _tasks(sizes, table, held.worker, room.rules[0].float64, job.output)
     steps: list[Terms] = [
         {"the pilot": 4.0 * pilot},
         {"the pilot": 2.0 * pilot} | held.driver,
@@ -146,7 +150,7 @@ def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> Non
     `wide` is whether its rule takes rows of float64.
     """
     sizes = sizes_of(job, table, None)
-    tasks = _tasks(sizes, table, {}, wide)[-1:]
+    tasks = _tasks(sizes, table, {}, wide, job.output)[-1:]
     lacking = _lacking(_memory(sizes, table, workers, [{}], tasks), workers)
     if lacking:
         raise JobFileError(
@@ -173,7 +177,9 @@ def _decoding(table: Table, block_rows: int) -> Terms:
     return {f"decoding {table.format}": float(decoding_bytes(table, block_rows))}
 
 
-def _tasks(sizes: Sizes, table: Table, learning: Terms, float64: bool) -> list[Terms]:
+def _tasks(
+    sizes: Sizes, table: Table, learning: Terms, float64: bool, output: OutputConfig
+) -> list[Terms]:
     """Return what a task holds in the survey, while the algorithm learns, and while it labels."""
     blocks = {"blocks of rows": 2.125 * sizes.block}
     wide = 16 * sizes.n_columns if float64 else 8 * sizes.n_columns
@@ -183,7 +189,9 @@ def _tasks(sizes: Sizes, table: Table, learning: Terms, float64: bool) -> list[T
         "the pilot": sizes.block + 2.0 * sizes.row * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    labels = {"labels of a partition": 1.0 * A_LABEL * sizes.partition_rows}
+    label = A_LABEL + A_SHARE * output.shares + ANOTHER * output.top
+    labels = {"labels of a partition": 1.0 * label * sizes.partition_rows}
+    labels["shares of clusters"] = 2.0 * PIECE_BYTES * output.shares
     return [blocks | survey, blocks | block | learning, blocks | block | labels]
 
 

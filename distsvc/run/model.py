@@ -42,7 +42,7 @@ def write_model(run: RunDirectory, job: Job, room: Room, counts: Counts) -> None
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump(),
-        "facts": preparation.facts | facts | {"reasons": run.plan.reasons},
+        "facts": preparation.facts | facts | run.plan.extras(),
     }
     arrays = preparation.arrays | labelling.arrays | dict(room.more_arrays())
     arrays |= {"column_counts": counts.columns[OWN].counts, "score_counts": counts.histogram}
@@ -97,8 +97,10 @@ def read_model(folder: Path) -> dict[str, Any]:
     return content
 
 
-def checked_model(published: Place) -> Path:
+def checked_model(published: Place, manifest: dict[str, Any] | None = None) -> Path:
     """Return where a published run's model can be read, its files compared with the manifest.
+
+    The manifest is the one that is there now, unless one is given.
 
     Raises
     ------
@@ -110,7 +112,7 @@ def checked_model(published: Place) -> Path:
         The manifest is damaged, or a file is not the one that it lists.
 
     """
-    manifest = read_manifest(published)
+    manifest = manifest or read_manifest(published)
     paths = [checked(published, manifest, listed(published, manifest, name)) for name in FILES]
     if paths[0].parent != paths[1].parent:
         where = f"{published.address}/{MANIFEST}"

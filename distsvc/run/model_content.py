@@ -19,6 +19,8 @@ from distsvc.storage.where import where_columns
 
 MODEL_VERSION = 6
 LONGEST_REASON = 400
+EXTRAS = ("reasons", "membership", "top")
+"""Facts that are keys of ``[output]``."""
 
 
 def _one_of(names: list[str]) -> AfterValidator:
@@ -95,13 +97,13 @@ def job_of(
 ) -> Job:
     """Return the job that labels the table at `path` with the model of a ``model.json``."""
     columns = [feature.column for feature in features_of(content)]
-    given = {"path": path, "id": content["input"]["id"]}
+    given, facts = {"path": path, "id": content["input"]["id"]}, content["facts"]
     return parse_job(
         {
             "input": {k: v for k, v in given.items() if v} | {"columns": columns},
             "preprocess": content["preprocess"],
             "model": {"algorithm": content["algorithm"]},
             "cluster": dict(cluster or {}),
-            "output": {"path": output_path, "reasons": content["facts"].get("reasons", 0)},
+            "output": {"path": output_path} | {n: facts[n] for n in EXTRAS if n in facts},
         }
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from distsvc.config import Job
+from distsvc.config import Job, OutputConfig
 from distsvc.errors import JobFileError
 from distsvc.models.rules import Rule
 from distsvc.run.directory import RunDirectory
-from distsvc.run.labeller import Labeller, read_rule
+from distsvc.run.labeller import read_rule
 from distsvc.run.plan import Plan
-from distsvc.run.reasons import Reasons
 from distsvc.run.room import Room
+from distsvc.run.shares import check_shares
 from distsvc.storage.outputs import output_format
 from distsvc.storage.place import Place
 from distsvc.storage.published import COLUMNS, Part, meanings
@@ -18,19 +18,17 @@ from distsvc.storage.tables import Table, id_type
 ROW = COLUMNS[0].name
 
 
-def no_reasons(run: RunDirectory, labeller: Labeller) -> Reasons:
-    """Return what collects why rows are far out, still empty."""
-    return Reasons(labeller, run.plan.table.features, run.plan.reasons)
-
-
-def published_names(rule: type[Rule], reasons: int) -> list[str]:
-    """Return the columns that are published besides the row: the rule's, and reasons if asked."""
-    return [*rule.meanings, *(["reasons"] if reasons else [])]
+def published_names(rule: type[Rule], asked: OutputConfig | Plan) -> list[str]:
+    """Return the columns that are published besides the row: the rule's, and what is asked for."""
+    wanted = {"reasons": asked.reasons, "membership": asked.shares}
+    wanted |= {"next": asked.top, "next_share": asked.top}
+    return [*rule.meanings, *(name for name, of in wanted.items() if of)]
 
 
 def check_output(job: Job, table: Table, room: Room) -> None:
     """Check, before anything is computed, that the output's format can hold what is published."""
-    names = published_names(room.rules[0], job.output.reasons)
+    check_shares(room.rules[0], job.output)
+    names = published_names(room.rules[0], job.output)
     if table.id in names:
         raise JobFileError(
             f"input.id = {table.id!r} is the name of a published column besides "
@@ -41,15 +39,18 @@ def check_output(job: Job, table: Table, room: Room) -> None:
 
 def new_part(plan: Plan, rule: type[Rule]) -> Part:
     """Return an empty part of what is published of a table."""
-    names = published_names(rule, plan.reasons)
+    names = published_names(rule, plan)
     return Part(plan.table.id or ROW, id_type(plan.table), names)
 
 
 def schema(run: RunDirectory) -> dict[str, str]:
     """Return what the manifest says of every column that a run publishes."""
     rule = read_rule(run)
-    names = published_names(type(rule), run.plan.reasons)
-    return meanings(run.plan.table.id or ROW, names, rule.meanings)
+    names = published_names(type(rule), run.plan)
+    own = dict(rule.meanings)
+    if run.plan.shares:
+        own["membership"] = f"float32, 0 to 1: the share of the row's own cluster: {rule.shared}"
+    return meanings(run.plan.table.id or ROW, names, own)
 
 
 def parts_place(run: RunDirectory) -> Place:

@@ -18,7 +18,8 @@ from distsvc.models.sampling import PILOT_ROWS
 from distsvc.run.categories import with_categories
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Meter
-from distsvc.storage.features import Category, Feature, feature_at
+from distsvc.run.usable import chosen, unusable, usable_rows
+from distsvc.storage.features import Feature
 from distsvc.storage.place import place_of
 from distsvc.storage.tables import Block, Table, read_blocks
 
@@ -56,6 +57,10 @@ class Plan:
         Columns named for each outlier.
     notes : list of str
         What is remarkable about the categories, for the top of the page.
+    shares : bool
+        Whether the share of every row's own cluster is published.
+    top : int
+        Other clusters that are published with their shares.
 
     """
 
@@ -71,6 +76,8 @@ class Plan:
     output_format: str
     reasons: int
     notes: list[str]
+    shares: bool
+    top: int
 
     @classmethod
     def of(
@@ -106,7 +113,13 @@ class Plan:
             output_format=job.output.format,
             reasons=job.output.reasons,
             notes=notes,
+            shares=job.output.shares,
+            top=job.output.top,
         )
+
+    def extras(self) -> dict[str, Any]:
+        """Return the keys of ``[output]`` that ask for more columns, as a model keeps them."""
+        return {"reasons": self.reasons, "membership": self.shares, "top": self.top}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as what JSON can hold."""
@@ -133,38 +146,14 @@ class Plan:
         """
         start, stop = self.partitions[number]
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
-            usable = np.isfinite(block.X) if self.missing == "error" else ~np.isinf(block.X)
-            if not usable.all():
-                row, column = np.unravel_index(np.argmin(usable), usable.shape)
-                raise self.unusable(block, int(row), int(column))
-            block = without_missing(block) if self.missing == "drop" else block
-            yield self._with_length(block) if self.unit else block
-
-    def _with_length(self, block: Block) -> Block:
-        """Return the rows of a block that have a length; `DataError` where one has none."""
-        zero = np.asarray((block.X == 0.0).all(axis=1))
-        if zero.any() and self.missing != "drop":
-            raise DataError(
-                f"{self.table.shown}: row {block.rows[zero.argmax()]}: expected a row with a "
-                "length, as preprocess.scale = 'unit' divides by it, found zeros only; "
-                "preprocess.missing = 'drop' leaves such rows out"
+            features = self.table.features
+            yield chosen(
+                block, usable_rows(block, self.table.shown, features, self.missing, self.unit)
             )
-        return chosen(block, ~zero)
 
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
-        value, name = block.X[row, column], self.table.columns[column]
-        hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
-        feature = feature_at(self.table.features, column)
-        if isinstance(feature, Category):
-            return DataError(
-                f"{self.table.shown}: column {feature.column!r}, row {block.rows[row]}: expected a "
-                f"value, found none{hint}"
-            )
-        return DataError(
-            f"{self.table.shown}: column {name!r}, row {block.rows[row]}: expected a finite "
-            f"number whose square is one too, found {value}{hint}"
-        )
+        return unusable(block, row, column, self.table.shown, self.table.features)
 
 
 def _check_names(table: Table) -> None:
@@ -192,18 +181,3 @@ def cut(job: Job, table: Table) -> list[tuple[int, int]]:
 def pilot_rows(n_columns: int) -> int:
     """Return how many rows the pilot of a table of so many columns has, at most."""
     return max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * n_columns)))
-
-
-def without_missing(block: Block) -> Block:
-    """Return the rows of a block that have all their values."""
-    return chosen(block, ~np.isnan(block.X).any(axis=1))
-
-
-def chosen(block: Block, kept: np.ndarray) -> Block:
-    """Return the rows of a block that are `kept` (n,) bool."""
-    if kept.all():
-        return block
-    places = np.flatnonzero(kept)
-    ids = None if block.ids is None else block.ids.take(places)
-    labels = None if block.labels is None else block.labels.take(places)
-    return Block(block.rows[kept], block.X[kept], ids, labels)

@@ -84,13 +84,21 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
         another origin its rows are at most twice as long.
 
     """
-    Z = prepared(run, block.X, name)
+    table = run.plan.table
+    return checked_rows(Preparation.restored(run.read(name)), block, table.shown, table.columns)
+
+
+def checked_rows(
+    preparation: Preparation, block: Block, shown: str, columns: Sequence[str]
+) -> np.ndarray:
+    """Return the prepared rows (n, d) of a block; errors as in `prepared_block`."""
+    Z = preparation(block.X)
     try:
         check_length(Z, 2.0 * LONGEST)
     except UnusableRowsError:
-        table, (row, column) = run.plan.table, np.unravel_index(np.abs(Z).argmax(), Z.shape)
+        row, column = np.unravel_index(np.abs(Z).argmax(), Z.shape)
         raise DataError(
-            f"{table.shown}: column {table.columns[column]!r}, row {block.rows[row]}: expected "
+            f"{shown}: column {columns[column]!r}, row {block.rows[row]}: expected "
             f"a row of a length of at most {2.0 * LONGEST:g} once it is scaled, found "
             f"{block.X[row, column]:g}"
         ) from None

@@ -8,7 +8,7 @@ import numpy as np
 
 from distsvc.models.reasons import PIECE_BYTES
 from distsvc.report.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
-from distsvc.run.directory import Result
+from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labeller import Labeller
 from distsvc.run.preparation import Preparation
 from distsvc.run.room import Columns, Rows
@@ -187,6 +187,11 @@ class Reasons:
             return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
         value, typical = float(row[first]), _median(usual[:, first])
         return Reason(column=self.names[k], share=share, value=value, typical=typical)
+
+
+def no_reasons(run: RunDirectory, labeller: Labeller) -> Reasons:
+    """Return what collects why rows are far out, still empty."""
+    return Reasons(labeller, run.plan.table.features, run.plan.reasons)
 
 
 def _median(values: np.ndarray) -> float | None:

@@ -65,7 +65,7 @@ def make_report(
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
         phases=[],
-        **explained(run, rows, labelled.reasons),
+        **explained(run, rows, labelled.reasons, counts.shares),
         **room.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())

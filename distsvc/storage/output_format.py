@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from distsvc.errors import DataError
 from distsvc.storage.place import Place
 
 
@@ -53,3 +56,21 @@ class OutputFormat(Protocol):
     ) -> None:
         """Do one of the tasks; in any order, on any worker, more than once if need be."""
         return
+
+    def owns(self, files: Sequence[str]) -> bool:
+        """Return whether these published files are of this format."""
+        return bool(files) and all(name.endswith(".parquet") for name in files)
+
+    def read(
+        self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Yield columns of what is published, part by part, from these files only.
+
+        `local` returns where one of the files can be read.
+        """
+        for name in files:
+            path = local(name)
+            try:
+                yield pq.ParquetFile(path).read(columns=list(columns))
+            except (pa.ArrowException, OSError) as error:
+                raise DataError(f"{path} can't be read: {error}") from error

@@ -31,6 +31,8 @@ class Column:
         where a column has no such value and such a format can't hold it.
     meaning : str
         What the manifest says of it, unless the rule that labels has its own words.
+    key : str
+        The key of ``[output]`` that asks for it; nothing for columns that are always there.
 
     """
 
@@ -38,6 +40,7 @@ class Column:
     type: pa.DataType
     fill: Any
     meaning: str
+    key: str = ""
 
 
 COLUMNS = (
@@ -51,6 +54,28 @@ COLUMNS = (
         None,
         "string: the columns that take an outlier out most, with their shares of all that do; "
         "null for other rows; without outliers, of the rows nearest to a border",
+        "reasons",
+    ),
+    Column(
+        "membership",
+        pa.float32(),
+        np.nan,
+        "float32, 0 to 1: the share of the row's own cluster; those of all clusters add up to 1",
+        "membership",
+    ),
+    Column(
+        "next",
+        pa.list_(pa.int32()),
+        None,
+        "list of int32: the clusters of the largest shares besides its own, the largest first",
+        "top",
+    ),
+    Column(
+        "next_share",
+        pa.list_(pa.float32()),
+        None,
+        "list of float32, 0 to 1: the shares of the clusters in next",
+        "top",
     ),
 )
 """Every column that can be published, in this order; the first has the name and type of the id."""

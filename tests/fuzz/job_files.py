@@ -40,7 +40,13 @@ BASE = {
     },
     "preprocess": {"scale": '"minmax"', "missing": '"error"'},
     "cluster": {"workers": "0", "threads": "1", "partition_rows": "50", "block_rows": "20"},
-    "output": {"path": '"out"', "format": '"parquet"', "reasons": "0"},
+    "output": {
+        "path": '"out"',
+        "format": '"parquet"',
+        "reasons": "0",
+        "membership": "false",
+        "top": "0",
+    },
 }
 MODELS = (
     {"gamma": "1.0", "nu": "0.1", "max_iter": "300", "budget": "20", "theta": "0.1"},

@@ -84,6 +84,7 @@ RULES = [
         np.array([[1, 2], [-1, -1], [-1, -1]]),
         np.array([-1, 0, 1], "i4"),
         np.zeros(D),
+        np.ones(3),
     ),
 ]
 EACH = pytest.mark.parametrize("rule", RULES, ids=[rule.form for rule in RULES])
@@ -160,6 +161,51 @@ def test_labels_scores_and_outliers_agree(rule):
     np.testing.assert_array_equal(found["outlier"], expected)
     assert rule.words.has_outliers == (rule.words.boundary == 0.0)
     assert rule.words.has_outliers == ("always false" not in rule.meanings["outlier"])
+
+
+@EACH
+def test_shares_add_up_and_depend_on_no_other_row(rule):
+    rows = rows_for(rule, 300)
+    if not rule.shared:
+        assert rule.form.startswith("linear")
+        with pytest.raises(NotImplementedError):
+            rule.shares(rows)
+        return
+    shares = rule.shares(rows)
+    assert (shares.shape, shares.dtype) == ((300, rule.n_clusters), np.float32)
+    assert shares.min() >= 0.0
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-5)
+    again = np.concatenate([rule.shares(part) for part in np.array_split(rows, 7)])
+    assert again.tobytes() == shares.tobytes()
+    assert rule.shares(rows[:0]).shape == (0, rule.n_clusters)
+
+
+@EACH
+def test_the_largest_share_is_the_label_unless_a_tree_divides_rows(rule):
+    if not rule.shared:
+        return
+    rows = rows_for(rule, 300)
+    same = rule.shares(rows).argmax(axis=1) == rule.label(rows)["label"]
+    assert same.mean() > (0.7 if "hyperplane" in rule.shared else 0.999)
+
+
+def test_votes_of_a_wide_kernel_count_more():
+    """The support vectors of either cluster are 1 apart; a kernel of that variance doubles it."""
+    S = np.array([[0.0, 2.0, 5.0, 7.0]], np.float32)
+    scored = SCORED | {"components": np.eye(1, D, dtype=np.float32)}
+    part = np.array([0, 0, 1, 1])
+    powers = {
+        gamma: LevelRule(**scored, S=S, a=np.ones(4, "f4"), part=part, gamma=gamma, nearest=False)
+        for gamma in (1e6, 0.5, 0.01)
+    }
+    found = [powers[gamma]._power for gamma in (1e6, 0.5, 0.01)]
+    np.testing.assert_allclose(found, [0.25, 0.5, 2.0], rtol=1e-5)
+
+
+def test_shares_by_the_nearest_vector():
+    rule = dataclasses.replace(RULES[0], nearest=True)
+    rows = rows_for(rule, 300)
+    np.testing.assert_array_equal(rule.shares(rows).argmax(axis=1), rule.label(rows)["label"])
 
 
 @EACH

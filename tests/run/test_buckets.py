@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_runs import ROOMS, digests, forget, small_job, three_clusters, write_table
 
+import distsvc
 from distsvc.errors import JobFileError
 from distsvc.job_file import parse_job
 from distsvc.kernels import jit
@@ -128,6 +129,11 @@ def test_a_prediction(tables, out):
     predict_table(model, new, f"{model}-new")
     labels = {name: digest for (kind, name), digest in of_bucket(out).items() if kind == "labels"}
     assert labels
+    found = [distsvc.load(path) for path in (model, f"{model}-new")]
+    assert found[0].labels().equals(found[1].labels())
+    assert found[0].files[0].startswith(f"{model}/labels/")
+    new_rows = pq.read_table(tables / "t.parquet")
+    assert (found[0].model.predict(new_rows) == found[0].labels()["label"].to_numpy()).all()
     [(kind, _)] = of_bucket(f"{out}-new")
     assert kind == "labels"
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from small_runs import ROOMS, small_job, three_clusters, write_table
 
 from distsvc.cli import main
+from distsvc.config import with_key
 from distsvc.errors import JobFileError
 from distsvc.job_file import parse_job
 from distsvc.report.content import ForecastPart, PhaseCost, Report
@@ -102,6 +103,22 @@ def test_more_of_anything_is_never_less_memory(room, each):
     assert small[0] <= min(long[0], wide[0])
     assert small[1] <= min(long[1], wide[1])
     assert (small[1] > 0) == bool(each)
+
+
+def test_columns_of_shares_take_memory_where_they_are_asked_for():
+    plain, given = big_job({}, partition_rows=10**7, block_rows=1000), big_table(10**7, 2, 10**5)
+
+    def labels(**output: int) -> dict[str, float]:
+        job = with_key(plain, "output", "reasons", 0)
+        for key, value in output.items():
+            job = with_key(job, "output", key, value)
+        return forecast_memory(job, given, Workers(((1, 0),))).worker
+
+    before, alone, more = labels(), labels(membership=True), labels(top=20)
+    name, rows = "labels of a partition", 10**7
+    assert "shares of clusters" not in before
+    assert (alone[name] - before[name], more[name] - alone[name]) == (8.0 * rows, 320.0 * rows)
+    assert alone["shares of clusters"] == more["shares of clusters"] > 0
 
 
 def test_the_threads_of_a_worker_add_up():

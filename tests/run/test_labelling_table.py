@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from small_runs import FORMS, ROOMS, digests, fit, small_job, three_clusters, write_table
 
+from distsvc.config import OutputConfig
 from distsvc.kernels.histogram import count_between
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.linear.rule import BallRule, OneClassRule
+from distsvc.models.linear.rule import OneClassRule
 from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
 from distsvc.run.counts import Counts
 from distsvc.run.directory import Result
@@ -105,15 +106,18 @@ def test_without_classes_there_are_none():
     assert Counts.empty(2).n_rows == 0
 
 
-@pytest.mark.parametrize("rule", [LevelRule, BoundaryRule, TreeRule, Centres])
+@pytest.mark.parametrize("rule", [LevelRule, BoundaryRule, TreeRule, Centres, OneClassRule])
 def test_the_columns_of_a_rule(rule):
-    assert published_names(rule, 0) == ["label", "score", "outlier"]
+    columns = ["label", "score", "outlier"]
+    assert published_names(rule, asked()) == columns
+    assert published_names(rule, asked(reasons=2)) == [*columns, "reasons"]
+    assert published_names(rule, asked(membership=True)) == [*columns, "membership"]
+    more = ["reasons", "membership", "next", "next_share"]
+    assert published_names(rule, asked(reasons=1, top=2)) == [*columns, *more]
 
 
-@pytest.mark.parametrize("rule", [OneClassRule, BallRule, LevelRule, TreeRule])
-def test_every_rule_may_have_reasons_too(rule):
-    assert published_names(rule, 0) == ["label", "score", "outlier"]
-    assert published_names(rule, 2) == ["label", "score", "outlier", "reasons"]
+def asked(**keys):
+    return OutputConfig(path="out", **keys)
 
 
 @pytest.mark.parametrize("form", FORMS)

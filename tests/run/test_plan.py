@@ -9,7 +9,8 @@ from small_runs import small_job, three_clusters, write_table
 
 from distsvc.errors import DataError
 from distsvc.run import plan as plan_module
-from distsvc.run.plan import Plan, without_missing
+from distsvc.run.plan import Plan
+from distsvc.run.usable import chosen
 from distsvc.storage.tables import open_table
 
 
@@ -125,4 +126,4 @@ def test_rows_with_missing_values_are_dropped_or_kept(tmp_path):
 
 def test_a_block_without_missing_values_is_not_copied(tmp_path):
     block = next(plan_of(with_values(tmp_path)).blocks(0))
-    assert without_missing(block) is block
+    assert chosen(block, ~np.isnan(block.X).any(axis=1)) is block

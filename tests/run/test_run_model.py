@@ -109,8 +109,9 @@ def test_names_of_arrays_and_facts_are_their_own(published):
     with np.load(folder / "arrays.npz") as saved:
         assert len(saved.files) == sum(map(len, several))
     content = read_model(folder)
-    assert len(content["facts"]) == len(preparation.facts) + len(rule.facts)  # columns, reasons
-    assert content["facts"]["reasons"] == 2
+    extras = {"reasons": 2, "membership": False, "top": 0}
+    assert len(content["facts"]) == len(preparation.facts | rule.facts | extras) - 1  # columns
+    assert content["facts"].items() >= extras.items()
     assert content["features"] == rule.facts["columns"] == ["x0", "x1"]
 
 

@@ -104,6 +104,14 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         """Return the cluster (n,) int32 of every row of X (n, d)."""
         return self._columns(self._checked(X))["label"]
 
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
+
+        As of the algorithm whose answer it is; a row's add up to 1.
+        """
+        X = self._checked(X)
+        return self._engine.rule.shares(self._engine.levels.centred(X))
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
         return self._columns(self._checked(X))["score"].astype(np.float64)

@@ -134,7 +134,7 @@ class DePDDP(Baseline):
         check_finite(Z)
         ends = self._grow(Z)
         self.clusters_ = self.tree_.numbering(self.counts_)
-        self.labels_ = self.clusters_[ends]
+        self.labels_, self._spreads = self.clusters_[ends], self.tree_.spreads(Z)
         self.n_clusters_ = len(self.tree_.leaves)
         if self.n_clusters is not None and self.n_clusters_ < self.n_clusters:
             warnings.warn(
@@ -173,7 +173,12 @@ class DePDDP(Baseline):
 
     def _rule(self) -> Splits:
         return Splits(
-            self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
+            self.directions_,
+            self.thresholds_,
+            self.children_,
+            self.clusters_,
+            self.centre_,
+            self._spreads,
         )
 
 

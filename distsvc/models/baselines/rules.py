@@ -15,8 +15,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from distsvc.errors import DataError
+from distsvc.kernels.shares import path_shares
 from distsvc.models.baselines.split_tree import LEAF, SplitTree, centred
 from distsvc.models.fields import Array, Children, Clusters, Field
+from distsvc.models.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules import Rule, ScoreWords
 
 BLOCK_ROWS = 4096
@@ -31,6 +33,9 @@ class Centres(Rule):
     """
 
     form: ClassVar[str] = "centres"
+    shared: ClassVar[str] = (
+        "1 / r^4 of the distance r to its cluster's centre, over that of all clusters"
+    )
     float64: ClassVar[bool] = True
     meanings: ClassVar[Mapping[str, str]] = {
         "label": "int32, >= 0: the cluster, that of the nearest centre; 0 the largest on a sample",
@@ -79,15 +84,31 @@ class Centres(Rule):
             labels[part], scores[part] = nearest, borders.min(axis=1)
         return {"label": labels, "score": scores, "outlier": np.zeros(len(Z), bool)}
 
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float64.
+
+        They are the memberships of fuzzy c-means with m = 1.5.
+        """
+        shares = np.empty((len(Z), self.n_clusters), np.float32)
+        for first in range(0, len(Z), BLOCK_ROWS):
+            part = slice(first, first + BLOCK_ROWS)
+            squared = cdist(Z[part], self.centres, "sqeuclidean")
+            nearest = squared.min(axis=1, keepdims=True)
+            near = np.divide(nearest, squared, out=np.ones_like(squared), where=squared > 0.0) ** 2
+            shares[part] = near / near.sum(axis=1, keepdims=True)
+        return shares
+
 
 @dataclass(frozen=True)
 class Splits(Rule):
     """The cluster of the leaf that a row ends in: the arrays of `DePDDP` and `SPDC`.
 
-    ``mean`` is their ``centre_``; ``clusters`` (n_nodes,) int32 is -1 in nodes that are no leaves.
+    ``mean`` is their ``centre_``; ``clusters`` (n_nodes,) int32 is -1 in nodes that are no leaves;
+    ``spreads`` (n_nodes,) float64 are of the nodes' rows along their directions.
     """
 
     form: ClassVar[str] = "splits"
+    shared: ClassVar[str] = BY_HYPERPLANES
     float64: ClassVar[bool] = True
     meanings: ClassVar[Mapping[str, str]] = {
         "label": "int32, >= 0: the cluster, 0 the largest on a sample",
@@ -111,6 +132,7 @@ class Splits(Rule):
         "children": Children("int64", "m 2"),
         "clusters": Clusters("int32", "m", least=LEAF),
         "mean": Array("float64", "d"),
+        "spreads": Array("float64", "m", above=0.0),
     }
 
     directions: np.ndarray
@@ -118,6 +140,7 @@ class Splits(Rule):
     children: np.ndarray
     clusters: np.ndarray
     mean: np.ndarray
+    spreads: np.ndarray
 
     @property
     def n_clusters(self) -> int:
@@ -136,3 +159,11 @@ class Splits(Rule):
         ends, margins = SplitTree(*map(list, arrays)).route(centred(Z, self.mean))
         labels = self.clusters[ends]
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
+
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float64."""
+        shares = np.zeros((len(Z), self.n_clusters), np.float32)
+        nodes = self.directions, self.thresholds, SOFT * self.spreads
+        ends = self.children.astype(np.int32), self.clusters
+        path_shares(centred(Z, self.mean), *nodes, *ends, shares)
+        return shares

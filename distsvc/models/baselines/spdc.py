@@ -159,7 +159,7 @@ class SPDC(Baseline):
             self._learn(Z[order[first : first + BLOCK_ROWS]])
         ends = self.tree_.apply(Z)
         self._number(np.bincount(ends, minlength=len(self.tree_.children)))
-        self.labels_ = self.clusters_[ends]
+        self.labels_, self._spreads = self.clusters_[ends], self.tree_.spreads(Z)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> SPDC:
@@ -184,7 +184,12 @@ class SPDC(Baseline):
 
     def _rule(self) -> Splits:
         return Splits(
-            self.directions_, self.thresholds_, self.children_, self.clusters_, self.centre_
+            self.directions_,
+            self.thresholds_,
+            self.children_,
+            self.clusters_,
+            self.centre_,
+            self._spreads,
         )
 
     def _begin(self, X: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,18 +52,38 @@ class SplitTree:
         Directions have to be of unit length. Infinity where the root is a leaf.
         """
         ends, margins = np.zeros(len(Z), np.int64), np.full(len(Z), np.inf, np.float32)
+        for node, rows, positions in self._walk(Z):
+            if positions is None:
+                ends[rows] = node
+            else:
+                margins[rows] = np.minimum(margins[rows], np.abs(positions - self.thresholds[node]))
+        return ends, margins
+
+    def spreads(self, Z: np.ndarray) -> np.ndarray:
+        """Return the spread (n_nodes,) float64 of every node's rows, of Z (n, d) float32.
+
+        The standard deviation of their positions along its direction; 1 in leaves, and where it
+        would be 0.
+        """
+        spreads = np.ones(len(self.children))
+        for node, _, positions in self._walk(Z):
+            if positions is not None and len(positions) and np.ptp(positions) > 0.0:
+                spreads[node] = positions.std(dtype=np.float64)
+        return spreads
+
+    def _walk(self, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
+        """Yield every node that rows come to, their places, and their positions; None in leaves."""
         waiting = [(0, np.arange(len(Z)))]
         while waiting:
             node, rows = waiting.pop()
             direction, (left, right) = self.directions[node], self.children[node]
             if direction is None or left == LEAF:
-                ends[rows] = node
+                yield node, rows, None
                 continue
             positions = positions_along(Z[rows], direction)
+            yield node, rows, positions
             below = positions <= self.thresholds[node]
-            margins[rows] = np.minimum(margins[rows], np.abs(positions - self.thresholds[node]))
             waiting += [(left, rows[below]), (right, rows[~below])]
-        return ends, margins
 
     def numbering(self, counts: np.ndarray) -> np.ndarray:
         """Return the cluster (n_nodes,) int32 of every leaf, -1 elsewhere; 0 has most rows.

@@ -223,6 +223,17 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         """
         return self._label(self._checked_cut(), self._checked(X))[1].astype(np.float64)
 
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
+
+        A row's add up to 1. Every hyperplane divides it between its sides, the more evenly the
+        nearer it is; a cluster that many cut off may have less of its row than another.
+        """
+        self._checked_cut()
+        X, rule = self._checked(X), self._engine.rule
+        found = [rule.shares(self._engine.centred(X[part])) for part in _parts(*X.shape)]
+        return np.concatenate(found)
+
     def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
         """Return labels (n,) int32 for another number of clusters, without learning again.
 

@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from distsvc.errors import DataError
+from distsvc.kernels.shares import path_shares
 from distsvc.models.fields import Array, Children, Count, Field
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
+from distsvc.models.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules import Rule, ScoreWords
 
 MOST_CLUSTERS = 2**31
@@ -26,6 +28,7 @@ class TreeRule(ClusterTree, Rule):
     """
 
     form: ClassVar[str] = "imdh"
+    shared: ClassVar[str] = BY_HYPERPLANES
     meanings: ClassVar[Mapping[str, str]] = {
         "label": "int32, >= 0: the cluster, 0 the largest on a sample",
         "score": "float32, >= 0: distance to the nearest hyperplane on the row's path through the "
@@ -69,6 +72,13 @@ class TreeRule(ClusterTree, Rule):
         """Return label, score and outlier (n,) of prepared rows Z (n, d) float32."""
         labels, margins = self._cut.label(Z)
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
+
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float32."""
+        cut, shares = self._cut, np.zeros((len(Z), self.cut_into), np.float32)
+        nodes = self.V, self.thresholds, SOFT * self.spreads, cut.children, cut.labels
+        path_shares(Z, *nodes, shares)
+        return shares
 
     def facts(self) -> dict[str, Any]:
         """Return the number of clusters."""

@@ -11,6 +11,12 @@ from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.parameters import check_parameters, check_streams
 
+OF_THE_LABELLING = (
+    "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",
+    "noise",
+)  # fmt: skip
+"""Parameters that can change once the model is trained."""
+
 
 def engine_for(parameters: Mapping[str, Any], seed: int) -> LevelTreeEngine | BoundaryEngine:
     """Return what fits a table with the parameters of `SupportVectorClustering`, by name.

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from numbers import Real
 from time import perf_counter
 from typing import Any
 
@@ -24,22 +23,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.constraints import COUNT, Choice
+from distsvc.constraints import Choice
 from distsvc.models import sampling
 from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
-from distsvc.models.support_vector.engines import engine_for, engine_for_blocks
+from distsvc.models.support_vector.engines import OF_THE_LABELLING, engine_for, engine_for_blocks
 from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
+from distsvc.models.support_vector.level_engine import LevelTreeEngine, check_cut
 from distsvc.models.validation import validated
 from distsvc.parameters import check_parameters
 
 OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
-OF_THE_LABELLING = (
-    "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",
-    "noise",
-)  # fmt: skip
 
 
 class SupportVectorClustering(ClusterMixin, BaseEstimator):
@@ -307,8 +302,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
-        few = 2 if engine is None else 1
-        X = validated(self, X, reset=engine is None, ensure_min_samples=few)
+        X = validated(self, X, reset=engine is None, ensure_min_samples=1 + (engine is None))
         if engine is None:
             engine = engine_for_blocks(self.get_params(), seed_of(self.random_state))
             engine.set_pilot(X[:PILOT_ROWS], len(X))
@@ -323,11 +317,17 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         That of its nearest boundary row (with the complete graph row inside, with balls centre); of
         the level tree's largest weighted kernel sum there. With `noise` rows outside have -1.
         """
+        self._settle()
         rows = self._seen(X)
-        if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
-            self._engine.find_pending_clusters()
-            self._take_clusters()
         return self._with_noise(self._engine.labels(rows), rows)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in rows X (n, d); a row's add up to 1.
+
+        That of its cluster is the largest. They tell nothing of whether it is outside.
+        """
+        self._settle()
+        return self._engine.rule.shares(self._engine.centred(validated(self, X, reset=False)))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
@@ -355,13 +355,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self, "tree_")
         assert isinstance(self._engine, LevelTreeEngine)
-        if sum(value is not None for value in (n_clusters, level, significance)) != 1:
-            raise ValueError("give one of n_clusters, level and significance")
-        if n_clusters is not None:
-            COUNT.check("n_clusters", n_clusters)
-        for name, value in (("level", level), ("significance", significance)):
-            if value is not None and not (isinstance(value, Real) and value == value):
-                raise ValueError(f"{name} must be a number, found {value!r}")
+        check_cut(n_clusters, level, significance)
         rows = self._engine.fitted if X is None else self._seen(X)
         return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
 
@@ -385,9 +379,15 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.equilibria_ = engine.original(engine.equilibria)
         self.equilibrium_labels_ = engine.equilibrium_labels
         if isinstance(engine, LevelTreeEngine):
-            answer = engine.levels.answer
-            self.tree_ = engine.levels.tree
+            answer, self.tree_ = engine.levels.answer, engine.levels.tree
             self.agreement_, self.candidates_ = answer.support, answer.candidates
+
+    def _settle(self) -> None:
+        """Find the clusters of a stream, when they are first asked for."""
+        check_is_fitted(self, "dual_coef_")
+        if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
+            self._engine.find_pending_clusters()
+            self._take_clusters()
 
     def _seen(self, X: Any) -> np.ndarray:
         """Return rows X (n, d) as the engine looks at them, (n, q) float32."""

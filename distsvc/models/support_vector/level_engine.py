@@ -11,10 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from distsvc.constraints import COUNT
 from distsvc.models import sampling
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector import labelling
@@ -186,3 +188,14 @@ class LevelTreeEngine(Engine):
             self.note(f"no model can tell {wanted} clusters apart: {found} were found")
         elif wanted is None and found == 1:
             self.note("no split is significant: the answer is one cluster")
+
+
+def check_cut(n_clusters: int | None, level: float | None, significance: float | None) -> None:
+    """Raise ValueError unless one of what a cut is told by is given, and can be used."""
+    if sum(value is not None for value in (n_clusters, level, significance)) != 1:
+        raise ValueError("give one of n_clusters, level and significance")
+    if n_clusters is not None:
+        COUNT.check("n_clusters", n_clusters)
+    for name, value in (("level", level), ("significance", significance)):
+        if value is not None and not (isinstance(value, Real) and value == value):
+            raise ValueError(f"{name} must be a number, found {value!r}")

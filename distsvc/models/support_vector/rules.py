@@ -17,6 +17,7 @@ import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels.projection import project
+from distsvc.kernels.shares import nearest_shares, vote_shares
 from distsvc.models.fields import (
     LARGEST_FLOAT32,
     Array,
@@ -33,6 +34,12 @@ from distsvc.models.support_vector.level_tree import LevelTree, Voter
 GAMMA = Number(above=0.0, most=LARGEST_FLOAT32)
 LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
 OUTLIER = "bool: score < 0, the row lies outside every cluster"
+
+SOFTENED = 0.5
+"""What gamma is multiplied by where nearest points share rows out."""
+
+TRUSTED, MOST_TRUSTED = 0.25, 2.0
+"""The power of a kernel sum in a share, for a kernel much narrower than the clusters; at most."""
 
 
 SCORED: Mapping[str, Field] = {
@@ -132,6 +139,10 @@ class LevelRule(Scored, Rule):
     """
 
     form: ClassVar[str] = "level-tree"
+    shared: ClassVar[str] = (
+        "the kernel sum of its cluster's support vectors, to a power that follows from how wide "
+        "the kernel is beside the clusters, over that of all clusters"
+    )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": LABEL,
         "score": "float32: how dense rows lie around it, in units of the spread inside a cluster; "
@@ -184,9 +195,42 @@ class LevelRule(Scored, Rule):
         label = self._voter(np.ascontiguousarray(view[:, : len(self.S)]))[0]
         return {"label": label, "score": score, "outlier": score < 0.0}
 
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32.
+
+        With `nearest` they are as those of `BoundaryRule`, of the support vectors.
+        """
+        S, a, ends = self._grouped
+        view = project(Z, np.ascontiguousarray(self.components[: len(S)]))
+        if self.nearest:
+            return nearest_shares(view, S, ends, SOFTENED * self.gamma)
+        return vote_shares(view, S, a, ends, float(self.gamma), self._power)
+
     def check(self) -> None:
         """Raise DataError where vectors have more components than rows are projected on."""
         self.check_components("S")
+
+    @cached_property
+    def _power(self) -> float:
+        """The power of a cluster's kernel sum in its share of a row.
+
+        A kernel of variance h^2 widens clusters of variance s^2, so that the logarithm of the ratio
+        of two sums is about s^2 / (s^2 + h^2) of what it should be. That is undone.
+        """
+        weights, V, inside = self.a.astype(np.float64), self.S.T.astype(np.float64), 0.0
+        for c in range(self.n_clusters):
+            own = self.part == c
+            off = V[own] - np.average(V[own], axis=0, weights=weights[own])
+            inside += float((weights[own] * (off**2).mean(axis=1)).sum())
+        wide = 0.5 / self.gamma * float(weights.sum())
+        ratio = wide / inside if inside > 0.0 else np.inf
+        return min(TRUSTED * (1.0 + ratio), MOST_TRUSTED)
+
+    @cached_property
+    def _grouped(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The support vectors cluster by cluster, their weights, and where each cluster ends."""
+        order, ends = grouped(self.part)
+        return np.ascontiguousarray(self.S[:, order]), self.a[order], ends
 
     @cached_property
     def _voter(self) -> Voter:
@@ -213,6 +257,10 @@ class BoundaryRule(Rule):
     """
 
     form: ClassVar[str] = "support-vector"
+    shared: ClassVar[str] = (
+        "exp(-gamma r^2 / 2) of the distance r to the nearest point of its cluster, over that of "
+        "all clusters"
+    )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": LABEL,
         "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
@@ -247,6 +295,22 @@ class BoundaryRule(Rule):
         label = self.cluster[self._nearest(Z)]
         return {"label": label, "score": score, "outlier": score < 0.0}
 
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32."""
+        points, ends = self._grouped
+        return nearest_shares(Z, points, ends, SOFTENED * self.gamma)
+
+    @cached_property
+    def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
+        """The points cluster by cluster, feature by feature, and where each cluster ends."""
+        order, ends = grouped(self.cluster)
+        return np.ascontiguousarray(self.points[order].T), ends
+
     @cached_property
     def _nearest(self) -> Nearest:
         return Nearest(self.points)
+
+
+def grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order (m,) of points by their clusters (m,), and where each cluster ends in it."""
+    return np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster)).astype(np.int64)

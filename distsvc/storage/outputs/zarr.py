@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +36,7 @@ class Zarr(OutputFormat):
         for column in published_columns(names):
             if column.fill is None:
                 raise JobFileError(
-                    f"output.{column.name} needs output.format = 'parquet', found 'zarr'"
+                    f"output.{column.key} needs output.format = 'parquet', found 'zarr'"
                 )
         if not pa.types.is_integer(id_type):
             raise DataError(
@@ -64,6 +66,41 @@ class Zarr(OutputFormat):
             array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
         for name in files.keys() - metadata:
             _put(place, name, files[name])
+
+    def owns(self, files: Sequence[str]) -> bool:
+        """Return whether there is a group's metadata among the files."""
+        return any(name.endswith(f"/{METADATA}") for name in files)
+
+    def read(
+        self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Yield columns chunk by chunk; their files are held in memory, packed."""
+        root = min((name for name in files if name.endswith(f"/{METADATA}")), key=len)
+        root = root.removesuffix(METADATA)
+        id_name = json.loads(local(root + METADATA).read_bytes())["attributes"]["id"]
+        arrays = {}
+        for column in columns:
+            name = COLUMNS[0].name if column == id_name else column
+            arrays[column] = _opened(root + name, files, local)
+        n_rows = max((array.shape[0] for array in arrays.values()), default=0)
+        for start in range(0, n_rows, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, n_rows)
+            yield pa.table({name: array[start:stop] for name, array in arrays.items()})
+
+
+def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Any:
+    """Return the array of a folder, which consists of the listed files alone."""
+    import zarr
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.storage import MemoryStore
+
+    buffer = default_buffer_prototype().buffer
+    own = [name for name in files if name.startswith(f"{folder}/")]
+    held = {n.removeprefix(f"{folder}/"): buffer.from_bytes(local(n).read_bytes()) for n in own}
+    try:
+        return zarr.open_array(MemoryStore(held), mode="r")
+    except Exception as error:  # whatever the metadata leads to
+        raise DataError(f"{folder} can't be read: {error}") from error
 
 
 def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Any]]:

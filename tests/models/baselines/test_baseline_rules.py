@@ -3,6 +3,7 @@ import pytest
 
 from distsvc.models.baselines import rules
 from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.baselines.split_tree import SplitTree
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 
@@ -47,6 +48,7 @@ def test_splits_by_hand():
         children=np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]),
         clusters=np.array([-1, 1, -1, 0, 2], np.int32),
         mean=np.array([0.0, 10.0]),
+        spreads=np.ones(5),
     )
     X = np.array([[1.0, 9.0], [-2.0, 0.5], [4.0, 0.0], [4.0, -5.0], [1.5, 2.0], [3.0, 0.25]])
     found = rule.label(X)
@@ -59,12 +61,29 @@ def test_splits_by_hand():
 def test_one_cell_has_no_border():
     leaf = np.full((1, 2), -1)
     none = np.zeros((1, 3), np.float32)
-    whole = Splits(none, np.zeros(1), leaf, np.zeros(1, np.int32), np.zeros(3))
+    whole = Splits(none, np.zeros(1), leaf, np.zeros(1, np.int32), np.zeros(3), np.ones(1))
     for rule in (Centres(np.ones((1, 3))), whole):
         found = rule.label(ROWS)
         assert set(found["label"]) == {0}
         assert set(found["score"]) == {np.inf}
         assert [len(part) for part in rule.label(ROWS[:0]).values()] == [0, 0, 0]
+
+
+def test_shares_of_centres():
+    """In proportion to 1 / r^4; a row on a centre is its own, and shared where two coincide."""
+    rule = Centres(np.array([[0.0], [3.0], [3.0]]))
+    found = rule.shares(np.array([[1.0], [3.0], [0.0]]))
+    expected = [[16 / 18, 1 / 18, 1 / 18], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_spreads_of_a_tree():
+    tree = SplitTree()
+    tree.split(0, np.array([1.0, 0.0], np.float32), 0.5)
+    tree.split(2, np.array([0.0, 1.0], np.float32), 5.0)
+    Z = np.array([[0, 9], [0, 3], [1, 1], [1, 1]], np.float32)
+    assert tree.spreads(Z).tolist() == [0.5, 1.0, 1.0, 1.0, 1.0]
+    assert tree.spreads(Z[:0]).tolist() == [1.0] * 5
 
 
 def test_forms_and_words():

@@ -107,7 +107,9 @@ def test_attributes():
 def test_its_surface_is_that_of_an_estimator():
     model = estimator().fit(blobs()[0])
     public = {name for name in dir(model) if not name.startswith("_")}
-    ours = {"partial_fit", "predict", "score_samples", "cut"} | set(model.get_params())
+    ours = {"partial_fit", "predict", "predict_proba", "score_samples", "cut"} | set(
+        model.get_params()
+    )
     fitted = {
         "labels_", "n_clusters_", "cluster_tree_", "agreement_", "valleys_", "clearest_valley_",
         "centre_", "n_samples_", "notes_", "n_features_in_",

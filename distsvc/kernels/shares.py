@@ -1,0 +1,135 @@
+"""The share that every cluster has in a row: of votes, by nearest vectors, or down a tree."""
+
+import math
+
+import numpy as np
+
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+
+FARTHEST = np.finfo(np.float32).max
+ZERO = np.float32(0.0)
+
+
+@inlined
+def _lowest(values):
+    """Return the least of some squared distances, finite; as integers they are ordered alike."""
+    bits = values.view(np.int32)
+    least = bits[0]
+    for j in range(values.size):
+        least = min(least, bits[j])
+    return min(np.int32(least).view(np.float32), FARTHEST)
+
+
+@inlined
+def _normalise(shares):
+    """Divide by the sum."""
+    total = ZERO
+    for c in range(shares.size):
+        total += shares[c]
+    for c in range(shares.size):
+        shares[c] /= total
+
+
+@kernel
+def vote_shares(X, S, a, ends, gamma, power):
+    """Return the shares (n, k) float32 of groups of vectors in the weighted kernel sums at rows.
+
+    X (n, d), S (d, B), a (B,) float32, positive, ends (k,) int64 as in `level_tree.vote`. Shares
+    are in proportion to the groups' sums to the `power` (float64). Exponents are shifted by the
+    nearest vector's, so that rows far from all vectors have shares, too.
+    """
+    n, b = X.shape[0], S.shape[1]
+    scale = -np.float32(gamma) * LOG2_E
+    exponent = np.float32(power)
+    values = np.empty(b, np.float32)
+    shares = np.empty((n, ends.size), np.float32)
+    for i in range(n):
+        squared_distances(S, b, X[i], values)
+        shift = _lowest(values)
+        for j in range(b):
+            values[j] = a[j] * exp2(scale * (values[j] - shift))
+        start, total = 0, ZERO
+        for c in range(ends.size):
+            part = ZERO
+            for j in range(start, ends[c]):
+                part += values[j]
+            start = ends[c]
+            total += part
+            shares[i, c] = part
+        for c in range(ends.size):
+            shares[i, c] = (shares[i, c] / total) ** exponent
+        _normalise(shares[i])
+    return shares
+
+
+@kernel
+def nearest_shares(X, S, ends, scale):
+    """Return the shares (n, k) float32 of groups of points by their nearest ones to each row.
+
+    X (n, d), S (d, B) float32, ends (k,) int64: group c is the points from ends[c - 1] to ends[c].
+    Shares are in proportion to exp(-scale r^2) with r the distance to a group's nearest point.
+    """
+    n, b = X.shape[0], S.shape[1]
+    factor = -np.float32(scale) * LOG2_E
+    values = np.empty(b, np.float32)
+    shares = np.empty((n, ends.size), np.float32)
+    for i in range(n):
+        squared_distances(S, b, X[i], values)
+        shift = _lowest(values)
+        start = 0
+        for c in range(ends.size):
+            group = values[start : ends[c]]
+            start = ends[c]
+            shares[i, c] = exp2(factor * (_lowest(group) - shift))
+        _normalise(shares[i])
+    return shares
+
+
+@kernel
+def path_shares(X, V, thresholds, widths, children, labels, shares):
+    """Add up the shares of rows in the leaves of a tree of hyperplanes that they share out to.
+
+    X (n, d), V (nodes, d) float32, thresholds and widths (nodes,) float64, children (nodes, 2)
+    int32, negative in leaves and else of nodes that come later, labels (nodes,) int32. Of what
+    comes to a node, 1 / (1 + exp((V.x - threshold) / width)) goes on to the first child. shares
+    (n, k) float32 begin at 0.
+    """
+    nodes = V.shape[0]
+    arrived = np.empty(nodes)
+    for i in range(X.shape[0]):
+        arrived[:] = 0.0
+        arrived[0] = 1.0
+        for node in range(nodes):
+            if arrived[node] <= 0.0:
+                continue
+            first, second = children[node]
+            if first < 0:
+                shares[i, labels[node]] += np.float32(arrived[node])
+                continue
+            p = ZERO
+            for k in range(X.shape[1]):
+                p += V[node, k] * X[i, k]
+            gap = (p - thresholds[node]) / widths[node]
+            below = 1.0 / (1.0 + math.exp(min(max(gap, -700.0), 700.0)))
+            arrived[first] = arrived[node] * below
+            arrived[second] = arrived[node] * (1.0 - below)
+
+
+@kernel
+def largest_others(shares, labels, others, other_shares):
+    """Set others and other_shares (n, m), int32 and float32, to the largest besides the labels.
+
+    shares (n, k) float32, of which those found are set to -1, labels (n,) int32; m < k. The largest
+    comes first, of equal ones the first.
+    """
+    for i in range(shares.shape[0]):
+        row = shares[i]
+        row[labels[i]] = -1.0
+        for place in range(others.shape[1]):
+            best = 0
+            for c in range(1, row.size):
+                if row[c] > row[best]:
+                    best = c
+            others[i, place], other_shares[i, place] = best, row[best]
+            row[best] = -1.0

@@ -1,0 +1,167 @@
+"""A published model in MLflow: logged, registered, and loaded again without pickle.
+
+What MLflow keeps is the two files of a published model, JSON and arrays. As `mlflow.pyfunc` loads
+it, the model takes raw rows, such as a pandas DataFrame, and returns a DataFrame of the columns
+that a job publishes. Needs ``pip install 'distsvc[mlflow]'``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distsvc import __version__
+from distsvc.run.model import FILES
+from distsvc.run.published import Run, load
+from distsvc.run.saved_model import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FLAVOR_NAME = "distsvc"
+
+_KINDS = {"int32": "integer", "int64": "long", "float": "float", "bool": "boolean"}
+"""MLflow's names of the types of published columns; all others are text."""
+
+
+def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options: Any) -> Any:
+    """Log the model of a published run to MLflow's active run, or to a new one.
+
+    Parameters
+    ----------
+    run
+        A run, or the path of one.
+    name
+        What the model is called there.
+    **options
+        Those of `save_model`, and of ``mlflow.models.Model.log``, such as
+        ``registered_model_name``.
+
+    Returns
+    -------
+    mlflow.models.model.ModelInfo
+
+    Raises
+    ------
+    DistsvcError
+        As of `distsvc.load`, and of the run's ``model``.
+
+    """
+    from mlflow.models import Model as Logged
+
+    flavor = sys.modules[__name__]
+    return Logged.log(artifact_path=None, name=name, flavor=flavor, run=_taken(run), **options)
+
+
+def save_model(
+    run: Run | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    mlflow_model: Any = None,
+    signature: Any = None,
+    pip_requirements: Any = None,
+    **options: Any,
+) -> None:
+    """Save the model of a published run as one of MLflow's, to a folder that is not there yet.
+
+    Parameters
+    ----------
+    run
+        A run, or the path of one.
+    path
+        The folder.
+    mlflow_model
+        The description that is added to.
+    signature
+        By default the columns that the model needs, of any type of number, and its id.
+    pip_requirements
+        By default this version of distsvc.
+    **options
+        Those of ``mlflow.pyfunc.save_model``, such as ``metadata`` and ``input_example``.
+
+    """
+    import mlflow.pyfunc
+    from mlflow.models import Model as Saved
+
+    run = _taken(run)
+    described = mlflow_model if mlflow_model is not None else Saved()
+    described.add_flavor(FLAVOR_NAME, distsvc_version=__version__, run_id=run.manifest["run_id"])
+    described.signature = _signature(run.model) if signature is None else signature
+    if pip_requirements is None and "conda_env" not in options:
+        pip_requirements = [f"{FLAVOR_NAME}[mlflow]=={__version__}"]
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        data.mkdir()
+        for name in FILES:
+            shutil.copy(run.model_folder / name, data)
+        mlflow.pyfunc.save_model(
+            os.fspath(path),
+            loader_module=__name__,
+            data_path=os.fspath(data),
+            mlflow_model=described,
+            pip_requirements=pip_requirements,
+            **options,
+        )
+
+
+def load_model(model_uri: str, dst_path: str | None = None) -> Model:
+    """Return a logged model as that of a run: `distsvc.run.saved_model.Model`.
+
+    Parameters
+    ----------
+    model_uri
+        As MLflow names it, such as ``models:/shuttle/1`` or ``runs:/ID/model``.
+    dst_path
+        Where it is downloaded to, if that matters.
+
+    """
+    from mlflow.artifacts import download_artifacts
+    from mlflow.models import Model as Saved
+
+    folder = download_artifacts(artifact_uri=model_uri, dst_path=dst_path)
+    data = Saved.load(folder).flavors["python_function"]["data"]
+    return Model.read(Path(folder) / data)
+
+
+def _load_pyfunc(path: str) -> _Labels:
+    """Return what `mlflow.pyfunc.load_model` wraps."""
+    return _Labels(Model.read(Path(path)))
+
+
+class _Labels:
+    """Gives MLflow the published columns of raw rows."""
+
+    def __init__(self, model: Model):
+        self._model = model
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> pd.DataFrame:
+        """Return a row of published columns for each row; a DataFrame's index stays."""
+        import pandas as pd
+
+        labels = self._model.label(model_input).to_pandas()
+        is_frame = isinstance(model_input, pd.DataFrame)
+        return labels.set_index(model_input.index) if is_frame else labels
+
+    def get_raw_model(self) -> Model:
+        """Return the model that `unwrap_python_model` and the like ask for."""
+        return self._model
+
+
+def _taken(run: Run | str | os.PathLike[str]) -> Run:
+    return run if isinstance(run, Run) else load(run)
+
+
+def _signature(model: Model) -> Any:
+    """Return the columns that a model takes and gives; it checks their values itself."""
+    from mlflow.models import ModelSignature
+    from mlflow.types.schema import AnyType, ColSpec, Schema
+
+    inputs = [ColSpec(AnyType(), name) for name in dict.fromkeys(model.columns)]
+    if model.id is not None and model.id not in model.columns:
+        inputs.append(ColSpec(AnyType(), model.id, required=False))
+    given = [ColSpec(_KINDS.get(str(f.type), "string"), f.name) for f in model.published]
+    return ModelSignature(inputs=Schema(inputs), outputs=Schema(given))

@@ -1,0 +1,51 @@
+"""Raw rows that are to be labelled, checked as a job checks those of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distsvc.run.partitions import choose_block_rows
+from distsvc.run.usable import chosen, usable_rows
+from distsvc.storage.features import Feature, names_of
+from distsvc.storage.given_rows import NAME, array_columns, given_blocks
+from distsvc.storage.tables import Block
+
+__all__ = ["NAME", "Given", "array_columns", "names_of", "raw_blocks"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Some of the rows that were given, and those of them that are labelled.
+
+    Attributes
+    ----------
+    all, usable : Block
+    known : ndarray of shape (n,), bool
+        Which of all rows are usable.
+
+    """
+
+    all: Block
+    usable: Block
+    known: np.ndarray
+
+
+def raw_blocks(
+    X: Any, features: Sequence[Feature], missing: str, unit: bool, id_name: str | None
+) -> Iterator[Given]:
+    """Yield rows, of which those that ``missing = "drop"`` leaves out are not usable.
+
+    Raises
+    ------
+    DataError
+        X is no table (`given_blocks`), or holds what a job refuses (`usable_rows`).
+
+    """
+    block_rows = choose_block_rows(len(names_of(features)))
+    for block in given_blocks(X, features, block_rows, id_name):
+        known = usable_rows(block, NAME, features, missing, unit)
+        yield Given(block, chosen(block, known), known)

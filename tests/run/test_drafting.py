@@ -1,0 +1,135 @@
+"""A drafted job file: what was seen of a table, and that it runs."""
+
+import tomllib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from distsvc.cli import main
+from distsvc.job_file import load_job, parse_job
+from distsvc.run import drafting
+from distsvc.run.drafting import draft
+from distsvc.run.job import run_job
+from distsvc.run.looking import look_at
+
+N = 500
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+def mixed():
+    random = np.random.default_rng(0)
+    gaps = np.where(np.arange(N) % 100 == 7, np.nan, random.normal(size=N))
+    return pa.table(
+        {
+            "nr": np.arange(N),
+            "userId": random.integers(0, 9**9, N),
+            "bytes": random.lognormal(8.0, 2.0, N),
+            "rare": np.where(np.arange(N) % 50 == 3, 1.0, 0.0),
+            "plain": random.normal(100.0, 30.0, N),
+            "waits": random.exponential(100.0, N),
+            "gaps": gaps,
+            "country": random.choice(["DE", "FR"], N),
+            "Class": random.choice(["a", "b"], N),
+        }
+    )
+
+
+def uncommented(text, key):
+    """Return the value of a line that is a comment so far."""
+    lines = text.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith(f"# {key} = "))
+    for last in range(first, len(lines)):
+        try:
+            rest = "\n".join(line.removeprefix("# ") for line in lines[first : last + 1])
+            return tomllib.loads(rest)[key]
+        except tomllib.TOMLDecodeError:
+            continue
+    raise AssertionError(f"{key} can't be read")
+
+
+def test_what_is_seen_of_columns():
+    pq.write_table(mixed(), "t.parquet")
+    look = look_at("t.parquet")
+    assert look.ids == ["userId", "nr"]
+    assert look.labels == ["Class"]
+    assert look.logs == ["bytes"]
+    assert look.gaps == ["gaps"]
+    assert look.texts == ["country"]
+    assert look.n_seen == N
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_a_draft_runs_as_it_is(name, quick_page):
+    write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
+    write(mixed(), name)
+    found = CliRunner().invoke(main, ["init", name, "--out", "job.toml"])
+    assert (found.exit_code, found.stdout) == (0, "job.toml\n")
+    job = load_job("job.toml", ("cluster.workers=0", "model.algorithm=imdh"))
+    assert job.preprocess.missing == "median"
+    assert run_job(job).input.n_rows == N
+    assert job.output.path == "out/t"
+
+
+def test_a_draft_says_what_was_seen():
+    pq.write_table(mixed(), "t.parquet")
+    text = draft("t.parquet", "job.toml")
+    assert "500 rows" in text
+    assert "Run it by: distsvc run job.toml." in text
+    features = uncommented(text, "columns")
+    assert {"bytes", "plain", "gaps"} <= set(features)
+    assert not {"country", "Class"} & set(features)
+    assert "country (string)" in text
+    assert uncommented(text, "id") == "userId"
+    assert uncommented(text, "label") == "Class"
+    assert uncommented(text, "log") == ["bytes"]
+    assert uncommented(text, "n_clusters") == 5
+    tried = {"input": {"path": "t.parquet", "columns": features}, "output": {"path": "out"}}
+    assert parse_job(tried | {"preprocess": {"log": uncommented(text, "log")}}).preprocess.log
+
+
+def test_vectors_are_compared_by_direction():
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(80.0)), 4)
+    pq.write_table(pa.table({"v": vectors}), "t.parquet")
+    text = draft("t.parquet")
+    assert uncommented(text, "scale") == "unit"
+    assert tomllib.loads(text)["preprocess"]["scale"] == "standard"
+
+
+def test_names_of_any_kind():
+    names = ['say "a b"', "ä\nö", "  ", "a # b", *(f"a rather long name {k}" for k in range(200))]
+    pq.write_table(pa.table({name: np.arange(3.0) for name in names}), "odd 'name'.parquet")
+    text = draft("odd 'name'.parquet")
+    assert tomllib.loads(text)["input"]["path"] == "odd 'name'.parquet"
+    assert uncommented(text, "columns") == names[:100]
+    assert "# and 104 more" in text.splitlines()
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_a_draft_holds_no_secrets(monkeypatch):
+    pq.write_table(mixed(), "t.parquet")
+    look = look_at("t.parquet")
+    monkeypatch.setattr(drafting, "look_at", lambda path: look)
+    text = draft("https://me:secret@host/t.parquet?token=hidden")
+    assert "secret@" not in text
+    assert "hidden" not in text
+    assert "The secrets of the URL are left out here." in text
+
+
+def test_drafting_from_the_command_line():
+    pq.write_table(mixed(), "t.parquet")
+    found = CliRunner().invoke(main, ["init", "t.parquet"])
+    assert (found.exit_code, found.stdout) == (0, draft("t.parquet"))
+    again = [CliRunner().invoke(main, ["init", "t.parquet", "--out", "j.toml"]) for _ in range(2)]
+    assert [one.exit_code for one in again] == [0, 78]
+    assert "error: j.toml is there already: remove it" in again[1].stderr
+    missing = CliRunner().invoke(main, ["init", "none.parquet", "--out", "k.toml"])
+    assert missing.exit_code == 66

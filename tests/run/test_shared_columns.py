@@ -1,0 +1,131 @@
+"""Memberships and next clusters as published columns, through whole jobs."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.errors import JobFileError
+from distsvc.run.job import run_job
+from distsvc.run.predict import predict_table
+from tests.published_files import read_labels
+from tests.small_runs import FORMS, forget, small_job, three_clusters, write_table
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+N = 700
+X = three_clusters(N)
+BOTH = {"membership": True, "top": 2}
+CLUSTERED = [form for form in FORMS if not form.startswith("linear")]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X)
+
+
+def job_for(table, out, form, output, **sections):
+    forget()
+    return small_job(table, FORMS[form], output={"path": str(out)} | output, **sections)
+
+
+@pytest.mark.parametrize("form", CLUSTERED)
+def test_columns_besides_labels_that_stay_as_they_are(form, table, tmp_path):
+    run_job(job_for(table, tmp_path / "plain", form, {}))
+    report = run_job(job_for(table, tmp_path / "out", form, BOTH))
+    plain, found = read_labels(tmp_path / "plain"), read_labels(tmp_path / "out")
+    assert found.select(plain.column_names).equals(plain)
+    assert found.column_names[4:] == ["membership", "next", "next_share"]
+    own, k = found["membership"].to_numpy(), len(report.clusters)
+    assert own.dtype == np.float32
+    assert ((own >= 0.0) & (own <= 1.0)).all()
+    others = np.array(found["next"].to_pylist()).reshape(N, -1)
+    shares = np.array(found["next_share"].to_pylist()).reshape(N, -1)
+    assert others.shape == (N, min(2, k - 1))
+    assert (np.diff(shares, axis=1) <= 0.0).all()
+    assert not (others == found["label"].to_numpy()[:, None]).any()
+    if 1 < k <= 3:
+        np.testing.assert_allclose(own + shares.sum(axis=1), 1.0, rtol=1e-5)
+        assert sum(report.membership.counts) == N
+        assert report.membership.above(0.5) == np.mean(own >= 0.5)
+
+
+def test_the_answer_depends_on_no_cut_and_a_prediction_has_it_too(table, tmp_path):
+    run_job(job_for(table, tmp_path / "a", "centres", BOTH))
+    cut = {"partition_rows": 150, "block_rows": 33}
+    run_job(job_for(table, tmp_path / "b", "centres", BOTH, cluster=cut))
+    found = read_labels(tmp_path / "a")
+    assert read_labels(tmp_path / "b").equals(found)
+    predict_table(tmp_path / "a", str(table), str(tmp_path / "again"), settings={"workers": 0})
+    assert read_labels(tmp_path / "again").equals(found)
+
+
+def test_what_the_manifest_says(table, tmp_path):
+    report = run_job(job_for(table, tmp_path / "own", "imdh", {"membership": True}))
+    manifest = (tmp_path / "own" / "manifest.json").read_text()
+    assert "the share of the row's own cluster: every hyperplane" in manifest
+    assert "next_share" not in manifest
+    assert "hyperplane" in report.membership.meaning
+
+
+def test_next_clusters_come_by_their_ids(table, tmp_path):
+    """Another run whose ids go on from the first, with its clusters in another order."""
+    first = tmp_path / "first"
+    run_job(job_for(table, first, "centres", BOTH))
+    label = read_labels(first)["label"].to_numpy()
+    kept = (label != 0) | (np.arange(N) % 3 == 0)
+    some = write_table(tmp_path / "some.parquet", X[kept])
+    again = {"continuity": {"previous": str(first)}}
+    run_job(job_for(some, tmp_path / "second", "centres", BOTH, **again))
+    found = read_labels(tmp_path / "second")
+    ids = np.column_stack([found["label"].to_numpy(), np.array(found["next"].to_pylist())])
+    assert (np.sort(ids, axis=1) == [0, 1, 2]).all()
+    Z = X / X[kept].std(axis=0)
+    centres = np.array([Z[label == c].mean(axis=0) for c in range(3)])
+    near = np.argsort(((centres - Z[:, None]) ** 2).sum(axis=2), axis=1)
+    assert (ids == near[kept]).mean() > 0.9
+
+
+@pytest.mark.parametrize(("key", "value"), [("membership", True), ("top", 3)])
+@pytest.mark.parametrize("form", ["linear-svdd", "linear-one-class"])
+def test_without_clusters_there_is_nothing_to_share(form, key, value, table, tmp_path):
+    message = rf"^output\.{key} needs an algorithm with clusters, found one that only tells"
+    with pytest.raises(JobFileError, match=message):
+        run_job(job_for(table, tmp_path / "out", form, {key: value}))
+
+
+def test_a_model_before_without_clusters(table, tmp_path):
+    """The job names an algorithm with clusters, but labels with a model that has none."""
+    run_job(job_for(table, tmp_path / "first", "linear-svdd", {}))
+    job = small_job(
+        table,
+        FORMS["centres"] | {"mode": "assign"},
+        output={"path": str(tmp_path / "out"), "membership": True},
+        continuity={"previous": str(tmp_path / "first")},
+    )
+    with pytest.raises(JobFileError, match=r"output\.membership needs an algorithm with clusters"):
+        run_job(job)
+
+
+def test_zarr_holds_memberships_but_no_lists(table, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    run_job(job_for(table, tmp_path / "a", "centres", {"membership": True}))
+    run_job(job_for(table, tmp_path / "z", "centres", {"membership": True, "format": "zarr"}))
+    folder = next((tmp_path / "z").rglob("membership")).parent
+    found = zarr.open_group(str(folder), mode="r")["membership"][:]
+    np.testing.assert_array_equal(found, read_labels(tmp_path / "a")["membership"].to_numpy())
+    message = re.escape("output.top needs output.format = 'parquet', found 'zarr'")
+    with pytest.raises(JobFileError, match=message):
+        run_job(job_for(table, tmp_path / "y", "centres", {"top": 1, "format": "zarr"}))
+
+
+@pytest.mark.parametrize("name", ["membership", "next", "next_share"])
+def test_an_id_with_the_name_of_such_a_column(name, tmp_path):
+    path = write_table(tmp_path / "t.parquet", X, **{name: pa.array(range(N))})
+    columns = {"columns": ["x0", "x1"], "id": name}
+    with pytest.raises(JobFileError, match="is the name of a published column"):
+        run_job(job_for(path, tmp_path / "out", "centres", {"top": 1}, input=columns))
+    plain = job_for(path, tmp_path / "out", "centres", {}, input=columns)
+    assert run_job(plain).input.n_rows == pq.read_metadata(path).num_rows
