@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.jobs import work_folder
-from benchmarks.without_labels import prepare
+from benchmarks.without_labels import prepare, with_earlier
 from distsvc.bench.data import SAMPLE_SEED, drawn
 from distsvc.bench.measure import agreement, in_processes, n_clusters, publish, timed
 from distsvc.bench.rows import Row, mean_of, pivot, show
@@ -67,7 +67,8 @@ def categories(options: Namespace) -> None:
     Large sets are cut to 2,000 rows, drawn once. Ours is a job as it is by default, told which
     columns are categories: as one-hot columns, as frequencies, without them, or with their codes
     as if they were numbers. K-prototypes is told the number of classes; HDBSCAN on Gower's distance
-    has clusters of 5 rows and more, and its noise is one cluster. Four of the tables are made up:
+    has clusters of 5 rows and more, and its noise is one cluster. What a method had on a table the
+    last time it ran stays in the results until it runs there again. Four of the tables are made up:
     `made_both`, where numbers and categories tell of the clusters; `made_split`, where categories
     divide what numbers don't; `made_only`, where only categories do; and `made_noise`, where they
     say nothing.
@@ -90,6 +91,7 @@ def categories(options: Namespace) -> None:
             rows.append(row)
             said = f"{len(rows)} of {len(tasks)}: {row['set']}, {row['method']}, {row['nmi']}"
             print(said, file=sys.stderr, flush=True)
+    rows = with_earlier(options.out / "categories.csv", rows, [*REAL, *MADE], [*WAYS, *PEERS])
     publish(options.out, "categories", rows)
     index = ("set", "half", "made_up", "n", "numbers", "categories", "classes")
     for value in ("nmi", "ari", "k", "seconds"):
@@ -102,6 +104,7 @@ def means(rows: list[Row]) -> list[Row]:
     found = []
     for half, way in product(("tune", "confirm", "all"), dict.fromkeys(r["method"] for r in rows)):
         chosen = [r for r in rows if r["method"] == way and half in (r["half"], "all")]
+        chosen = [r for r in chosen if r["nmi"] is not None]
         by_set = pivot(chosen, ("set",), "method", "nmi")
         aris = pivot(chosen, ("set",), "method", "ari")
         found.append(

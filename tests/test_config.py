@@ -231,6 +231,7 @@ WRONG = {
     "input.ready": [("../a", "must be the name of a file below the path")],
     "input.where": [(True, "must be a valid string, found True")],
     "preprocess.scale": [("log", "must be 'standard', 'minmax' or 'none', found 'log'")],
+    "preprocess.encode": [({"k": "ordinal"}, "must be 'onehot' or 'frequency', found 'ordinal'")],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],
     "model.algorithm": [
         ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),
