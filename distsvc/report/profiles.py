@@ -53,11 +53,12 @@ class Card(NamedTuple):
 
 
 class Section(NamedTuple):
-    """All clusters, how many rows tell of them, and of which clusters nothing is told."""
+    """All clusters, how many rows tell of them, of which nothing is told, and how values are."""
 
     rows: int
     cards: Listed
     untold: str
+    has_categories: bool
 
 
 def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Section:
@@ -68,7 +69,9 @@ def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Section:
     cards = [_card(one, sizes) for one in some]
     n_untold = len(sizes.keys() - {one.label for one in some})
     untold = f"Nothing is told of {things(n_untold, 'small cluster')}." if n_untold else ""
-    return Section(part.rows, folded(cards, "more clusters", SEEN), untold)
+    told = (column for one in some for column in one.columns)
+    has_categories = any(column.present is not None for column in told)
+    return Section(part.rows, folded(cards, "more clusters", SEEN), untold, has_categories)
 
 
 def _card(profile: Profile, sizes: Mapping[int, ClusterRow]) -> Card:
@@ -84,7 +87,7 @@ def _line(column: ProfileColumn) -> Line:
     shares = f"{percent(inside.share)} (others {percent(outside.share)})"
     if column.present is not None:
         named = column.column if column.present else f"not {column.column}"
-        return Line(named, _share(inside), _share(outside), shares, "")
+        return Line(named, _share(inside), _share(outside), medians="", range=shares)
     low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
     return Line(
         column=column.column,

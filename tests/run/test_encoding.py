@@ -10,6 +10,7 @@ from distsvc.config import PreprocessConfig
 from distsvc.errors import DataError, JobFileError
 from distsvc.job_file import parse_job
 from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.run import categories
 from distsvc.run.job import run_job
 from distsvc.run.model import checked_model, read_model
 from distsvc.run.predict import predict_table
@@ -55,7 +56,7 @@ def labels_of(out) -> np.ndarray:
     return read_labels(out)["label"].to_numpy()
 
 
-def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path):
+def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path, monkeypatch):
     path = write(tmp_path / "t.parquet", rows())
     report = run_job(job(path, tmp_path / "one"))
     cut = {"partition_rows": 70, "block_rows": 13}
@@ -68,7 +69,9 @@ def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path):
     told = [column for one in report.profiles.clusters for column in one.columns]
     assert ("kind=blue", True) in [(column.column, column.present) for column in told]
     published = read_manifest(place_of(tmp_path / "one"))["run_id"]
-    run_job(job(path, tmp_path / "one"))
+    with monkeypatch.context() as patch:  # nothing is counted for that
+        patch.setattr(categories, "ValueCounts", None)
+        run_job(job(path, tmp_path / "one"))
     assert read_manifest(place_of(tmp_path / "one"))["run_id"] == published
 
     strange = rows(40, seed=1, kinds=("red", "grey", "white"))
