@@ -14,7 +14,7 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast", "nights", "membership_cost")
+WITHOUT_DATA = ("forecast", "nights", "wide", "membership_cost")
 HOMES = {
     "kernels": ("kernels",),
     "visual": ("visual",),
@@ -38,7 +38,9 @@ HOMES = {
     "forecast": ("forecast",),
     "nights": ("nights", "nights_real"),
     "assign": ("assign",),
+    "lazy": ("lazy",),
     "drift": ("drift_null", "drift_workers"),
+    "wide": ("wide",),
     "membership": ("membership", "membership_cost"),
 }
 """The module of each benchmark, which is the function of that name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,6 +20,9 @@ from distsvc.kernels.moments import (
 from distsvc.models.spread import known, middle_and_spread
 from distsvc.models.validation import LONGEST
 
+PIECE_VALUES = 2**15
+"""Values of float32 that are turned into float64 at a time."""
+
 KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 FAR, BEND = 5.0, 0.25
@@ -33,6 +36,20 @@ def check_finite(Z: np.ndarray) -> None:
     """Raise UnusableRowsError where rows Z (n, d) float32 are too large for a learner."""
     if not np.isfinite(Z).all():
         raise UnusableRowsError("values are not finite in float32; scale the features")
+
+
+def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield rows X (n, d), with their places, as the kernels want them: float64, C order.
+
+    Rows of another dtype are turned into float64 some at a time, which stay in a cache.
+    """
+    if X.dtype == np.float64:
+        yield slice(0, len(X)), np.ascontiguousarray(X)
+        return
+    rows = max(PIECE_VALUES // max(X.shape[1], 1), 1)
+    for first in range(0, len(X), rows):
+        piece = X[first : first + rows]
+        yield slice(first, first + len(piece)), np.ascontiguousarray(piece, np.float64)
 
 
 @dataclass
@@ -67,18 +84,22 @@ class ColumnSums:
         return cls(shift, [0] * d, [0] * d, bounds, -bounds, np.zeros(d, np.int64))
 
     def add(self, X: np.ndarray) -> tuple[int, int] | None:
-        """Add a block (n, d) float64; NaN is left out.
+        """Add a block (n, d), float64 or float32; NaN is left out.
 
         Returns the place (row, column) of the first infinite value, or of one too far from the
         shift for its square to be a float64; the sums are then of no use.
         """
         digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
-        row, column = add_block(X, self.shift, digits, self.least, self.most, self.counts)
-        if row >= 0:
-            return row, column
+        for place, piece in float64_pieces(X):
+            state = self.shift, digits, self.least, self.most, self.counts
+            row, column = add_block(piece, *state)
+            if row >= 0:
+                return place.start + row, column
         for sums, part in zip((self.first, self.second), digits, strict=True):
-            for k, column_digits in enumerate(part):
-                sums[k] += sum(int(v) << (32 * i) for i, v in enumerate(column_digits) if v)
+            columns, places = np.nonzero(part)
+            values = part[columns, places]
+            for k, i, v in zip(columns.tolist(), places.tolist(), values.tolist(), strict=True):
+                sums[k] += v << (32 * i)
         return None
 
     def merge(self, other: ColumnSums) -> None:
@@ -195,15 +216,24 @@ class Scaling:
             )
 
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
-        """Return ``apply(X) - origin`` of X (n, d) float64, as float32 and in one pass."""
-        if self.kind == "unit":
-            return unit_rows(X, self.fill, origin)
-        if self.kind == "robust":
-            return robust_rows(X, self.centre, self.scale, self.fill, origin, FAR, BEND)
-        return scale_rows(X, self.centre, self.scale, self.fill, origin)
+        """Return ``apply(X) - origin`` of X (n, d), float64 or float32, as float32.
+
+        What is computed is float64, in one pass.
+        """
+        out = np.empty(X.shape, np.float32)
+        columns = self.centre, self.scale, self.fill, origin
+        for place, piece in float64_pieces(X):
+            if self.kind == "unit":
+                unit_rows(piece, self.fill, origin, out[place])
+            elif self.kind == "robust":
+                robust_rows(piece, *columns, FAR, BEND, out[place])
+            else:
+                scale_rows(piece, *columns, out[place])
+        return out
 
     def apply(self, X: np.ndarray) -> np.ndarray:
-        """Return the scaled rows of X (n, d) float64, as float64."""
+        """Return the scaled rows of X (n, d), float64 or float32, as float64."""
+        X = np.asarray(X, np.float64)
         missing = np.isnan(X)
         if missing.any():
             X = np.where(missing, self.fill, X)

@@ -51,7 +51,7 @@ def usable_rows(
 
 def unusable(block: Block, row: int, column: int, shown: str, columns: Sequence[str]) -> DataError:
     """Return the error for a value of a block that can't be used."""
-    value, name = block.X[row, column], columns[column]
+    value, name = float(block.X[row, column]), columns[column]
     hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
     return DataError(
         f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite "

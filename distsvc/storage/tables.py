@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,20 @@ import pyarrow as pa
 from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
-from distsvc.storage.columns import NOT_CHOSEN, Scan, choose_features, left_out, other_columns, some
+from distsvc.storage.columns import (
+    NOT_CHOSEN,
+    PARTITION_KEY,
+    Scan,
+    choose_features,
+    left_out,
+    other_columns,
+    some,
+)
 from distsvc.storage.features import Feature, Log, Number, Time, Vector, is_numeric, is_vector
 from distsvc.storage.location import Location
+from distsvc.storage.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.place import place_of
+from distsvc.storage.snapshots import check_snapshot
 from distsvc.storage.sources import find_sources, source_named
 from distsvc.storage.versions import compare
 from distsvc.storage.where import Condition, parse_where, where_columns
@@ -35,6 +45,7 @@ __all__ = [
     "fingerprint",
     "id_type",
     "ignored_columns",
+    "numbers_apart",
     "open_table",
     "read_blocks",
     "shown_columns",
@@ -51,11 +62,13 @@ def open_table(
     staging: str | os.PathLike[str],
     preprocess: PreprocessConfig | None = None,
     known: Sequence[Feature] = (),
+    kept: Collection[str] = (),
 ) -> Table:
     """Find a table, read its metadata and choose its features.
 
     `sources.find_sources` says whose format the paths are, `files.find_files` which files belong to
-    each, and `columns.choose_features` which columns become features.
+    each, and `columns.choose_features` which columns become features. Where the job names none,
+    `numbering.without_numbers` looks at some rows, and leaves out what numbers them.
 
     Parameters
     ----------
@@ -67,6 +80,9 @@ def open_table(
         The ``[preprocess]`` section, which says of which columns the logarithm is taken.
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
+    kept
+        Columns of a run before, which are features by default even where they are partition keys
+        or number the rows.
 
     Raises
     ------
@@ -88,8 +104,10 @@ def open_table(
     source, found = find_sources(locations, config.ready)
     if not (found.infos or source.is_store(found.location)):
         raise DataError(f"{config.shown} has no rows: it is complete, and holds no data file")
+    found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
     scan = source.scan(found, config, place_of(staging))
+    scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
     _check_size(config.shown, scan.extents)
     columns = choose_features(config, scan)
     table = Table(
@@ -100,7 +118,7 @@ def open_table(
         label=config.label,
         where=config.where,
         extents=scan.extents,
-        sources=tuple(location.address for location in locations),
+        sources=scan.sources or tuple(location.address for location in locations),
         root=scan.root,
         files=scan.files,
         file_units=scan.file_units,
@@ -110,8 +128,12 @@ def open_table(
         left_out=left_out(config, scan, columns),
         versions=versions,
         ready=config.ready,
+        lake=scan.lake,
     )
-    return replace(table, features=_features(table, scan, columns, preprocess, known))
+    table = replace(table, features=_features(table, scan, columns, preprocess, known))
+    if config.columns is not None:
+        return table
+    return without_numbers(table, source_named(table.format), kept)
 
 
 def _features(
@@ -210,6 +232,8 @@ def read_blocks(
 def check_unchanged(table: Table) -> None:
     """Compare all files of the source with those that were there when the table was opened.
 
+    What was written since to a table with a log is no part of the state that was opened.
+
     Raises
     ------
     DataError
@@ -218,6 +242,9 @@ def check_unchanged(table: Table) -> None:
         The store does not answer.
 
     """
+    if table.lake:
+        check_snapshot(table)
+        return
     locations = [Location.of(address) for address in table.sources]
     try:
         source, found = find_sources(locations, table.ready)
@@ -233,18 +260,26 @@ def fingerprint(table: Table) -> str:
 
     It covers the format, the feature columns, the types of the columns that are used, the extents,
     and of each file of the source its name relative to the input, size and ETag or modification
-    time, where the file system tells.
+    time, where the file system tells. Of a table with a log these are the files of the state that
+    is read, and which of their rows and columns count.
     """
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
     files = [(name, version.size, version.tag) for name, version in table.versions.items()]
     content = [table.format, table.stored, types, table.extents, files]
+    if table.lake:
+        content.append(table.lake["digest"])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def ignored_columns(table: Table) -> list[str]:
     """Return the columns that could be features, but are not among those that a job names."""
     return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+
+
+def numbers_apart(table: Table) -> list[str]:
+    """Return the columns of numbers that are no features unless a job or a model names them."""
+    return [name for name, why in table.left_out.items() if why in (PARTITION_KEY, ROW_NUMBER)]
 
 
 def shown_columns(table: Table) -> dict[str, str]:
