@@ -14,7 +14,7 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast", "nights", "membership_cost")
+WITHOUT_DATA = ("forecast", "nights", "wide", "membership_cost")
 HOMES = {
     "kernels": ("kernels",),
     "visual": ("visual",),
@@ -31,6 +31,7 @@ HOMES = {
     "linear": ("linear_exactness", "linear_speed"),
     "linear_outliers": ("linear_outliers",),
     "outliers": ("outliers",),
+    "far_rows": ("far_rows",),
     "bico": ("bico",),
     "many": ("many",),
     "scale": ("scale", "kills"),
@@ -38,7 +39,9 @@ HOMES = {
     "nights": ("nights", "nights_real"),
     "assign": ("assign",),
     "categories": ("categories",),
+    "lazy": ("lazy",),
     "drift": ("drift_null", "drift_workers"),
+    "wide": ("wide",),
     "membership": ("membership", "membership_cost"),
 }
 """The module of each benchmark, which is the function of that name."""

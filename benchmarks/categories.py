@@ -93,7 +93,7 @@ def categories(options: Namespace) -> None:
             print(said, file=sys.stderr, flush=True)
     rows = with_earlier(options.out / "categories.csv", rows, [*REAL, *MADE], [*WAYS, *PEERS])
     publish(options.out, "categories", rows)
-    index = ("set", "half", "made_up", "n", "numbers", "categories", "classes")
+    index = ("set", "half", "rows", "n", "numbers", "categories", "classes")
     for value in ("nmi", "ari", "k", "seconds"):
         show(f"{value}, means over seeds", pivot(rows, index, "method", value))
     show("Means over the tables; bar: encoded above dropped", means(rows))
@@ -128,7 +128,7 @@ def row_of_fit(data: Path, folder: Path, name: str, way: str, seed: int) -> Row:
     about = {
         "set": name,
         "half": "tune" if name in TUNE else "confirm",
-        "made_up": name in MADE,
+        "rows": "made up" if name in MADE else "real",
         "n": len(table.y),
         "numbers": table.numbers.shape[1],
         "categories": table.codes.shape[1],

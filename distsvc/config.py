@@ -123,7 +123,7 @@ class JobConfig(_Section):
 class PreprocessConfig(_Section):
     """``[preprocess]``: what happens to a value before a learner sees it."""
 
-    scale: Literal["standard", "minmax", "unit", "none"] = "standard"
+    scale: Literal["standard", "minmax", "robust", "unit", "none"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
     encode: dict[Text, Literal["onehot", "frequency"]] = {}
@@ -301,9 +301,11 @@ class Job(_Section):
                 f"input.columns names {label!r}, the input.label: a label only scores clusters"
             )
         self._check_categories()
-        if algorithm == "linear-one-class" and self.preprocess.scale == "standard":
+        scale = self.preprocess.scale
+        if algorithm == "linear-one-class" and scale in ("standard", "robust"):
+            default = " (the default)" if scale == "standard" else ""
             raise ValueError(
-                "preprocess.scale = 'standard' (the default) centres the columns, and a linear "
+                f"preprocess.scale = {scale!r}{default} centres the columns, and a linear "
                 "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
                 "algorithm = 'linear-svdd', which does not depend on the origin"
             )

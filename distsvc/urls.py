@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
+from typing import NamedTuple
 
 MASK = "***"
 MOST_URLS = 16
@@ -25,6 +26,39 @@ _BROKEN_USER = re.compile(r"(?<=://)[^/?#@\s:]+:(?!\d*[/?#])(?:(?!://)[^@])*@")
 _HTTP_QUERY = re.compile(r"(?<=\?).*")
 _OTHER_QUERY = re.compile(r"(?<=\?)[\w.-]+=.*")  # others have globs, too
 _IN_TEXT = re.compile(r"[\w+.-]+://\S*[^\s'\"<>()\[\]{},.:;]")
+_LAKE = re.compile(r"(delta|iceberg)://(.*?)(?:\?((?:version|snapshot)=[\w-]*))?", re.DOTALL)
+
+
+class LakeUrl(NamedTuple):
+    """A path or URL, and what stands around it where it is that of a table with a log.
+
+    Attributes
+    ----------
+    kind : str
+        ``delta``, ``iceberg`` or nothing.
+    path : str
+        The path or URL itself.
+    pin : str
+        ``version=...``, ``snapshot=...`` or nothing: the state of the table that is asked for.
+
+    """
+
+    kind: str
+    path: str
+    pin: str
+
+    def around(self, path: str) -> str:
+        """Return the URL of another path."""
+        return f"{self.kind}://{path}" + (f"?{self.pin}" if self.pin else "")
+
+
+NO_LAKE = LakeUrl("", "", "")
+
+
+def lake_url(url: str) -> LakeUrl:
+    """Return what a path or URL consists of: ``delta://s3://bucket/table?version=3``."""
+    found = _LAKE.fullmatch(url)
+    return LakeUrl(found[1], found[2], found[3] or "") if found else LakeUrl("", url, "")
 
 
 def links(url: str) -> list[str]:
@@ -36,7 +70,11 @@ def shown_url(url: str) -> str:
     """Return a path or URL, chained or not, as it may be shown: secrets are ``***``."""
     if "://" not in url:
         return url
-    return "::".join(_masked_link(link) for link in links(_STAND_IN.sub("", url)))
+    bare = _STAND_IN.sub("", url)
+    lake = lake_url(bare)
+    if lake.kind:
+        return lake.around(shown_url(lake.path))
+    return "::".join(_masked_link(link) for link in links(bare))
 
 
 def shown_urls(urls: Sequence[str]) -> str:

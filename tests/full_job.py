@@ -13,7 +13,7 @@ FULL = {
         "where": "split == 0",
     },
     "preprocess": {
-        "scale": "minmax",
+        "scale": "robust",
         "missing": "median",
         "log": ["a"],
         "encode": {"b": "onehot"},

@@ -41,7 +41,7 @@ def everything(table, start=0, stop=None, block_rows=1000):
     for block in blocks:
         assert 0 < len(block.rows) <= block_rows
         assert block.rows.dtype == np.int64
-        assert block.X.dtype == np.float64
+        assert block.X.dtype == table.dtype
         assert block.X.flags.c_contiguous
         assert block.X.shape == (len(block.rows), len(table.columns))
     rows = np.concatenate([np.empty(0, np.int64), *(block.rows for block in blocks)])

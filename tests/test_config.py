@@ -165,7 +165,7 @@ def test_model_values_reach_the_estimator():
         ("model", "depth", "it belongs to algorithm = 'imdh'"),
         ("cluster", "worker", "did you mean 'workers'?"),
         ("output", "fromat", "did you mean 'format'?"),
-        ("output", "zzz", "known keys: format, path, reasons"),
+        ("output", "zzz", "known keys: format, membership, path, reasons, top"),
     ],
 )
 def test_unknown_key(section, key, hint):
@@ -230,8 +230,15 @@ WRONG = {
     "input.label": [(3, "must be a valid string, found 3")],
     "input.ready": [("../a", "must be the name of a file below the path")],
     "input.where": [(True, "must be a valid string, found True")],
-    "preprocess.scale": [("log", "must be 'standard', 'minmax' or 'none', found 'log'")],
+    "preprocess.scale": [
+        ("log", "must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'log'")
+    ],
     "preprocess.encode": [({"k": "ordinal"}, "must be 'onehot' or 'frequency', found 'ordinal'")],
+    "preprocess.log": [
+        ("bytes", "must be a valid tuple, found 'bytes'"),
+        ([3], "must be a valid string, found 3"),
+        ([""], "must have at least 1 character, found ''"),
+    ],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],
     "model.algorithm": [
         ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),
@@ -321,6 +328,11 @@ WRONG = {
         (-1, "must be greater than or equal to 0, found -1"),
         (21, "must be less than or equal to 20, found 21"),
     ],
+    "output.membership": [(1, "must be a valid boolean, found 1")],
+    "output.top": [
+        (21, "must be less than or equal to 20, found 21"),
+        (-1, "greater than or equal to 0"),
+    ],
     "output.format": [(3, "must be a valid string, found 3")],
 }
 
@@ -386,7 +398,7 @@ def test_a_section_that_is_none():
 
 def test_several_faults_are_all_told():
     refused(
-        "preprocess.scale must be 'standard', 'minmax' or 'none', found 'x'; "
+        "preprocess.scale must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'x'; "
         "unknown key 'model.nuu'; did you mean 'nu'?",
         preprocess={"scale": "x"},
         model={"nuu": 1},

@@ -6,7 +6,16 @@ import sys
 
 import pytest
 
-from distsvc.urls import MOST_URLS, is_private, masked, original, shown_url, stand_in, without_user
+from distsvc.urls import (
+    MOST_URLS,
+    is_private,
+    lake_url,
+    masked,
+    original,
+    shown_url,
+    stand_in,
+    without_user,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +96,17 @@ def test_few_are_kept():
     assert original(names[3]) == "https://u:3@host/x"
     with pytest.raises(LookupError):
         original(names[2])
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("delta:///data/t?version=3", "delta:///data/t?version=3"),
+        ("delta://s3://key:word@b/t?version=3", "delta://s3://***@b/t?version=3"),
+        ("iceberg://prod/db.t?snapshot=12", "iceberg://prod/db.t?snapshot=12"),
+        ("delta://https://h/t?sig=abc", "delta://https://h/t?sig=***"),
+    ],
+)
+def test_what_state_of_a_table_is_asked_for_is_no_secret(url, shown):
+    assert shown_url(url) == shown
+    assert lake_url(url).around(lake_url(url).path) == url

@@ -143,6 +143,14 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(function, nogil=True, fastmath=FASTMATH)
 
 
+def strict(function: Callable[..., Any]) -> Any:
+    """Do as `inlined` for what has to round as it is written: nothing is reordered or contracted.
+
+    Without flags of its own it would be compiled with those of the kernel that calls it first.
+    """
+    return numba.njit(function, nogil=True, fastmath={"nsz"})
+
+
 def in_order(function: Callable[..., Any]) -> Any:
     """Do as `inlined` for sums over scattered places, whose terms are added in their order.
 

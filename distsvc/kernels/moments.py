@@ -4,14 +4,21 @@ Statistics depend neither on the order of rows nor on the cut.
 
 A float64 is a whole number of units of 2^-1074. A sum is kept as a number in base 2^32 whose digits
 are 64-bit integers with room for carries, so adding never rounds and merging two sums is adding
-digits. It costs about as much as reading the value.
+digits. Most values of some rows of a column lie within a few powers of ten of each other; these are
+added as floats first, in three parts of which none rounds, which takes as long as reading them.
 """
 
 import numpy as np
 
-from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.jit import inlined, kernel, strict
 
 DIGITS = 68
+CHUNK, CHUNK_VALUES, FEWEST_ROWS = 4096, 2**15, 128
+"""Most rows that are added at a time, the values that lie in a cache then, and fewest rows."""
+
+LEAST_EXPONENT, MOST_EXPONENT = 100, 2030
+"""Of the largest square, as float64 holds it: beyond, the parts' units would not be numbers."""
+
 LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -33,6 +40,81 @@ def _add(digits, value):
     digits[place + 2] += sign * np.int64(high >> np.uint64(32))
 
 
+@strict
+def _rounded(x, unit):
+    """Return x rounded to a multiple of the last digit of `unit`, which is 1.5 times a power."""
+    return (x + unit) - unit
+
+
+@inlined
+def _plus(total, part):
+    """Add parts that add exactly, in whatever order."""
+    return total + part
+
+
+@inlined
+def _unit(exponent):
+    return np.uint64((exponent << 52) | (1 << 51)).view(np.float64)
+
+
+@strict
+def _add_parts(x, n, shift, bound, digits):
+    """Add the first n of the values x of a column to its digits (2, DIGITS), if parts suffice.
+
+    Every value is cut into three parts, each a whole number of units of its own and so small that
+    as many as `CHUNK` of them add exactly as floats. Returns whether nothing is left of any value;
+    if not, nothing is added. `bound` is the largest |x - shift|.
+    """
+    e_at = np.int64(np.float64(bound).view(np.uint64) >> np.uint64(52))
+    s_at = np.int64(np.float64(bound * bound).view(np.uint64) >> np.uint64(52))
+    if s_at < LEAST_EXPONENT or s_at > MOST_EXPONENT:
+        return False
+    e1, e2, e3 = _unit(e_at + 13), _unit(e_at - 28), _unit(e_at - 69)
+    s1, s2, s3 = _unit(s_at + 13), _unit(s_at - 28), _unit(s_at - 69)
+    a1 = a2 = a3 = b1 = b2 = b3 = left = 0.0
+    for i in range(n):
+        e = x[i] - shift if x[i] == x[i] else 0.0
+        s = e * e
+        part = _rounded(e, e1)
+        a1 = _plus(a1, part)
+        e -= part
+        part = _rounded(e, e2)
+        a2 = _plus(a2, part)
+        e -= part
+        part = _rounded(e, e3)
+        a3 = _plus(a3, part)
+        left = _plus(left, abs(e - part))
+        part = _rounded(s, s1)
+        b1 = _plus(b1, part)
+        s -= part
+        part = _rounded(s, s2)
+        b2 = _plus(b2, part)
+        s -= part
+        part = _rounded(s, s3)
+        b3 = _plus(b3, part)
+        left = _plus(left, abs(s - part))
+    if left != 0.0:
+        return False
+    _add(digits[0], a1)
+    _add(digits[0], a2)
+    _add(digits[0], a3)
+    _add(digits[1], b1)
+    _add(digits[1], b2)
+    _add(digits[1], b3)
+    return True
+
+
+@inlined
+def _see(X, least, most, counts):
+    """Take the known values of rows X (n, d) into the bounds and counts of every column."""
+    for i in range(X.shape[0]):
+        for k in range(X.shape[1]):
+            x = X[i, k]
+            least[k] = x if x < least[k] else least[k]
+            most[k] = x if x > most[k] else most[k]
+            counts[k] += x == x
+
+
 @kernel
 def add_block(X, shift, digits, least, most, counts):
     """Add a block to the sums of x - shift and of (x - shift)^2 of every column.
@@ -44,36 +126,72 @@ def add_block(X, shift, digits, least, most, counts):
     overflow after 2^30 rows unless they are normalised in between.
     """
     n, d = X.shape
-    for i in range(n):
+    rows = min(max(CHUNK_VALUES // max(d, 1), FEWEST_ROWS), CHUNK)
+    low, high, column = np.empty(d), np.empty(d), np.empty(rows)
+    for first in range(0, n, rows):
+        chunk = X[first : first + rows]
+        low[:] = np.inf
+        high[:] = -np.inf
+        _see(chunk, low, high, counts)
         for k in range(d):
-            x = X[i, k]
-            if np.isnan(x):
+            bound = max(abs(low[k] - shift[k]), abs(high[k] - shift[k]))
+            if low[k] > high[k]:
                 continue
-            e = x - shift[k]
-            square = e * e
-            if not np.isfinite(square):
+            if not np.isfinite(bound * bound):
+                return _too_far(X, shift)
+            least[k], most[k] = min(least[k], low[k]), max(most[k], high[k])
+            for i in range(chunk.shape[0]):
+                column[i] = chunk[i, k]
+            if bound == 0.0 or _add_parts(column, len(chunk), shift[k], bound, digits[:, k]):
+                continue
+            for i in range(chunk.shape[0]):
+                if column[i] == column[i]:
+                    e = column[i] - shift[k]
+                    _add(digits[0, k], e)
+                    _add(digits[1, k], e * e)
+    return -1, -1
+
+
+@inlined
+def _too_far(X, shift):
+    """Return the first place (row, column) of a value whose square is infinite, or (-1, -1)."""
+    for i in range(X.shape[0]):
+        for k in range(X.shape[1]):
+            e = X[i, k] - shift[k]
+            if e == e and not np.isfinite(e * e):
                 return i, k
-            _add(digits[0, k], e)
-            _add(digits[1, k], square)
-            least[k] = min(least[k], x)
-            most[k] = max(most[k], x)
-            counts[k] += 1
     return -1, -1
 
 
 @kernel
-def scale_rows(X, centre, scale, fill, origin):
-    """Return (x - centre) / scale - origin of every row, missing values replaced by `fill` first.
+def scale_rows(X, centre, scale, fill, origin, out):
+    """Write (x - centre) / scale - origin of every row, missing values replaced by `fill` first.
 
-    X (n, d) float64; the others (d,) float64. Computed in float64, returned as float32.
+    X (n, d) float64; out (n, d) float32; the others (d,) float64. Computed in float64.
     """
     n, d = X.shape
-    out = np.empty((n, d), np.float32)
     for i in range(n):
         for k in range(d):
             x = fill[k] if np.isnan(X[i, k]) else X[i, k]
             out[i, k] = (x - centre[k]) / scale[k] - origin[k]
-    return out
+
+
+@kernel
+def robust_rows(X, centre, scale, fill, origin, far, bend, out):
+    """Write what `scale_rows` does, but values beyond `far` drawn in before `origin` is taken off.
+
+    A value z > far becomes far + bend log(1 + (z - far) / bend), and one below -far alike.
+    """
+    n, d = X.shape
+    for i in range(n):
+        for k in range(d):
+            x = fill[k] if np.isnan(X[i, k]) else X[i, k]
+            z = (x - centre[k]) / scale[k]
+            if z > far:
+                z = far + bend * np.log1p((z - far) / bend)
+            elif z < -far:
+                z = -far - bend * np.log1p((-far - z) / bend)
+            out[i, k] = z - origin[k]
 
 
 @kernel
@@ -91,13 +209,12 @@ def lengths(X):
 
 
 @kernel
-def unit_rows(X, fill, origin):
-    """Return every row divided by its length, less `origin`; missing values are filled in first.
+def unit_rows(X, fill, origin, out):
+    """Write every row divided by its length, less `origin`; missing values are filled in first.
 
-    X (n, d) float64; the others (d,) float64. Computed in float64, returned as float32.
+    X (n, d) float64; out (n, d) float32; the others (d,) float64. Computed in float64.
     """
     n, d = X.shape
-    out = np.empty((n, d), np.float32)
     for i in range(n):
         total = 0.0
         for k in range(d):
@@ -107,4 +224,3 @@ def unit_rows(X, fill, origin):
         for k in range(d):
             x = fill[k] if np.isnan(X[i, k]) else X[i, k]
             out[i, k] = x / length - origin[k]
-    return out

@@ -2,7 +2,46 @@
 
 import numpy as np
 
-from distsvc.kernels.jit import kernel
+from distsvc.kernels.jit import in_order, kernel
+
+FEW = 16
+"""Features of which one coordinate after the other takes less time than all at once."""
+
+
+@in_order
+def _one_by_one(X, components, out):
+    n, q = out.shape
+    for i in range(n):
+        for j in range(q):
+            total = np.float32(0.0)
+            for k in range(X.shape[1]):
+                total += X[i, k] * components[j, k]
+            out[i, j] = total
+
+
+@in_order
+def _all_at_once(X, turned, out):
+    n, q = out.shape
+    d = turned.shape[0]
+    for i in range(n):
+        k = 0
+        while k + 8 <= d:
+            for j in range(q):
+                total = out[i, j]
+                total += X[i, k] * turned[k, j]
+                total += X[i, k + 1] * turned[k + 1, j]
+                total += X[i, k + 2] * turned[k + 2, j]
+                total += X[i, k + 3] * turned[k + 3, j]
+                total += X[i, k + 4] * turned[k + 4, j]
+                total += X[i, k + 5] * turned[k + 5, j]
+                total += X[i, k + 6] * turned[k + 6, j]
+                total += X[i, k + 7] * turned[k + 7, j]
+                out[i, j] = total
+            k += 8
+        while k < d:
+            for j in range(q):
+                out[i, j] += X[i, k] * turned[k, j]
+            k += 1
 
 
 @kernel
@@ -10,15 +49,18 @@ def project(X, components):
     """Return the coordinates (n, q) float32 of the rows X (n, d) float32.
 
     components (q, d) float32. A row's result depends on that row alone, whichever block it came in;
-    a matrix product's last bits depend on the shape of the block.
+    a matrix product's last bits depend on the shape of the block. The terms of a coordinate are
+    added one after another, in the order of the features, whatever the layout of the arrays.
     """
     n, d = X.shape
     q = components.shape[0]
-    out = np.empty((n, q), np.float32)
-    for i in range(n):
+    out = np.zeros((n, q), np.float32)
+    if d < FEW:
+        _one_by_one(X, components, out)
+    else:
+        turned = np.empty((d, q), np.float32)
         for j in range(q):
-            total = np.float32(0.0)
             for k in range(d):
-                total += X[i, k] * components[j, k]
-            out[i, j] = total
+                turned[k, j] = components[j, k]
+        _all_at_once(X, turned, out)
     return out

@@ -22,6 +22,9 @@ from scipy.optimize import linear_sum_assignment
 
 Event = Literal["survived", "split", "absorbed", "appeared", "disappeared"]
 
+MATCHED_ROWS = 100_000
+"""Rows that both models label, about; all rows of a table that has no more, or of its sample."""
+
 HALF = 0.5
 """Share of a cluster's rows that makes it a part of another."""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from distsvc.kernels.histogram import count_between
 from distsvc.models.fields import Array, Field
+from distsvc.models.scaling import float64_pieces
 
 BINS = 10
 """Bins of values; one more counts what is missing."""
@@ -45,8 +46,9 @@ class ColumnCounts:
         return cls(edges, np.zeros((len(edges), BINS + 1), np.int64))
 
     def add(self, X: np.ndarray) -> None:
-        """Count raw rows X (n, d) float64; NaN is a missing value."""
-        count_between(X, self.edges, self.counts)
+        """Count raw rows X (n, d), float64 or float32; NaN is a missing value."""
+        for _, piece in float64_pieces(X):
+            count_between(piece, self.edges, self.counts)
 
     @property
     def missing(self) -> np.ndarray:

@@ -156,6 +156,19 @@ class Flag:
             raise ValueError(f"expected {expected}, found {_described(value)}")
 
 
+@dataclass(frozen=True)
+class Word:
+    """One of some words."""
+
+    words: tuple[str, ...]
+    kind = "fact"
+
+    def check(self, value: Any, sizes: dict[str, int]) -> None:
+        """Raise ValueError for anything else."""
+        if not isinstance(value, str) or value not in self.words:
+            raise ValueError(f"expected {' or '.join(self.words)}, found {_described(value)}")
+
+
 def check_fields(
     fields: Mapping[str, Field], values: Mapping[str, Any], sizes: dict[str, int]
 ) -> None:

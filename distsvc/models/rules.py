@@ -93,6 +93,10 @@ class Rule(ABC):
         values of a row depend on no other row.
         """
 
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of prepared rows Z (n, d), those of `label`, alone."""
+        return self.label(Z)["label"]
+
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
 

@@ -19,6 +19,12 @@ from sklearn.utils import check_random_state
 
 from distsvc.constraints import RandomState
 
+SAMPLE_BYTES = 2**28
+"""Of a sample's rows as float32, where a learner does not ask for less."""
+
+FEWEST_SAMPLED = 20_000
+"""Rows of a sample, however wide they are, that a learner may have."""
+
 Ranges = list[tuple[int, int]]
 """Ranges of keys [low, high)."""
 
@@ -56,6 +62,11 @@ def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:
     z = _unshifted(z, 27) * np.uint64(pow(0xBF58476D1CE4E5B9, -1, 2**64))
     z = _unshifted(z, 30) - start
     return (z * np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))).astype(np.int64)
+
+
+def most_rows(n_columns: int) -> int:
+    """Return the most rows of so many columns that a sample may have."""
+    return max(SAMPLE_BYTES // (4 * max(n_columns, 1)), FEWEST_SAMPLED)
 
 
 def key_threshold(n_rows: int, n_wanted: int) -> int:

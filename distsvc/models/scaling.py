@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
-from distsvc.kernels.moments import DIGITS, add_block, lengths, scale_rows, unit_rows
+from distsvc.kernels.moments import (
+    DIGITS,
+    add_block,
+    lengths,
+    robust_rows,
+    scale_rows,
+    unit_rows,
+)
+from distsvc.models.spread import known, middle_and_spread
 from distsvc.models.validation import LONGEST
+
+PIECE_VALUES = 2**15
+"""Values of float32 that are turned into float64 at a time."""
+
+KINDS = ("standard", "minmax", "robust", "unit", "none")
+
+FAR, BEND = 5.0, 0.25
+"""Spreads from the median at which robust scaling begins to draw values in, and how softly."""
 
 SHORTEST = 1e-15
 """Least range of a scaled column's values: of less, float32 does not hold the squares."""
@@ -20,6 +36,20 @@ def check_finite(Z: np.ndarray) -> None:
     """Raise UnusableRowsError where rows Z (n, d) float32 are too large for a learner."""
     if not np.isfinite(Z).all():
         raise UnusableRowsError("values are not finite in float32; scale the features")
+
+
+def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield rows X (n, d), with their places, as the kernels want them: float64, C order.
+
+    Rows of another dtype are turned into float64 some at a time, which stay in a cache.
+    """
+    if X.dtype == np.float64:
+        yield slice(0, len(X)), np.ascontiguousarray(X)
+        return
+    rows = max(PIECE_VALUES // max(X.shape[1], 1), 1)
+    for first in range(0, len(X), rows):
+        piece = X[first : first + rows]
+        yield slice(first, first + len(piece)), np.ascontiguousarray(piece, np.float64)
 
 
 @dataclass
@@ -54,18 +84,22 @@ class ColumnSums:
         return cls(shift, [0] * d, [0] * d, bounds, -bounds, np.zeros(d, np.int64))
 
     def add(self, X: np.ndarray) -> tuple[int, int] | None:
-        """Add a block (n, d) float64; NaN is left out.
+        """Add a block (n, d), float64 or float32; NaN is left out.
 
         Returns the place (row, column) of the first infinite value, or of one too far from the
         shift for its square to be a float64; the sums are then of no use.
         """
         digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
-        row, column = add_block(X, self.shift, digits, self.least, self.most, self.counts)
-        if row >= 0:
-            return row, column
+        for place, piece in float64_pieces(X):
+            state = self.shift, digits, self.least, self.most, self.counts
+            row, column = add_block(piece, *state)
+            if row >= 0:
+                return place.start + row, column
         for sums, part in zip((self.first, self.second), digits, strict=True):
-            for k, column_digits in enumerate(part):
-                sums[k] += sum(int(v) << (32 * i) for i, v in enumerate(column_digits) if v)
+            columns, places = np.nonzero(part)
+            values = part[columns, places]
+            for k, i, v in zip(columns.tolist(), places.tolist(), values.tolist(), strict=True):
+                sums[k] += v << (32 * i)
         return None
 
     def merge(self, other: ColumnSums) -> None:
@@ -101,18 +135,19 @@ class ColumnSums:
 class Scaling:
     """How a raw row becomes a learner's: missing values filled, then (x - centre) / scale.
 
-    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. With `unit`
-    a row is divided by its length before.
+    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. Of the kind
+    ``unit`` a row is divided by its length instead; of the kind ``robust`` values beyond `FAR` are
+    drawn in, z to 5 + log(1 + 4 (z - 5)) / 4, which keeps their order.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     fill: np.ndarray
-    unit: bool = False
+    kind: str = "standard"
 
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
-        """Make a scaling of the kind ``standard``, ``minmax``, ``unit`` or ``none``."""
+        """Make a scaling of any kind but ``robust``."""
         mean, variance = sums.mean_and_variance()
         constant = sums.least >= sums.most
         if kind == "standard":
@@ -124,9 +159,27 @@ class Scaling:
         constant = constant if kind in ("standard", "minmax") else np.zeros_like(constant)
         centre[constant] = sums.least[constant]
         scale[constant | (scale == 0.0)] = 1.0
-        return cls(centre, scale, fill, unit=kind == "unit")
+        return cls(centre, scale, fill, kind)
 
-    def together(self, sums: ColumnSums, kind: str, groups: Sequence[slice]) -> Scaling:
+    @classmethod
+    def robust(cls, sums: ColumnSums, pilot: np.ndarray, fill: np.ndarray) -> Scaling:
+        """Make one of the kind ``robust``, by pilot rows (m, d) float64.
+
+        Columns are centred at the median, and divided by the spread that `middle_and_spread` finds.
+        Where the pilot has one value only, that is the distance of the farthest of all rows.
+        """
+        centre, _ = sums.mean_and_variance()
+        scale = np.zeros_like(centre)
+        for k, values in enumerate(known(pilot)):
+            if values.size:
+                centre[k], scale[k] = middle_and_spread(values)
+        constant = sums.least >= sums.most
+        centre[constant] = sums.least[constant]
+        farthest = np.maximum(sums.most - centre, centre - sums.least)
+        scale = np.where(scale > 0.0, scale, farthest)
+        return cls(centre, np.where(scale > 0.0, scale, 1.0), fill, "robust")
+
+    def together(self, sums: ColumnSums, groups: Sequence[slice]) -> Scaling:
         """Return a scaling in which the one-hot columns of each of some groups weigh as one column.
 
         They get one scale. With ``minmax`` rows of different values have the distance 1. Where
@@ -134,16 +187,21 @@ class Scaling:
         have the sum 1: so two random rows have as large a squared distance in them, on average, as
         in any other column. Otherwise they stay 0 and 1.
         """
-        if kind in ("unit", "none") or not groups:
+        if self.kind in ("unit", "none") or not groups:
             return self
         _, variance = sums.mean_and_variance()
         scale = self.scale.copy()
         for group in groups:
-            whole = 2.0 if kind == "minmax" else float(variance[group].sum())
+            whole = 2.0 if self.kind == "minmax" else float(variance[group].sum())
             scale[group] = np.sqrt(whole) or 1.0
         return replace(self, scale=scale)
 
-    def check(self, sums: ColumnSums, kind: str, columns: Sequence[str]) -> None:
+    @property
+    def is_linear(self) -> bool:
+        """Whether the mean of scaled rows is that of the rows, scaled."""
+        return self.kind not in ("robust", "unit")
+
+    def check(self, sums: ColumnSums, columns: Sequence[str]) -> None:
         """Check that a learner's arithmetic can hold the scaled rows whose sums these are.
 
         Raises
@@ -153,12 +211,11 @@ class Scaling:
             columns are not scaled, the range of all.
 
         """
-        if self.unit:
+        if self.kind == "unit":
             return
         bounds = np.array([sums.least, sums.most])
-        with np.errstate(over="ignore"):
-            scaled = (bounds - self.centre) / self.scale
-            largest, ranges = np.abs(scaled).max(axis=0), scaled[1] - scaled[0]
+        scaled = self.apply(bounds)
+        largest, ranges = np.abs(scaled).max(axis=0), scaled[1] - scaled[0]
         k = int(largest.argmax())
         if not largest[k] * largest.size**0.5 <= LONGEST:
             raise UnusableRowsError(
@@ -166,7 +223,7 @@ class Scaling:
                 f"expected scaled rows of a length of at most {LONGEST:g}; leave it out, or "
                 "give preprocess.scale = 'minmax'"
             )
-        known = np.full_like(ranges, ranges.max()) if kind == "none" else ranges
+        known = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges
         k = int(np.argmax((known < SHORTEST) & (sums.least < sums.most)))
         if known[k] < SHORTEST and sums.least[k] < sums.most[k]:
             raise UnusableRowsError(
@@ -176,17 +233,40 @@ class Scaling:
             )
 
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
-        """Return ``apply(X) - origin`` of X (n, d) float64, as float32 and in one pass."""
-        if self.unit:
-            return unit_rows(X, self.fill, origin)
-        return scale_rows(X, self.centre, self.scale, self.fill, origin)
+        """Return ``apply(X) - origin`` of X (n, d), float64 or float32, as float32.
+
+        What is computed is float64, in one pass.
+        """
+        out = np.empty(X.shape, np.float32)
+        columns = self.centre, self.scale, self.fill, origin
+        for place, piece in float64_pieces(X):
+            if self.kind == "unit":
+                unit_rows(piece, self.fill, origin, out[place])
+            elif self.kind == "robust":
+                robust_rows(piece, *columns, FAR, BEND, out[place])
+            else:
+                scale_rows(piece, *columns, out[place])
+        return out
 
     def apply(self, X: np.ndarray) -> np.ndarray:
-        """Return the scaled rows of X (n, d) float64, as float64."""
+        """Return the scaled rows of X (n, d), float64 or float32, as float64."""
+        X = np.asarray(X, np.float64)
         missing = np.isnan(X)
         if missing.any():
             X = np.where(missing, self.fill, X)
-        if self.unit:
-            X = X / lengths(X)[:, None]
+        if self.kind == "unit":
+            return X / lengths(X)[:, None]
         with np.errstate(over="ignore"):
-            return (X - self.centre) / self.scale
+            Z = (X - self.centre) / self.scale
+        if self.kind == "robust":
+            beyond = np.maximum(np.abs(Z) - FAR, 0.0)
+            Z = np.copysign(np.minimum(np.abs(Z), FAR) + BEND * np.log1p(beyond / BEND), Z)
+        return Z
+
+    def raw(self, Z: np.ndarray) -> np.ndarray:
+        """Return the rows (n, d) float64 that are scaled to Z; of the kind ``unit``, Z itself."""
+        if self.kind == "robust":
+            beyond = np.maximum(np.abs(Z) - FAR, 0.0)
+            away = np.minimum(np.abs(Z), FAR) + BEND * np.expm1(beyond / BEND)
+            Z = np.copysign(away, Z)
+        return Z * self.scale + self.centre

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from distsvc.errors import UnusableRowsError
+from distsvc.inputs.given import is_elsewhere
 
 LONGEST = 1e18
 """Greatest length of a row: float32 holds squared distances, and some of them added up."""
@@ -21,8 +22,16 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     ------
     UnusableRowsError
         A row may be longer than `LONGEST`.
+    TypeError
+        X is to be read block by block, which what calls this does not do.
 
     """
+    if is_elsewhere(X):
+        raise TypeError(
+            f"{type(estimator).__name__} needs all rows in memory here, found a "
+            f"{type(X).__module__.partition('.')[0]} {type(X).__name__}: give a NumPy array of "
+            "them or of a sample, or run a job, which takes tables of any size"
+        )
     X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
     check_length(X)
     return X

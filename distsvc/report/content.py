@@ -19,7 +19,13 @@ MOST_BINS, MOST_POINTS, MOST_PHASES = 10_000, 200_000, 10_000
 
 
 class InputPart(Part):
-    """The table: its path or paths, rows used and read, and the columns that were clustered."""
+    """The table: its path or paths, rows used and read, and the columns that were clustered.
+
+    Of a table with a log, `state` is the version or snapshot that was read. `left_out` says why
+    other columns were not used.
+    """
+
+    unsaid = ("state", "left_out")
 
     path: str | Annotated[list[str], Field(min_length=2)]
     format: str
@@ -27,6 +33,8 @@ class InputPart(Part):
     n_rows_read: Size
     n_features: Size
     columns: list[str]
+    state: str = ""
+    left_out: dict[str, str] = Field(default={})
 
     @property
     def shown_path(self) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from distsvc.config import Job
 from distsvc.job_file import overridden, parse_job, read_job
 from distsvc.storage.sources import SOURCES
+from distsvc.urls import lake_url
 
 OUTPUTS = "out"
 """The folder of what is published of tables that are given without a job file."""
@@ -95,6 +96,9 @@ def default_job(path: str) -> dict[str, Any]:
 
 def table_name(path: str) -> str:
     """Return what a table is called: its file or folder without suffixes, of a glob its folder."""
+    lake = lake_url(path)
+    if lake.kind:
+        path = lake.path.rpartition("/metadata/")[0] or lake.path
     bare = re.split(r"[?#]", path.partition("://")[2] or path)[0] if "://" in path else path
     parts = [part for part in PurePosixPath(bare).parts if not re.search(r"[*?\[{}]", part)]
     parts = [part for part in parts if part not in ("/", ".", "..")]

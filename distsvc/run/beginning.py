@@ -56,7 +56,8 @@ def _is_published(output: Output, asked: Asked) -> bool:
     if digest is None:
         return False
     with tempfile.TemporaryDirectory() as staging:
-        inputs = fingerprint(open_table(asked.job.input, staging, asked.job.preprocess))
+        job = asked.job
+        inputs = fingerprint(open_table(job.input, staging, job.preprocess, kept=asked.kept))
     if not output.holds(digest, inputs):
         return False
     output.mend()

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distsvc.run.progress import Meter
+from distsvc.storage.categories import Category, Uncounted
 from distsvc.storage.counting import ValueCounts
-from distsvc.storage.features import Category, Feature, Uncounted
+from distsvc.storage.features import Feature
 from distsvc.storage.tables import Table
 
 GROWN = 0.05

@@ -18,7 +18,7 @@ def cluster_table(steps: Steps, job: Job, room: Room) -> tuple[Pilot, Labelled]:
     The table is read once for its statistics and a random sample (twice where rows are left out),
     and once to label it; some algorithms read it in between.
     """
-    survey = survey_table(steps, room.engine.key_ranges)
+    survey = survey_table(steps, room.sample_ranges)
     prepared_pilot = prepare(steps, job.preprocess, room, survey)
     rule = room.fit(steps, survey)
     ids = ids_of(steps, rule, survey, job.continuity.match)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.continuity import Lineage, continued
+from distsvc.models.continuity import MATCHED_ROWS, Lineage, continued
 from distsvc.models.rules import Rule
 from distsvc.models.validation import LONGEST
 from distsvc.run.directory import Result, RunDirectory
@@ -16,9 +16,6 @@ from distsvc.run.phases import Steps
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.stream import raw_sample
 from distsvc.run.survey import Survey
-
-MATCHED_ROWS = 100_000
-"""Rows that both models label, about; all rows of a table that has no more, or of its sample."""
 
 LINEAGE = "lineage"
 

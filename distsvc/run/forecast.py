@@ -25,7 +25,7 @@ from distsvc.run.memory import Memory, check_memory, shown
 from distsvc.run.phases import steps_on
 from distsvc.run.plan import Plan
 from distsvc.run.progress import Progress
-from distsvc.run.room import Room, sample_rows
+from distsvc.run.room import Room, kept_rows, sample_rows
 from distsvc.storage.ready import check_ready
 from distsvc.storage.tables import open_table
 
@@ -162,14 +162,14 @@ def _sizes(job: Job, plan: Plan, room: Room) -> dict[str, Any]:
     """Return what follows from the sizes of table and sample."""
     table = plan.table
     rows, stored = table.n_rows, [version.size for version in table.versions.values()]
-    sample, row = sample_rows(room, rows), 8 * len(table.columns)
+    kept, row = kept_rows(room, rows), table.dtype.itemsize * len(table.columns)
     readings = len(_readings(job, room)) - (job.output.format == "parquet")
     label = LABEL_BYTES + SHARE_BYTES * plan.shares + OTHER_BYTES * plan.top
     return {
         "rows": rows,
         "columns": len(table.columns),
         "partitions": len(plan.partitions),
-        "sample_rows": sample,
+        "sample_rows": sample_rows(room, rows),
         "bytes_read": None if None in stored else readings * sum(map(int, filter(None, stored))),
-        "bytes_written": label * rows + (row + 8) * sample,
+        "bytes_written": label * rows + (row + 8) * kept,
     }

@@ -30,7 +30,7 @@ from distsvc.config import Job
 from distsvc.report.content import Report
 from distsvc.report.night_parts import CheckPart
 from distsvc.run.outcome import Outcome, words
-from distsvc.urls import links, without_user
+from distsvc.urls import lake_url, links, without_user
 
 PATIENCE = 3.0
 """Seconds that the end of a run waits for its events to be sent."""
@@ -102,8 +102,15 @@ class Events:
 def dataset_name(path: str) -> tuple[str, str]:
     """Return namespace and name of a dataset by OpenLineage's rules; no secret is in them.
 
-    Of a glob it is the folder that all files are in, of a chained URL the last link.
+    Of a glob it is the folder that all files are in, of a chained URL the last link, of a table of
+    Delta Lake or Iceberg its folder, or the catalog and the name in it.
     """
+    lake = lake_url(path)
+    if lake.kind == "iceberg" and not lake.path.endswith(".metadata.json"):
+        catalog, _, name = lake.path.partition("/")
+        return f"iceberg://{catalog}", name
+    if lake.kind:
+        return dataset_name(lake.path.rpartition("/metadata/")[0] or lake.path)
     url = _QUERY.sub("", without_user(links(path)[-1]))
     parts = urlsplit(url) if "://" in url else None
     if parts is None or parts.scheme in ("file", "local"):

@@ -11,6 +11,7 @@ import numpy as np
 from distsvc.job_file import parse_job
 from distsvc.run.asked_job import default_job
 from distsvc.storage.features import Number
+from distsvc.storage.numbering import ROW_NUMBER
 from distsvc.storage.tables import Block, Table, open_table, read_blocks
 
 FIRST_ROWS = 10_000
@@ -80,7 +81,8 @@ def look_at(path: str) -> Look:
 def _seen(table: Table, block: Block) -> Look:
     stored = [*table.stored, *table.left_out]
     labels = [name for name in stored if _LABEL.search(name)]
-    ids = [name for name in stored if _ID.search(name)]
+    numbering = [name for name, why in table.left_out.items() if why == ROW_NUMBER]
+    ids = [name for name in stored if _ID.search(name) or name in numbering]
     numbers = {f.column: table.columns.index(f.column) for f in table.features if _is_number(f)}
     logs = []
     if len(block.X) >= FEWEST_ROWS:

@@ -21,7 +21,7 @@ from distsvc.run.cluster import Workers
 from distsvc.run.partitions import choose_block_rows
 from distsvc.run.plan import cut, pilot_rows
 from distsvc.run.progress import mapped_memory_mb
-from distsvc.run.room import Room, sample_rows
+from distsvc.run.room import Room, kept_rows
 from distsvc.run.sizes import MB, Sizes, Terms
 from distsvc.storage.tables import Table, decoding_bytes
 
@@ -79,8 +79,9 @@ def sizes_of(job: Job, table: Table, room: Room | None) -> Sizes:
         partitions=len(partitions),
         partition_rows=max(stop - start for start, stop in partitions),
         block_rows=job.cluster.block_rows or choose_block_rows(d),
-        sample_rows=sample_rows(room, table.n_rows) if room else 0,
+        sample_rows=kept_rows(room, table.n_rows) if room else 0,
         pilot_rows=min(pilot_rows(d), table.n_rows),
+        value_bytes=table.dtype.itemsize,
     )
 
 

@@ -10,7 +10,7 @@ from distsvc.job_file import parse_job
 from distsvc.run.model_content import features_of
 from distsvc.run.progress import Progress
 from distsvc.storage.features import Feature
-from distsvc.storage.tables import open_table, states_width
+from distsvc.storage.tables import numbers_apart, open_table, states_width
 from distsvc.storage.where import where_columns
 from distsvc.urls import shown_url
 
@@ -39,7 +39,8 @@ def known_features(
     config = parse_job({"input": given, "output": {"path": "-"}}).input
     found = open_table(config, staging, known=features)
     names = [name for name in found.stored if name not in apart]
-    missing = [name for name in columns if name not in names]
+    usable = {*names, *numbers_apart(found)}
+    missing = [name for name in columns if name not in usable]
     if missing and states_width(found):
         raise DataError(
             f"{shown_url(path)}: expected the model's {len(columns)} columns, found "

@@ -82,7 +82,8 @@ def opened(
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
     named, job = job.input.columns, labelled_by(job, previous)
     output, model = Output(job.output.path), previous.digest if previous else ""
-    asked = Asked(job, with_previous(job.digest(), model), model=model, fresh=fresh)
+    kept = tuple(one.column for one in previous.features) if previous else ()
+    asked = Asked(job, with_previous(job.digest(), model), model=model, fresh=fresh, kept=kept)
     if previous is not None and previous.address == output.place.address:
         asked = replace(asked, also=_itself(output, job))
     with naming_the_section(), begun(output, asked, overwrite, progress) as found:
@@ -93,7 +94,7 @@ def opened(
         with progress.phase("open") as meter:
             if not run.is_planned:
                 known = features_by(job, previous)
-                table = open_table(job.input, run.staging, job.preprocess, known)
+                table = open_table(job.input, run.staging, job.preprocess, known, asked.kept)
                 before = previous.features if previous is not None else ()
                 run.write_plan(Plan.of(job, table, before, meter))
             table = run.plan.table

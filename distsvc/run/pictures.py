@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from distsvc.models.rules import Rule
 from distsvc.models.sampling import rows_of
@@ -73,7 +74,8 @@ def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Project rows on the principal components of those inside; return x, y, shares of variance."""
     base = X[inside] if inside.sum() > 2 else X
     base = base if len(base) > 1 else np.repeat(base, 2, axis=0)
-    _, spread, axes = np.linalg.svd(base - base.mean(axis=0), full_matrices=False)
+    with threadpool_limits(1):  # several wait for each other where processes share the cores
+        _, spread, axes = np.linalg.svd(base - base.mean(axis=0), full_matrices=False)
     x, y = ((X - base.mean(axis=0)) @ axes[:2].T).T
     total = float((spread**2).sum())
     return x, y, [float(v) ** 2 / total if total > 0.0 else 0.0 for v in spread[:2]]

@@ -27,7 +27,7 @@ PILOT_BYTES = 16 * 2**20
 FIRST_VALUES = 2**26
 """Of the rows near which the data is thought to be."""
 MOST_PARTITIONS = 10**7
-PARTITION_BYTES = 2**30
+PARTITION_BYTES = 2**28
 """Of a partition's rows, which a worker may have to hold when all belong to the sample."""
 
 
@@ -99,7 +99,7 @@ class Plan:
                 f"{table.shown} has no rows: input.where = {job.input.where!r} leaves none of its "
                 f"{table.n_rows}"
             )
-        known = np.where(np.isfinite(first.X), first.X, 0.0)
+        known = np.where(np.isfinite(first.X), first.X, 0.0).astype(np.float64)
         return cls(
             table=table,
             partitions=cut(job, table),

@@ -9,10 +9,11 @@ import numpy as np
 
 from distsvc.config import PreprocessConfig
 from distsvc.errors import DataError, UnusableRowsError
-from distsvc.models.fields import Array, Field, Flag, check_fields
-from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.models.fields import Array, Field, Flag, Word, check_fields
+from distsvc.models.scaling import KINDS, ColumnSums, Scaling
 from distsvc.models.validation import LONGEST, check_length
 from distsvc.run.directory import Result, RunDirectory
+from distsvc.run.far_rows import told_of_far_rows
 from distsvc.run.phases import Steps
 from distsvc.run.room import Room
 from distsvc.run.survey import Survey
@@ -27,7 +28,7 @@ NEEDS: dict[str, Field] = {
     "fill": Array("float64", "d"),
     "origin": Array("float64", "d"),
     "wide": Flag(),
-    "unit": Flag(),
+    "scaled": Word(KINDS),
 }
 """What the arrays and facts of a preparation of ``d`` columns have to be."""
 
@@ -49,7 +50,7 @@ class Preparation:
     def result(self) -> Result:
         """Return what `restored` takes back."""
         arrays = {name: getattr(self.scaling, name) for name in ("centre", "scale", "fill")}
-        facts = {"wide": self.float64, "unit": self.scaling.unit}
+        facts = {"wide": self.float64, "scaled": self.scaling.kind}
         return Result(facts, arrays | {"origin": self.origin})
 
     @classmethod
@@ -64,8 +65,7 @@ class Preparation:
         """
         a = result.arrays
         check_fields(NEEDS, result.facts | a, {} if d is None else {"d": d})
-        unit = bool(result.facts["unit"])
-        scaling = Scaling(a["centre"], a["scale"], a["fill"], unit)
+        scaling = Scaling(a["centre"], a["scale"], a["fill"], result.facts["scaled"])
         return cls(scaling, a["origin"], bool(result.facts["wide"]))
 
 
@@ -112,10 +112,11 @@ def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) 
     """
     engine = room.engine
     with steps.progress.phase("prepare"):
-        columns = steps.run.plan.table.columns
-        together = one_hot_columns(steps.run.plan.table.features)
-        scaling, notes = make_scaling(config, survey, columns, together)
-        scaling.check(survey.sums, config.scale, columns)
+        table = steps.run.plan.table
+        together = one_hot_columns(table.features)
+        scaling, notes = make_scaling(config, survey, table.columns, together)
+        scaling.check(survey.sums, table.columns)
+        notes += told_of_far_rows(survey, config.scale, table.features)
         engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         engine.notes.extend([*steps.run.plan.notes, *notes])
         preparation = Preparation(scaling, engine.centre, room.rules[0].float64)
@@ -150,7 +151,11 @@ def make_scaling(
         more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
         shown = ", ".join(constant[:SHOWN])
         notes.append(f"constant columns carry no information: {shown}{more}")
-    return Scaling.from_sums(sums, config.scale, fill).together(sums, config.scale, together), notes
+    if config.scale == "robust":
+        scaling = Scaling.robust(sums, survey.pilot, fill)
+    else:
+        scaling = Scaling.from_sums(sums, config.scale, fill)
+    return scaling.together(sums, together), notes
 
 
 def _fill(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> tuple[np.ndarray, int]:

@@ -50,6 +50,8 @@ class Asked:
     fresh : bool
     also : str
         Another digest, by which the same may have been published before.
+    kept : tuple of str
+        Columns of the run that this one goes on from, which stay features by default.
 
     """
 
@@ -58,6 +60,7 @@ class Asked:
     model: str = ""
     fresh: bool = False
     also: str = ""
+    kept: tuple[str, ...] = ()
 
     def content(self) -> dict[str, Any]:
         """Return all but the input that the results of a run depend on, as what JSON can hold."""

@@ -15,6 +15,7 @@ import numpy as np
 from distsvc.config import Job
 from distsvc.models.engine import Engine
 from distsvc.models.rules import Rule
+from distsvc.models.sampling import Ranges
 from distsvc.report.content import Sample
 from distsvc.report.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.run.checkpoints import Checkpoint
@@ -108,6 +109,10 @@ class Room(Protocol):
         """Return the algorithm that the model of a run is by."""
         return job.model.algorithm
 
+    def sample_ranges(self, n_rows: int) -> Ranges:
+        """Return the ranges of keys of the rows that the survey keeps as the table has them."""
+        return self.engine.key_ranges(n_rows)
+
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn, in phases on workers and steps of the driver; return what labels rows."""
 
@@ -138,5 +143,13 @@ class Room(Protocol):
 
 def sample_rows(room: Room, n_rows: int) -> int:
     """Return the rows, about, that an algorithm learns from in a table of so many."""
-    ranges = room.engine.key_ranges(n_rows)
+    return _rows_of(room.engine.key_ranges(n_rows), n_rows)
+
+
+def kept_rows(room: Room, n_rows: int) -> int:
+    """Return the rows, about, that the survey of a table of so many keeps for an algorithm."""
+    return _rows_of(room.sample_ranges(n_rows), n_rows)
+
+
+def _rows_of(ranges: Ranges, n_rows: int) -> int:
     return min(round(n_rows * (ranges[-1][1] - ranges[0][0]) / 2**64), n_rows)

@@ -137,7 +137,7 @@ class Model:
     def _labelled(self, X: Any) -> Iterator[tuple[Block, np.ndarray, dict[str, Any]]]:
         """Yield blocks of X, which of their rows (n,) are labelled, and the columns of these."""
         reasons = Reasons(self._labeller, self._features, self._asked.reasons)
-        unit = self._preparation.scaling.unit
+        unit = self._preparation.scaling.kind == "unit"
         for given in raw_blocks(X, self._features, self._missing, unit, self.id):
             yield given.all, given.known, self._label(given.usable, reasons)
 

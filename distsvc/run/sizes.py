@@ -24,8 +24,10 @@ class Sizes:
     block_rows : int
         Rows that are in memory at a time.
     sample_rows : int
-        Rows that are learned from.
+        Rows that the survey keeps for learning.
     pilot_rows : int
+    value_bytes : int
+        Of a value as rows are read: 4 or 8.
 
     """
 
@@ -36,6 +38,7 @@ class Sizes:
     block_rows: int
     sample_rows: int
     pilot_rows: int
+    value_bytes: int = 8
 
     @property
     def row(self) -> int:
@@ -44,18 +47,23 @@ class Sizes:
 
     @property
     def sample(self) -> int:
-        """Bytes of the sample."""
+        """Bytes of the sample as float64."""
         return self.row * self.sample_rows
+
+    @property
+    def raw_sample(self) -> int:
+        """Bytes of the sample as the table has it."""
+        return self.value_bytes * self.n_columns * self.sample_rows
 
     @property
     def part(self) -> float:
         """Bytes of the largest partition's rows of the sample."""
-        return self.sample * self.partition_rows / self.n_rows
+        return self.raw_sample * self.partition_rows / self.n_rows
 
     @property
     def block(self) -> int:
         """Bytes of a block of rows."""
-        return self.row * min(self.block_rows, self.partition_rows)
+        return self.value_bytes * self.n_columns * min(self.block_rows, self.partition_rows)
 
 
 @dataclass(frozen=True)

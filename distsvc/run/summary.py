@@ -82,6 +82,8 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
         n_rows_read=table.n_rows,
         n_features=len(table.columns),
         columns=list(table.columns),
+        state=table.state.replace("=", " "),
+        left_out=table.left_out,
     )
 
 

@@ -76,7 +76,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
         _write_keys(steps, SAMPLE, ranges)
         steps.do(SAMPLE)
     if steps.n_partitions > MOST_PARTS:
-        steps.do(GATHER, -(-steps.n_partitions // _share(plan)))
+        steps.do(GATHER, -(-steps.n_partitions // shared_parts(plan)))
     return Survey(n_rows, sums, pilot)
 
 
@@ -87,7 +87,7 @@ def sampling_phase(run: RunDirectory) -> Phase:
 
 def sample_parts(run: RunDirectory) -> list[str]:
     """Return the names of the results that have the sample, `MOST_PARTS` at most."""
-    share, n = _share(run.plan), len(run.plan.partitions)
+    share, n = shared_parts(run.plan), len(run.plan.partitions)
     phase = sampling_phase(run) if share == 1 else GATHER
     return [phase.result(number) for number in range(-(-n // share))]
 
@@ -137,7 +137,7 @@ def sample_partition(run: RunDirectory, number: int) -> Result:
 
 def gather_sample(run: RunDirectory, number: int) -> Result:
     """Put neighbouring partitions' parts of the sample together, in the order of keys."""
-    phase, share = sampling_phase(run), _share(run.plan)
+    phase, share = sampling_phase(run), shared_parts(run.plan)
     sample, n_rows = _Sample(run, phase), 0
     for partition in range(len(run.plan.partitions))[number * share : (number + 1) * share]:
         keys = run.map_large(phase.result(partition), "keys")
@@ -187,24 +187,21 @@ class Pilot:
         self.X, self.keys = np.concatenate([self.X, X[low]])[kept], keys[kept]
 
 
-class _Sample:
-    """Collects a partition's rows of the sample, raw."""
+class Collected:
+    """Rows with their keys, of which some are taken block by block."""
 
-    def __init__(self, run: RunDirectory, phase: Phase):
-        facts = run.read(_keys_of(phase)).facts
-        self.low, self.last = np.uint64(facts["low"]), np.uint64(facts["high"] - 1)
-        self.n_features = run.plan.shift.size
+    def __init__(self, n_columns: int, dtype: str = "float64"):
+        self.n_columns, self.dtype = n_columns, np.dtype(dtype)
         self.rows: list[np.ndarray] = []
         self.keys: list[np.ndarray] = []
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Take what belongs to the sample of a block's rows (n, d) float64 with their keys."""
-        chosen = (keys >= self.low) & (keys <= self.last)
-        self.rows.append(X[chosen])
-        self.keys.append(keys[chosen])
+        """Take rows X (n, d) with their keys (n,) uint64."""
+        self.rows.append(X)
+        self.keys.append(keys)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return X (n, d) float64 and keys (n,) uint64 in the order of keys, and let go of them.
+        """Return X (n, d) and keys (n,) uint64 in the order of keys, and let go of them.
 
         They are put in place block by block, which needs little memory.
         """
@@ -212,7 +209,7 @@ class _Sample:
         order = np.argsort(keys)
         place = np.empty(len(keys), np.int64)
         place[order] = np.arange(len(keys))
-        X = np.empty((len(keys), self.n_features))
+        X = np.empty((len(keys), self.n_columns), self.dtype)
         first = 0
         while self.rows:
             rows = self.rows.pop(0)
@@ -221,7 +218,21 @@ class _Sample:
         return {"X": X, "keys": keys[order]}
 
 
-def _share(plan: Plan) -> int:
+class _Sample(Collected):
+    """Collects a partition's rows of the sample, raw."""
+
+    def __init__(self, run: RunDirectory, phase: Phase):
+        super().__init__(run.plan.shift.size, run.plan.table.dtype.name)
+        facts = run.read(_keys_of(phase)).facts
+        self.low, self.last = np.uint64(facts["low"]), np.uint64(facts["high"] - 1)
+
+    def add(self, X: np.ndarray, keys: np.ndarray) -> None:
+        """Take what belongs to the sample of a block's rows (n, d) with their keys (n,)."""
+        chosen = (keys >= self.low) & (keys <= self.last)
+        super().add(X[chosen], keys[chosen])
+
+
+def shared_parts(plan: Plan) -> int:
     """Return how many partitions' parts of the sample are put together."""
     return -(-len(plan.partitions) // MOST_PARTS)
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.storage.features import Category, Feature, feature_at, names_of
+from distsvc.storage.categories import Category
+from distsvc.storage.features import Feature, feature_at, names_of
 from distsvc.storage.tables import Block
 
 
@@ -54,7 +55,7 @@ def unusable(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
     """Return the error for a value of a block that can't be used."""
-    value, feature = block.X[row, column], feature_at(features, column)
+    value, feature = float(block.X[row, column]), feature_at(features, column)
     hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
     if isinstance(feature, Category):
         return DataError(

@@ -19,13 +19,14 @@ from distsvc.storage.features import (
     UnusableValueError,
     descriptions,
     fill,
+    fits_float32,
     names_of,
     restored,
 )
 from distsvc.storage.location import Location
 from distsvc.storage.versions import Version, Versions
 from distsvc.storage.where import parse_where
-from distsvc.urls import shown_urls
+from distsvc.urls import lake_url, shown_urls
 
 MOST_ROWS, MOST_UNITS = 2**40, 10**7
 """Of a table: more than any is known to have, and what the driver can list."""
@@ -68,6 +69,8 @@ class Table:
         Which version of each file of the source was there before anything of it was read.
     ready : str or None
         The file that says that a path is complete, which is none of the table's.
+    lake : dict
+        Of a table with a log, what `sources.lake` knows of its files; else empty.
 
     """
 
@@ -88,6 +91,7 @@ class Table:
     left_out: dict[str, str]
     versions: Versions
     ready: str | None = None
+    lake: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -105,6 +109,11 @@ class Table:
         return shown_urls(self.sources)
 
     @property
+    def state(self) -> str:
+        """Which state of a table with a log is read, as its URL says it; else nothing."""
+        return lake_url(self.sources[0]).pin
+
+    @property
     def n_rows(self) -> int:
         """Rows of the whole table, before `where`."""
         return sum(self.extents)
@@ -118,6 +127,15 @@ class Table:
         """Return the type of the id, the label or a column of ``where``."""
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
         return schema.field(column).type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What rows are read as: float32 where it holds every value there can be, or float64."""
+        pairs = zip(self.features, self.types, strict=True)
+        return np.dtype(
+            np.float32 if all(fits_float32(f, _value_kind(kind)) for f, kind in pairs)
+            else np.float64
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as what JSON can hold."""
@@ -156,7 +174,7 @@ class Block:
     ----------
     rows : ndarray of shape (n,), int64
         Position of each row in the whole table, before `where`, from 0.
-    X : ndarray of shape (n, d), float64, C order
+    X : ndarray of shape (n, d), the table's `dtype`, C order
         The features; NaN where a value is missing.
     ids, labels : pyarrow.Array of length n, or None
         The id and label columns, if the table has them and they were asked for.
@@ -173,10 +191,15 @@ def stored_bytes(table: Table) -> list[int]:
     """Return the bytes of a row in every stored column of a table, as Arrow holds them."""
     pairs = zip(table.features, table.types, strict=True)
     return [
-        _value_bytes(kind) if (vector := _VECTOR.fullmatch(kind)) is None
-        else _value_bytes(vector["value"]) * len(feature.names)
+        _value_bytes(_value_kind(kind)) * (1 if _value_kind(kind) == kind else len(feature.names))
         for feature, kind in pairs
-    ]  # fmt: skip
+    ]
+
+
+def _value_kind(kind: str) -> str:
+    """Return the words for an Arrow type, of a list for that of its values."""
+    vector = _VECTOR.fullmatch(kind)
+    return vector["value"] if vector else kind
 
 
 def _value_bytes(kind: str) -> int:
@@ -222,7 +245,8 @@ class _Making:
 
     def __init__(self, table: Table, span: Span) -> None:
         self.shown = table.shown
-        self.features, self.span, self.width = table.features, span, len(table.columns)
+        self.features, self.span = table.features, span
+        self.width, self.dtype = len(table.columns), table.dtype
         self.condition = parse_where(table.where) if table.where is not None else None
         self.id = table.id if span.with_ids else None
         self.label = table.label if span.with_labels else None
@@ -241,7 +265,7 @@ class _Block:
     def __init__(self, making: _Making, room: int) -> None:
         self.making, self.room = making, room
         self.n_rows = 0
-        self.X = np.empty((room, making.width))
+        self.X = np.empty((room, making.width), making.dtype)
         self.rows: list[np.ndarray] = []
         self.others: dict[str, list[pa.Array]] = {n: [] for n in (making.id, making.label) if n}
 

@@ -6,7 +6,8 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 NOT_CHOSEN = "not in input.columns"
 """Why a numeric column is no feature of a job that names its columns."""
+
+PARTITION_KEY = "a partition key"
+"""Why a column by which a table is cut into folders is no feature of a job that names none."""
 
 UNKNOWN = pa.null()
 """The type of a column with a problem that may be one of numbers."""
@@ -43,6 +47,12 @@ class Scan:
         be read is of a numeric type or `UNKNOWN`; a job has to name its columns to do without.
     default : tuple of str
         The columns from which the features come when the job names none.
+    keys : tuple of str
+        The columns by which the table is cut into folders, or partitioned by its log.
+    sources : tuple of str
+        What finds the table again, in the state that was looked at; empty where the paths do.
+    lake : dict
+        As in a `blocks.Table`.
 
     """
 
@@ -57,6 +67,9 @@ class Scan:
     files: tuple[str, ...] = ()
     file_units: tuple[int, ...] = ()
     file_depths: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    lake: dict[str, Any] = field(default_factory=dict)
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
@@ -128,7 +141,8 @@ def choose_features(
     Without ``input.columns`` these are the columns of numbers, booleans, decimals, durations and
     vectors in the table's order, except the label, the id and the columns of ``where``: a column
     that only chooses rows, such as ``split``, is not a feature. An index that pandas stored is none
-    either. Columns of `categories` are, whatever they hold.
+    either, nor a key by which the table is partitioned. Columns of `categories` are, whatever they
+    hold.
 
     Raises
     ------
@@ -142,10 +156,10 @@ def choose_features(
     path = config.shown
     where = where_columns(config.where)
     used = {"input.id": [config.id], "input.label": [config.label], "input.where": where}
-    for field, columns in used.items():
+    for key, columns in used.items():
         for column in columns:
             if column is not None:
-                _check(column, field, path, scan)
+                _check(column, key, path, scan)
     given = config.columns or ()
     twice = [name for name, count in Counter(given).items() if count > 1]
     if twice:
@@ -204,6 +218,8 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
             return "an index of pandas"
+        if name in scan.keys:
+            return PARTITION_KEY
         if name not in listed and name not in scan.problems:
             return "not listed in attribute 'columns'"
         return scan.problems.get(name) or scan.shown[name]
@@ -227,7 +243,7 @@ def _default(config: InputConfig, scan: Scan, categories: Collection[str]) -> tu
 
     The latter are refused.
     """
-    apart, listed = set(other_columns(config)), set(scan.default)
+    apart, listed = {*other_columns(config), *scan.keys}, set(scan.default)
     features = tuple(
         name
         for name in dict.fromkeys([*scan.default, *scan.types])

@@ -7,6 +7,7 @@ saved with the model, so that other tables are read alike.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,39 +19,18 @@ import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from distsvc.forms import Form
-from distsvc.storage.categories import Category, Frequency, OneHot, Uncounted
-
-__all__ = [
-    "MOST_COLUMNS",
-    "Category",
-    "Description",
-    "Feature",
-    "Frequency",
-    "Log",
-    "Number",
-    "OneHot",
-    "Time",
-    "Uncounted",
-    "UnusableValueError",
-    "Vector",
-    "descriptions",
-    "feature_at",
-    "fill",
-    "groups_of",
-    "is_default",
-    "is_numeric",
-    "is_time",
-    "is_usable",
-    "is_vector",
-    "names_of",
-    "one_hot_columns",
-    "restored",
-]
+from distsvc.storage.categories import Frequency, OneHot
 
 MOST_COLUMNS = 2**20
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
 
 _TILE_ROWS = 8_192
+
+_MANY, _TURNED_ROWS, _TURNED_AT_ONCE = 24, 4_096, 256
+"""Columns that are many, and rows that are put aside and turned, both small beside a cache."""
+
+_IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
+"""The words for Arrow's types whose values float32 holds."""
 
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Of a second, by the words for Arrow's units of time."""
@@ -267,6 +247,13 @@ Description = str | Annotated[Log | Time | Vector | OneHot | Frequency, Field(di
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 
 
+def fits_float32(feature: Feature, kind: str) -> bool:
+    """Return whether float32 holds what a feature makes of a stored type, by its words."""
+    return isinstance(feature, OneHot) or (
+        isinstance(feature, Number | Vector) and kind in _IN_FLOAT32
+    )
+
+
 def is_numeric(kind: pa.DataType) -> bool:
     """Return whether values of an Arrow type turn into float64: numbers, decimals, booleans."""
     return (
@@ -357,16 +344,38 @@ def restored(content: Sequence[Any]) -> tuple[Feature, ...]:
 
 
 def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:
-    """Write features into a matrix X (n, d) float64, from the values of each one's column."""
-    several = [f.values(a) for f, a in zip(features, arrays, strict=True)]
-    # A tile of X stays in the cache while the columns are written into it one after another.
-    for first in range(0, len(X), _TILE_ROWS):
-        tile, k = X[first : first + _TILE_ROWS], 0
-        for values in several:
-            part = values[first : first + _TILE_ROWS]
-            if part.ndim == 1:
-                tile[:, k] = part
-                k += 1
-            else:
-                tile[:, k : k + part.shape[1]] = part
-                k += part.shape[1]
+    """Write features into a matrix X (n, d) of floats, from the values of each one's column."""
+    k = 0
+    several = (f.values(a) for f, a in zip(features, arrays, strict=True))
+    for (ndim, _), alike in itertools.groupby(several, lambda v: (v.ndim, v.dtype)):
+        group = list(alike)
+        width = len(group) if ndim == 1 else sum(values.shape[1] for values in group)
+        part = X[:, k : k + width]
+        if ndim == 1:
+            _fill_columns(part, group)
+        else:
+            np.concatenate(group, axis=1, out=part, casting="unsafe")
+        k += width
+
+
+def _fill_columns(X: np.ndarray, columns: Sequence[np.ndarray]) -> None:
+    """Write columns (n,) of one dtype into X (n, d).
+
+    A tile of X stays in the cache while columns are written into it one after another. Where they
+    are many, each row of a tile is far from the next, so they are put side by side first, and
+    turned a few rows at a time.
+    """
+    many = len(columns) >= _MANY
+    rows = _TURNED_ROWS if many else _TILE_ROWS
+    aside = np.empty((len(columns), min(rows, len(X))), columns[0].dtype) if many else None
+    for first in range(0, len(X), rows):
+        tile = X[first : first + rows]
+        if aside is None:
+            for j, column in enumerate(columns):
+                tile[:, j] = column[first : first + rows]
+            continue
+        for j, column in enumerate(columns):
+            aside[j, : len(tile)] = column[first : first + rows]
+        for start in range(0, len(tile), _TURNED_AT_ONCE):
+            stop = min(start + _TURNED_AT_ONCE, len(tile))
+            tile[start:stop] = aside[:, start:stop].T

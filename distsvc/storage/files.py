@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.storage.lakes import refuse_lakes
 from distsvc.storage.location import Location
 from distsvc.storage.versions import Version, Versions, version_of
 
@@ -134,6 +135,8 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
         There is no such path, or no file in it.
     DataError
         A folder may not be read.
+    JobFileError
+        They belong to a table with a log, which is to be asked for by another name.
 
     """
     location.fs.invalidate_cache()
@@ -141,10 +144,14 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
         info = location.info()
         if info and info["type"] != "directory":
             above, _, name = location.path.rpartition("/")
+            if not hidden:
+                refuse_lakes(location, location.at(above), [name])
             return Files(location, location.at(above), {name: info})
         folder = location.at((location.path if info else base_of(location.path)).rstrip("/"))
         found = _walk(location) if info else _glob(location)
         infos = {path[len(folder.path) :].lstrip("/"): info for path, info in found.items()}
+        if not hidden:
+            refuse_lakes(location, folder, infos)
         names = sorted(n for n in infos if n != ready and (hidden or not _is_hidden(n)))
         if not names and not any(folder.join(name).info() for name in (SUCCESS, ready) if name):
             raise InputNotFoundError(f"no file in {location.shown}")

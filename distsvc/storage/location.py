@@ -14,9 +14,18 @@ from fsspec.implementations.local import LocalFileSystem
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.faults import fault
 from distsvc.storage.remote import connection, patient
-from distsvc.urls import masked, original, shown_url, stand_in
+from distsvc.urls import NO_LAKE, LakeUrl, lake_url, masked, original, shown_url, stand_in
 
 __all__ = ["Location", "shown_url"]
+
+
+METADATA = ".metadata.json"
+"""What the files are named like that say what an Iceberg table consists of."""
+
+
+def is_metadata(path: str) -> bool:
+    """Return whether a path is that of an Iceberg table's metadata, not its name in a catalog."""
+    return path.endswith(METADATA)
 
 
 @dataclass(frozen=True)
@@ -31,12 +40,15 @@ class Location:
     url : str
         The path or URL that was given, or a stand-in where it holds secrets; of what was found in a
         folder, its path.
+    lake : LakeUrl
+        Of which kind a table with a log is, and which state of it is asked for.
 
     """
 
     fs: Any
     path: str
     url: str
+    lake: LakeUrl = NO_LAKE
 
     @classmethod
     def of(cls, url: str) -> Location:
@@ -50,12 +62,15 @@ class Location:
 
         """
         try:
-            bare, options = connection(original(url))
+            lake = lake_url(original(url))
+            if lake.kind == "iceberg" and not is_metadata(lake.path):
+                return cls(None, lake.path, url, lake)  # a name in a catalog
+            bare, options = connection(lake.path)
             fs, path = fsspec.core.url_to_fs(bare, **options)
         except (ValueError, ImportError, LookupError) as error:
             why = masked(str(error.args[0] if error.args else error))
             raise JobFileError(f"input.path: can't open {shown_url(url)}: {why}") from None
-        return cls(patient(fs), path.rstrip("/") or path, stand_in(url))
+        return cls(patient(fs), path.rstrip("/") or path, stand_in(url), lake)
 
     @property
     def is_local(self) -> bool:
@@ -68,7 +83,9 @@ class Location:
 
         It may be written: a stand-in is there for secrets.
         """
-        return self.path if self.is_local else self.url
+        if not self.is_local:
+            return self.url
+        return self.lake.around(self.path) if self.lake.kind else self.path
 
     @property
     def shown(self) -> str:
@@ -87,6 +104,11 @@ class Location:
     def join(self, name: str) -> Location:
         """Return the place of a file in this folder."""
         return self.at(f"{self.path}/{name}")
+
+    def pinned(self, pin: str) -> Location:
+        """Return the location of a table with a log in one of its states."""
+        lake = self.lake._replace(pin=pin)
+        return Location(self.fs, self.path, stand_in(lake.around(lake.path)), lake)
 
     def is_named(self, suffixes: Sequence[str]) -> bool:
         """Return whether the name ends in one of some suffixes, whatever their case."""

@@ -41,7 +41,7 @@ from distsvc.storage.listing import (
 from distsvc.storage.location import Location
 from distsvc.storage.place import Place, place_of
 from distsvc.storage.published import described
-from distsvc.urls import without_user
+from distsvc.urls import lake_url, without_user
 
 SUCCESS, RUNS = "_SUCCESS", SPARE
 PLACES = ("labels", "model", "report")
@@ -178,7 +178,7 @@ class Output:
             inside = folder.is_dir() and source.is_relative_to(folder)
             around = source.is_dir() and folder.is_relative_to(source)
         else:
-            bare = without_user(path).rstrip("/")
+            bare = without_user(lake_url(path).path).rstrip("/")
             inside = f"{bare}/".startswith(f"{published}/")
             around = f"{published}/".startswith(f"{bare}/")
         if inside:

@@ -23,7 +23,7 @@ def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
     SkippedError
         Something is not there yet, and that is to be skipped.
     JobFileError
-        A path is a file, which has no file below it.
+        A path is a file, which has no file below it, or a table with a log, which needs none.
 
     """
     if config.ready is None and not skip_missing:
@@ -37,9 +37,15 @@ def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
 
 def _awaited(place: Location, ready: str | None) -> str | None:
     """Return what is not there yet of a path, as messages show it, or None."""
-    place.fs.invalidate_cache()
+    if place.fs is not None:
+        place.fs.invalidate_cache()
     if ready is None:
         return None if _is_there(place) else place.shown
+    if place.lake.kind:
+        raise JobFileError(
+            f"input.ready: {place.shown} has no such file: what is committed to a table with a "
+            "log is complete; leave the key out"
+        )
     with place.reading():
         info = place.info()
         if info and info["type"] != "directory" and not place.path.startswith("http"):

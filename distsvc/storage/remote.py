@@ -106,6 +106,30 @@ def _s3() -> dict[str, Any]:
     return {**limits, "retries": retries} | configured
 
 
+def s3_settings() -> dict[str, str]:
+    """Return what botocore finds of S3 in the environment and the usual files, for other libraries.
+
+    That is ``access_key_id``, ``secret_access_key``, ``session_token``, ``region`` and
+    ``endpoint``, as far as they are known; nothing without botocore.
+    """
+    try:
+        from botocore.session import get_session
+    except ImportError:
+        return {}
+    session = get_session()
+    region = session.get_config_variable("region") or "us-east-1"
+    client = session.create_client("s3", region_name=region)
+    found = {"region": client.meta.region_name}
+    credentials = session.get_credentials()
+    if credentials is not None:
+        known = credentials.get_frozen_credentials()
+        found |= {"access_key_id": known.access_key, "secret_access_key": known.secret_key}
+        found |= {"session_token": known.token} if known.token else {}
+    if not client.meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+        found["endpoint"] = client.meta.endpoint_url
+    return found
+
+
 async def again(request: Any, send: Any) -> Any:
     """Send a GET request again where the server is busy or broken or drops the connection.
 

@@ -12,6 +12,7 @@ from distsvc.storage.files import Files
 from distsvc.storage.location import Location
 from distsvc.storage.place import Place
 from distsvc.storage.versions import Versions
+from distsvc.storage.where import Condition
 
 
 class Source(Protocol):
@@ -42,6 +43,13 @@ class Source(Protocol):
         """Return whether a location is one table as a whole, whatever files it consists of."""
         return False
 
+    def found(self, location: Location) -> Files:
+        """Return the files of a store, or of a table with a log; those of a store are not listed.
+
+        Errors as in `sources.find_source`.
+        """
+        return Files(location, location, {})
+
     def claim(self, found: Files) -> Files:
         """Return those of the files that are named like this format's; others are left out."""
         return found.named(self.suffixes)
@@ -49,6 +57,10 @@ class Source(Protocol):
     def versions(self, found: Files) -> Versions:
         """Return which versions of its files a table consists of, or of groups of them."""
         return found.versions
+
+    def needed(self, found: Files, condition: Condition | None) -> Files:
+        """Return the files but for those of which it is known that no row matches a condition."""
+        return found
 
     def scan(
         self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
@@ -79,6 +91,13 @@ class Source(Protocol):
         A format whose columns are all numbers need not offer it.
         """
         raise TypeError(f"{self.title} has no columns but those of numbers")
+
+    def varied(self, table: Table) -> set[str]:
+        """Return columns of which metadata tells that they hold fractions or a value twice.
+
+        They need not be all such columns.
+        """
+        return set()
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         """Return the bytes, at most, that `blocks` holds besides the blocks."""

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,10 @@ import pyarrow as pa
 from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
+from distsvc.storage.categories import Category, Uncounted
 from distsvc.storage.columns import (
     NOT_CHOSEN,
+    PARTITION_KEY,
     Scan,
     check_categories,
     choose_features,
@@ -28,19 +30,11 @@ from distsvc.storage.columns import (
     other_columns,
     some,
 )
-from distsvc.storage.features import (
-    Category,
-    Feature,
-    Log,
-    Number,
-    Time,
-    Uncounted,
-    Vector,
-    is_numeric,
-    is_vector,
-)
+from distsvc.storage.features import Feature, Log, Number, Time, Vector, is_numeric, is_vector
 from distsvc.storage.location import Location
+from distsvc.storage.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.place import place_of
+from distsvc.storage.snapshots import check_snapshot
 from distsvc.storage.sources import find_sources, source_named
 from distsvc.storage.versions import compare
 from distsvc.storage.where import Condition, parse_where, where_columns
@@ -53,6 +47,7 @@ __all__ = [
     "fingerprint",
     "id_type",
     "ignored_columns",
+    "numbers_apart",
     "open_table",
     "read_blocks",
     "shown_columns",
@@ -69,11 +64,13 @@ def open_table(
     staging: str | os.PathLike[str],
     preprocess: PreprocessConfig | None = None,
     known: Sequence[Feature] = (),
+    kept: Collection[str] = (),
 ) -> Table:
     """Find a table, read its metadata and choose its features.
 
     `sources.find_sources` says whose format the paths are, `files.find_files` which files belong to
-    each, and `columns.choose_features` which columns become features.
+    each, and `columns.choose_features` which columns become features. Where the job names none,
+    `numbering.without_numbers` looks at some rows, and leaves out what numbers them.
 
     Parameters
     ----------
@@ -86,6 +83,9 @@ def open_table(
         hold categories. These are `Uncounted` where no model knows them.
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
+    kept
+        Columns of a run before, which are features by default even where they are partition keys
+        or number the rows.
 
     Raises
     ------
@@ -108,10 +108,12 @@ def open_table(
     source, found = find_sources(locations, config.ready)
     if not (found.infos or source.is_store(found.location)):
         raise DataError(f"{config.shown} has no rows: it is complete, and holds no data file")
+    found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
     encode = preprocess.encode if preprocess is not None else {}
     categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
     scan = source.scan(found, config, place_of(staging), categories)
+    scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
     check_categories(config, scan, set(encode) - {feature.column for feature in known})
     _check_size(config.shown, scan.extents)
     columns = choose_features(config, scan, categories)
@@ -123,7 +125,7 @@ def open_table(
         label=config.label,
         where=config.where,
         extents=scan.extents,
-        sources=tuple(location.address for location in locations),
+        sources=scan.sources or tuple(location.address for location in locations),
         root=scan.root,
         files=scan.files,
         file_units=scan.file_units,
@@ -133,8 +135,12 @@ def open_table(
         left_out=left_out(config, scan, columns),
         versions=versions,
         ready=config.ready,
+        lake=scan.lake,
     )
-    return replace(table, features=_features(table, scan, columns, preprocess, known))
+    table = replace(table, features=_features(table, scan, columns, preprocess, known))
+    if config.columns is not None:
+        return table
+    return without_numbers(table, source_named(table.format), kept)
 
 
 def _features(
@@ -236,6 +242,8 @@ def read_blocks(
 def check_unchanged(table: Table) -> None:
     """Compare all files of the source with those that were there when the table was opened.
 
+    What was written since to a table with a log is no part of the state that was opened.
+
     Raises
     ------
     DataError
@@ -244,6 +252,9 @@ def check_unchanged(table: Table) -> None:
         The store does not answer.
 
     """
+    if table.lake:
+        check_snapshot(table)
+        return
     locations = [Location.of(address) for address in table.sources]
     try:
         source, found = find_sources(locations, table.ready)
@@ -259,18 +270,26 @@ def fingerprint(table: Table) -> str:
 
     It covers the format, the feature columns, the types of the columns that are used, the extents,
     and of each file of the source its name relative to the input, size and ETag or modification
-    time, where the file system tells.
+    time, where the file system tells. Of a table with a log these are the files of the state that
+    is read, and which of their rows and columns count.
     """
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
     files = [(name, version.size, version.tag) for name, version in table.versions.items()]
     content = [table.format, table.stored, types, table.extents, files]
+    if table.lake:
+        content.append(table.lake["digest"])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def ignored_columns(table: Table) -> list[str]:
     """Return the columns that could be features, but are not among those that a job names."""
     return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+
+
+def numbers_apart(table: Table) -> list[str]:
+    """Return the columns of numbers that are no features unless a job or a model names them."""
+    return [name for name, why in table.left_out.items() if why in (PARTITION_KEY, ROW_NUMBER)]
 
 
 def shown_columns(table: Table) -> dict[str, str]:

@@ -12,7 +12,7 @@
 
 A missing value (null or NaN) matches no comparison, nor the ``not`` of one, as in SQL. A literal
 takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1; a text compared with
-a date or time is read as one.
+a date or time is read as one, in UTC where the column has a time zone and the text has none.
 
 Python's parser knows how conditions nest. Columns may have names that it does not take for names,
 and literals are not quite its own: it sees a placeholder for each. What may stand beside what, and
@@ -25,6 +25,7 @@ import ast
 import functools
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -112,6 +113,13 @@ class Condition:
 
         """
         return pc.fill_null(self._three_valued(columns), False)
+
+    def may_match(self, known: Mapping[str, pa.Array]) -> bool:
+        """Return whether a row may match of which some values are known; the others are null.
+
+        Each array of `known` has one value. Errors as in `mask`.
+        """
+        return self._three_valued(known)[0].as_py() is not False
 
     def _three_valued(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
         if self.operator in _COMPARE:
@@ -264,7 +272,7 @@ def _same_type(values: pa.Array, literal: Literal) -> tuple[pa.Array, pa.Scalar]
             return values, pa.scalar(literal)
     elif isinstance(literal, str):
         if pa.types.is_temporal(kind):
-            return values, pa.scalar(literal).cast(kind)
+            return values, _moment(literal, kind)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return values, pa.scalar(literal, kind)
     elif pa.types.is_integer(kind) and isinstance(literal, int):
@@ -277,3 +285,11 @@ def _same_type(values: pa.Array, literal: Literal) -> tuple[pa.Array, pa.Scalar]
     elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         return values.cast(pa.float64(), safe=False), pa.scalar(float(literal))
     raise TypeError
+
+
+def _moment(text: str, kind: pa.DataType) -> pa.Scalar:
+    """Return a date or time from text; one without a zone is in UTC where a zone is needed."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        with suppress(pa.ArrowInvalid):
+            return pa.scalar(text).cast(pa.timestamp(kind.unit)).cast(kind)
+    return pa.scalar(text).cast(kind)

@@ -84,7 +84,27 @@ def test_twin_scale_rows(offset):
     X = rng.normal(size=(30, 4)) + offset
     X[rng.random(X.shape) < 0.2] = np.nan
     centre, scale, fill, origin = rng.normal(np.outer([offset, 3.0, offset, 0.0], np.ones(4)))
-    found = scale_rows(X, centre, scale, fill, origin)
+    found = np.empty(X.shape, np.float32)
+    scale_rows(X, centre, scale, fill, origin, found)
     assert found.dtype == np.float32
     assert not np.isnan(found).any()
     np.testing.assert_array_equal(found, reference.scale_rows(X, centre, scale, fill, origin))
+
+
+@pytest.mark.parametrize("spread", [0.0, 3.0, 30.0])
+@pytest.mark.parametrize("factor", [1.0, 1e-140, 1e140, 1e-300])
+def test_sums_are_exact_however_far_values_lie_apart(spread, factor):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) * 10.0 ** (spread * rng.uniform(-1.0, 1.0, (300, 3))) * factor
+    X[rng.random(X.shape) < 0.1] = np.nan
+    shift = np.array([0.0, 1.0, -0.25]) * factor
+    digits = np.zeros((2, 3, DIGITS), np.int64)
+    state = np.full(3, np.inf), np.full(3, -np.inf), np.zeros(3, np.int64)
+    if add_block(X, shift, digits, *state) != (-1, -1):
+        assert (spread, factor) == (30.0, 1e140)
+        return
+    for k in range(3):
+        e = X[~np.isnan(X[:, k]), k] - shift[k]
+        for values, found in (e, digits[0, k]), (e * e, digits[1, k]):
+            exact = sum(int(Fraction(v) * 2**1074) for v in values.tolist())
+            assert sum(int(v) << (32 * i) for i, v in enumerate(found)) == exact

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.models.fields import Array, Children, Clusters, Count, Flag, Number, check_fields
+from distsvc.models.fields import Array, Children, Clusters, Count, Flag, Number, Word, check_fields
 from tests.models.test_rules import EACH, RULES, D
 
 SUMS = ["components", "few_vectors", "most_vectors"]
@@ -109,6 +109,8 @@ def test_children_of_a_tree():
         (Flag(), 1),
         (Flag(), None),
         (Flag(only=True), False),
+        (Word(("a", "b")), "c"),
+        (Word(("a", "b")), ["a"]),
     ],
 )
 def test_facts_out_of_range(field, value):

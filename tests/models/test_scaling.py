@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sklearn.preprocessing import RobustScaler
 
-from distsvc.models.scaling import ColumnSums, Scaling
+from distsvc.models.scaling import BEND, FAR, ColumnSums, Scaling
 
 
 def sums_of(X, shift=0.0, parts=1):
@@ -132,3 +133,56 @@ def test_missing_values_are_filled_before_scaling():
     X = np.array([[np.nan, 2.0], [3.0, np.nan]])
     assert scaling.apply(X).tolist() == [[2.0, 0.0], [1.0, 1.0]]
     assert np.isnan(X).sum() == 2  # the caller's rows are left alone
+
+
+def robust(X, pilot=None):
+    return Scaling.robust(sums_of(X), X if pilot is None else pilot, np.zeros(X.shape[1]))
+
+
+def test_robust_scaling_of_normal_columns_is_nearly_standard():
+    X = table(10_000)
+    Z = robust(X).apply(X)
+    assert np.abs(np.median(Z, axis=0)).max() < 1e-12
+    np.testing.assert_allclose(Z.std(axis=0), 1.0, rtol=0.03)
+
+
+def test_robust_scaling_is_scikit_learn_s_up_to_five_spreads():
+    X = table()
+    peer = RobustScaler(unit_variance=True).fit_transform(X)
+    np.testing.assert_allclose(robust(X).apply(X), peer, rtol=1e-5, atol=1e-12)
+
+
+def test_values_beyond_five_spreads_are_drawn_in_and_keep_their_order():
+    scaling = Scaling(np.array([5.0]), np.array([2.0]), np.zeros(1), "robust")
+    away = np.array([0.0, 1.0, FAR, FAR + 1e-9, FAR + 1, FAR + 2, 1e3, 1e9, 1e300])
+    Z = scaling.apply(5.0 + 2.0 * away[:, None])[:, 0]
+    assert Z[:3].tolist() == [0.0, 1.0, FAR]
+    assert (np.diff(Z) > 0).all()
+    np.testing.assert_allclose(Z[3:], FAR + BEND * np.log1p((away[3:] - FAR) / BEND))
+    assert scaling.apply(5.0 - 2.0 * away[:, None])[:, 0] == pytest.approx(-Z)
+    near = scaling.to_kernels(5.0 + 2.0 * away[:, None], np.array([0.25]))
+    np.testing.assert_allclose(near[:, 0], Z - 0.25, rtol=1e-6)
+    assert (np.diff(near[[0, 1, 2, 4, 5, 6, 7, 8], 0]) > 0).all()
+    np.testing.assert_allclose(scaling.raw(Z[:8, None])[:, 0], 5.0 + 2.0 * away[:8], rtol=1e-9)
+
+
+def test_the_robust_scale_of_a_column_that_the_pilot_finds_constant():
+    X = table()
+    X[:, 1] = 7.0
+    X[150, 1], X[160, 1] = 1e9, 8.0
+    Z = robust(X, X[:100]).apply(X)[:, 1]
+    assert Z[150] == 1.0
+    assert not Z[:100].any()
+    X[:, 1] = 7.0
+    assert not robust(X).apply(X)[:, 1].any()
+
+
+def test_robust_scales_leave_missing_values_out():
+    X = table()
+    Y = np.repeat(X, 2, axis=0)
+    Y[::2, 1] = np.nan
+    assert robust(X, Y).scale.tolist() == robust(X).scale.tolist()
+    Y[:, 1] = np.nan
+    found = robust(X, Y)
+    assert found.centre[1] == pytest.approx(X[:, 1].mean())
+    assert np.isfinite(found.apply(X)).all()

@@ -73,6 +73,17 @@ def test_its_model_labels_other_rows(tmp_path, chosen):
         assert (again[name] == column).all()
 
 
+def test_what_is_remarkable_about_the_columns_is_told(tmp_path):
+    X = np.column_stack([rows(300), np.ones(300)])
+    X[7, 0] = np.nan
+    path = write_table(tmp_path / "in.parquet", X)
+    job = small_job(path, {"effort": "fast"}, preprocess={"missing": "median"})
+    assert run_job(job).warnings[:2] == [
+        "1 missing values were replaced by their columns' medians",
+        "constant columns carry no information: x5",
+    ]
+
+
 def test_cuts_and_workers_do_not_matter(tmp_path, chosen):
     path = write_table(tmp_path / "in.parquet", rows())
     found = []

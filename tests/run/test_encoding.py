@@ -150,7 +150,7 @@ def test_the_digest_covers_the_encoding_and_not_its_order():
 def scaling_of(X, kind, group) -> Scaling:
     sums = ColumnSums.empty(np.zeros(X.shape[1]))
     assert sums.add(X) is None
-    return Scaling.from_sums(sums, kind, np.zeros(X.shape[1])).together(sums, kind, [group])
+    return Scaling.from_sums(sums, kind, np.zeros(X.shape[1])).together(sums, [group])
 
 
 def one_hot(n=1000) -> np.ndarray:

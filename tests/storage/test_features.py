@@ -10,7 +10,7 @@ from small_tables import everything
 
 from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.features import Log, Number, Time, Vector, descriptions, restored
+from distsvc.storage.features import Log, Number, Time, Vector, descriptions, fill, restored
 from distsvc.storage.tables import open_table, shown_columns
 
 DAY = datetime.datetime(1970, 1, 3, 12)
@@ -125,3 +125,23 @@ def test_features_come_back_from_json():
         Number("a"), Log(column="b"), Time(column="c", unit="days"), Vector(column="d", width=2),
     )  # fmt: skip
     assert restored(descriptions(features)) == features
+
+
+@pytest.mark.parametrize("n", [1, 300, 5000])
+def test_many_columns_are_turned_as_few_are(n):
+    random = np.random.default_rng(0)
+    kinds = [np.float32] * 30 + [np.int16] * 30 + [np.float64] * 2
+    columns = [random.integers(0, 99, n).astype(kind) for kind in kinds]
+    X = np.empty((n, len(kinds)), np.float32)
+    fill(X, [Number(f"x{k}") for k in range(len(kinds))], [pa.array(c) for c in columns])
+    np.testing.assert_array_equal(X, np.column_stack(columns))
+
+
+def test_rows_are_float32_where_that_holds_every_value(tmp_path):
+    small = {"a": pa.array([1, None], pa.int16()), "v": pa.array([[0.1, 2.0]] * 2, KINDS["list"])}
+    table = written(tmp_path, small)
+    assert table.dtype == np.float32
+    np.testing.assert_array_equal(everything(table)[1][:, 0], [1.0, np.nan])
+    for kind in pa.int32(), pa.float64(), pa.list_(pa.float64(), 2):
+        one = [1.0, 2.0] if pa.types.is_fixed_size_list(kind) else 1
+        assert written(tmp_path, small | {"b": pa.array([one] * 2, kind)}).dtype == np.float64

@@ -1,6 +1,7 @@
 """Several paths in a bucket, and the file there that says that they are complete."""
 
 import io
+import os
 
 import pyarrow.parquet as pq
 import pytest
@@ -78,3 +79,20 @@ def test_a_store_that_does_not_answer_is_not_a_late_input():
             check_ready(config, skip_missing=True)
     finally:
         s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_a_delta_table_in_a_bucket(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    url = f"s3://{BUCKET}/lake/t"
+    own = {"aws_endpoint": os.environ["AWS_ENDPOINT_URL"], "aws_allow_http": "true"}
+    deltalake.write_deltalake(url, sample(20), partition_by=["split"], storage_options=own)
+    deltalake.DeltaTable(url, storage_options=own).delete("row_id = 'id-0-3'")
+    table = open_table(InputConfig(path=f"delta://{url}", id="row_id"), tmp_path)
+    assert table.columns == ("a", "b", "c", "flag")
+    assert sorted(everything(table)[2]) == sorted(f"id-0-{k}" for k in range(20) if k != 3)
+    check_unchanged(table)
+    for path in (f"{url}/*/*.parquet", f"{url}/split=1"):
+        with pytest.raises(JobFileError, match=f"Delta table.* give delta://{url}"):
+            open_table(InputConfig(path=path), tmp_path)
+    with pytest.raises(InputNotFoundError, match="does not exist"):
+        open_table(InputConfig(path=f"delta://s3://{BUCKET}/none"), tmp_path)

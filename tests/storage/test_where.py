@@ -190,3 +190,10 @@ def test_agrees_with_python_where_nothing_is_missing(text):
     mask = parse_where(text).mask({"p": pa.array(p), "q": pa.array(q)})
     expected = [eval(text, {"p": i, "q": j}) for i, j in zip(p, q, strict=True)]
     assert mask.to_pylist() == expected
+
+
+def test_a_text_without_a_zone_is_in_utc():
+    times = [datetime.datetime(2026, 11, day, tzinfo=datetime.UTC) for day in (20, 21)]
+    column = {"t": pa.array(times, pa.timestamp("us", "Europe/Berlin"))}
+    assert parse_where("t < '2026-11-21'").mask(column).to_pylist() == [True, False]
+    assert parse_where("t < '2026-11-20T00:00+01:00'").mask(column).to_pylist() == [False, False]

@@ -94,6 +94,11 @@ class AutomaticEngine(Engine):
         """Whether hyperplanes are asked: a level tree sees 3 columns whole."""
         return self.levels.pilot.shape[1] > FLAT
 
+    def learn_trees(self, X: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
+        """Learn trees from the rows X (m, d) of a table of `n_rows`, in the order of keys (m,)."""
+        trees = self.trees
+        trees.choose(trees.grow_all(trees.centred(X), keys, n_rows))
+
     def choose(self) -> None:
         """Settle which of both fitted engines has the answer, and what labels rows."""
         levels = self.levels.levels

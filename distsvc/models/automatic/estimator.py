@@ -9,8 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.inputs.kept import readable_again
+from distsvc.inputs.rows import Input
 from distsvc.models import sampling
 from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.hyperplanes.engine import TreeEngine
+from distsvc.models.passes import Passes, Values, answered, given
 from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.validation import validated
 from distsvc.parameters import check_parameters
@@ -72,66 +76,101 @@ class AutoClustering(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> AutoClustering:
         """Cluster the rows of X (n, d), float32 or float64, n >= 2.
 
+        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
+        times. ``labels_`` are as lazy as X is: those of dask are dask's.
+
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, or a parameter out of range.
+            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
+            out of range.
 
         """
-        X = validated(self, X, ensure_min_samples=2)
+        source = given(self, X, reset=True)
+        if source is None:
+            X = validated(self, X, ensure_min_samples=2)
         check_parameters("auto", self.get_params())
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
+        if source is None:
+            self._learn_array(engine, X)
+            self._take(engine)
+            self.labels_ = self._values("label")(X)
+        else:
+            with readable_again(source) as source:
+                passes = self._learn_source(engine, source)
+                self._take(engine)
+                self.labels_ = passes.labels(self._values("label"))
+        for note in self.notes_:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the cluster (n,) int32 of every row of X (n, d)."""
+        check_is_fitted(self, "labels_")
+        return answered(self, X, self._values("label"), np.int32, "label")
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
+        check_is_fitted(self, "labels_")
+        return answered(self, X, self._values("score"), np.float64, "score")
+
+    def score_samples(self, X: Any) -> Any:
+        """Return the score (n,) float64 of every row of X (n, d), as `decision_function`."""
+        return self.decision_function(X)
+
+    @staticmethod
+    def _learn_array(engine: AutomaticEngine, X: np.ndarray) -> None:
         levels = engine.levels
         keys = sampling.row_keys(levels.seed, np.arange(len(X)))
         order = sampling.lowest(keys, len(X))
         engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
         rows = levels.seen(X)
-        levels.learn(rows, keys)
-        levels.find_clusters(rows, keys)
+        levels.learn(rows, keys, len(X))
+        levels.find_clusters([(rows, keys)], len(X))
         if engine.asks_trees:
-            self._learn_trees(engine, X, keys, order)
+            first = _first(engine.trees, keys[order], len(X))
+            engine.learn_trees(X[order[first]], keys[order[first]], len(X))
+
+    @staticmethod
+    def _learn_source(engine: AutomaticEngine, source: Input) -> Passes:
+        levels = engine.levels
+        passes = Passes(source, levels.seed)
+        X, keys = passes.draw(engine.key_ranges)
+        n_rows = passes.n_rows
+        engine.set_pilot(passes.pilot, n_rows)
+        if engine.asks_trees:
+            first = _first(engine.trees, keys, n_rows)
+            engine.learn_trees(X[first], keys[first], n_rows)
+        rows = levels.seen(X)
+        del X
+        levels.learn(rows, keys, n_rows)
+        del rows, keys
+        parts = ((levels.seen(block), keys) for block, keys in passes.again())
+        levels.find_clusters(parts, n_rows)
+        return passes
+
+    def _take(self, engine: AutomaticEngine) -> None:
+        """Let the engine choose, and publish what it has found."""
         engine.choose()
         self._engine = engine
         self.algorithm_, self.why_ = engine.chosen, engine.why()
         self.agreement_, self.likeness_ = engine.support, engine.likeness
         self.n_clusters_, self.notes_ = engine.rule.n_clusters, engine.notes
-        self.labels_ = self._columns(X)["label"]
-        for note in self.notes_:
-            warnings.warn(note, UserWarning, stacklevel=2)
-        return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
-        return self._columns(self._checked(X))["label"]
+    def _values(self, column: str) -> Values:
+        """Return what labels or scores raw rows."""
+        return Values(self._engine.rule, self._engine.centre, column)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
 
         As of the algorithm whose answer it is; a row's add up to 1.
         """
-        X = self._checked(X)
+        check_is_fitted(self, "labels_")
+        X = validated(self, X, reset=False)
         return self._engine.rule.shares(self._engine.levels.centred(X))
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
-        return self._columns(self._checked(X))["score"].astype(np.float64)
 
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Return the score (n,) float64 of every row of X (n, d), as `decision_function`."""
-        return self.decision_function(X)
-
-    @staticmethod
-    def _learn_trees(
-        engine: AutomaticEngine, X: np.ndarray, keys: np.ndarray, order: np.ndarray
-    ) -> None:
-        trees = engine.trees
-        ranges = trees.key_ranges(len(X))
-        first = order[: sampling.slice_by_key(keys[order], *ranges[-1]).stop]
-        trees.choose(trees.grow_all(trees.centred(X[first]), keys[first], len(X)))
-
-    def _checked(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "labels_")
-        return validated(self, X, reset=False)
-
-    def _columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
-        return self._engine.rule.label(self._engine.levels.centred(X))
+def _first(trees: TreeEngine, keys: np.ndarray, n_rows: int) -> slice:
+    """Return which of a table's ascending keys (n,) belong to the rows that trees learn from."""
+    return slice(0, sampling.slice_by_key(keys, *trees.key_ranges(n_rows)[-1]).stop)

@@ -70,12 +70,18 @@ class SampledEngine:
 
     def __init__(self, estimator: Baseline):
         self.estimator = estimator
+        self.n_features = 1
         self.notes: list[str] = []
         self._found: dict[str, Any] = {}
 
+    def set_width(self, n_features: int) -> None:
+        """Say how many columns the table has: of wide rows the sample has fewer."""
+        self.n_features = n_features
+
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
         """Return the key ranges of the sample of a table of so many rows."""
-        return sampling.key_blocks(n_rows, min(n_rows, SAMPLE_ROWS))
+        most = sampling.most_rows(self.n_features)
+        return sampling.key_blocks(n_rows, min(n_rows, SAMPLE_ROWS, most))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Take the table's rows as they are: `fit` centres them where it wants."""

@@ -89,10 +89,18 @@ class TreeEngine:
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         self.parameters = dict(parameters)
         self.seed = seed
+        self.n_features = 1
         self.notes: list[str] = []
 
+    def set_width(self, n_features: int) -> None:
+        """Say how many columns the table has: of wide rows the sample has fewer."""
+        self.n_features = n_features
+
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the blocks of a pass over at most `max_samples` of the rows."""
+        """Return the key ranges of the blocks of a pass over at most `max_samples` of the rows.
+
+        They are fewer where those have more than `sampling.SAMPLE_BYTES`.
+        """
         return sampling.key_blocks(n_rows, self._sample_rows(n_rows))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -215,7 +223,8 @@ class TreeEngine:
         return Stream(Place.restored(facts.get("place", {})), facts["n_rows"], tree)
 
     def _sample_rows(self, n_rows: int) -> int:
-        return min(n_rows, self.parameters["max_samples"] or n_rows)
+        most = sampling.most_rows(self.n_features)
+        return min(n_rows, self.parameters["max_samples"] or n_rows, most)
 
     def _valleys(self, cut: Cut) -> np.ndarray:
         return np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])

@@ -21,10 +21,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.constraints import COUNT
+from distsvc.inputs.kept import readable_again
+from distsvc.inputs.rows import Input
 from distsvc.models import sampling
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.stream import TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
+from distsvc.models.passes import Passes, Values, answered, given
 from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.validation import validated
 from distsvc.parameters import check_parameters
@@ -167,19 +170,34 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> IncrementalMDH:
         """Cluster the rows of X (n, d), float32 or float64, n >= 2.
 
+        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
+        times. ``labels_`` are as lazy as X is: those of dask are dask's.
+
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, or a parameter out of range.
+            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
+            out of range.
 
         """
-        X = validated(self, X, ensure_min_samples=2)
+        source = given(self, X, reset=True)
+        if source is None:
+            self._fit_array(validated(self, X, ensure_min_samples=2))
+        else:
+            with readable_again(source) as source:
+                self._fit_source(source)
+        for note in self.notes_:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        return self
+
+    def _fit_array(self, X: np.ndarray) -> None:
         engine = self._begin()
         keys = sampling.row_keys(engine.seed, np.arange(len(X)))
         order = sampling.lowest(keys, len(X))
+        engine.set_width(X.shape[1])
         engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
         n = sampling.slice_by_key(keys[order], *engine.key_ranges(len(X))[-1]).stop
-        bottom = self._learn(X, keys, order[:n])
+        bottom = self._learn(X, keys, order[:n], len(X))
         self.centre_, self.n_samples_ = engine.centre, engine.n_samples
         self._publish()
         whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
@@ -187,11 +205,19 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             self._leaves = np.empty(n, np.int32)
             self._leaves[order] = whole.labels_of_bottom(2**self.depth)[bottom]
         else:
-            self._leaves = self._label(whole, X)[0]
+            self._leaves = self._label(whole, X)
         self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]
-        for note in self.notes_:
-            warnings.warn(note, UserWarning, stacklevel=2)
-        return self
+
+    def _fit_source(self, source: Input) -> None:
+        engine = self._begin()
+        passes = Passes(source, engine.seed)
+        X, keys = passes.draw(engine.key_ranges)
+        engine.set_pilot(passes.pilot, passes.n_rows)
+        self._learn(X, keys, np.arange(len(X)), passes.n_rows)
+        del X
+        self.centre_, self.n_samples_ = engine.centre, engine.n_samples
+        self._publish()
+        self.labels_ = passes.labels(self._values("label"))
 
     def partial_fit(self, X: Any, y: Any = None) -> IncrementalMDH:
         """Learn one tree from the rows of a block X (n, d), in their order and in one pass.
@@ -211,17 +237,19 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         self.notes_ = []
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Return the cluster (n,) int32 of every row of X (n, d)."""
-        return self._label(self._checked_cut(), self._checked(X))[0]
+        self._checked_cut()
+        return answered(self, X, self._values("label"), np.int32, "label")
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any) -> Any:
         """Return the distance (n,) float64 of every row of X (n, d) to the nearest hyperplane.
 
         Of those on the row's path, in units of that node's standard deviation along its normal:
         near 0 the row could have gone to another cluster. Infinity where there is one cluster.
         """
-        return self._label(self._checked_cut(), self._checked(X))[1].astype(np.float64)
+        self._checked_cut()
+        return answered(self, X, self._values("score"), np.float64, "score")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
@@ -230,7 +258,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         nearer it is; a cluster that many cut off may have less of its row than another.
         """
         self._checked_cut()
-        X, rule = self._checked(X), self._engine.rule
+        X, rule = validated(self, X, reset=False), self._engine.rule
         found = [rule.shares(self._engine.centred(X[part])) for part in _parts(*X.shape)]
         return np.concatenate(found)
 
@@ -243,9 +271,9 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         tree = self._checked_cut().tree
         cut = tree.cut(n_clusters)
         if X is not None:
-            return self._label(cut, self._checked(X))[0]
+            return self._label(cut, validated(self, X, reset=False))
         if not hasattr(self, "_leaves"):
-            raise ValueError("rows were learned by partial_fit and not kept: give X")
+            raise ValueError("the rows were learned block by block and not kept: give X")
         whole = tree.cut(tree.n_leaves)
         return _labels_of_leaves(whole, cut)[self._leaves]
 
@@ -256,13 +284,16 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         self._engine = TreeEngine(self.get_params(), seed_of(self.random_state))
         return self._engine
 
-    def _learn(self, X: np.ndarray, keys: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Grow the trees from X[order] and choose one; return these rows' bottom nodes in it."""
+    def _learn(self, X: np.ndarray, keys: np.ndarray, order: np.ndarray, n_rows: int) -> np.ndarray:
+        """Grow the trees from X[order] and choose one; return these rows' bottom nodes in it.
+
+        The rows are those of the sample of a table of n_rows, in the order of their keys.
+        """
         engine, keys = self._engine, keys[order]
         rows = np.empty((len(order), X.shape[1]), np.float32)
         for part in _parts(*rows.shape):
             engine.centred(X[order[part]], out=rows[part])
-        grown = engine.grow_all(rows, keys, len(X))
+        grown = engine.grow_all(rows, keys, n_rows)
         engine.choose(grown)
         return grown[engine.restart].ends(rows)
 
@@ -286,14 +317,14 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "cluster_tree_")
         return self._engine.cut
 
-    def _checked(self, X: Any) -> np.ndarray:
-        return validated(self, X, reset=False)
+    def _values(self, column: str) -> Values:
+        """Return what labels or scores raw rows."""
+        return Values(self._engine.rule, self._engine.centre, column)
 
-    def _label(self, cut: Cut, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and margins of raw rows X (n, d), block by block to need little memory."""
-        found = [cut.label(self._engine.centred(X[part])) for part in _parts(*X.shape)]
-        labels, margins = zip(*found, strict=True)
-        return np.concatenate(labels), np.concatenate(margins)
+    def _label(self, cut: Cut, X: np.ndarray) -> np.ndarray:
+        """Return labels (n,) of raw rows X (n, d), block by block to need little memory."""
+        found = [cut.label(self._engine.centred(X[part]))[0] for part in _parts(*X.shape)]
+        return np.concatenate(found)
 
 
 def _parts(n: int, d: int) -> Iterator[slice]:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
+from distsvc.inputs.given import is_elsewhere
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -28,9 +30,29 @@ from distsvc.models.linear.engine import (
     radius,
 )
 from distsvc.models.linear.rule import scores
+from distsvc.models.passes import answered
 from distsvc.models.sampling import seed_of
-from distsvc.models.validation import validated
+from distsvc.models.validation import check_length, validated
 from distsvc.parameters import check_parameters
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Scores dense rows less an offset, in a form that can be sent to where they are.
+
+    With `sides` it is 1 for rows that are inside and -1 for others.
+    """
+
+    weights: np.ndarray
+    offset: float
+    ball: bool
+    sides: bool
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the values (n,) of rows X (n, d)."""
+        check_length(X)
+        found = scores(np.asarray(X, np.float64), self.weights, self.ball) - self.offset
+        return np.where(found >= 0.0, 1, -1) if self.sides else found
 
 
 class _LinearEstimator(OutlierMixin, BaseEstimator):
@@ -44,6 +66,8 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
     memory_rows: int | None
     random_state: Any
     offset_: float
+    coef_: np.ndarray
+    center_: np.ndarray
     notes_: list[str]
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -72,17 +96,22 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
             warnings.warn(note, UserWarning, stacklevel=2)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Return 1 (n,) int64 for every row of X (n, d) that is inside, -1 for outliers."""
+        check_is_fitted(self, "offset_")
+        if is_elsewhere(X):
+            return answered(self, X, self._of_rows(self.offset_, sides=True), np.int64, "label")
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Any:
         """Return `score_samples` less ``offset_``, (n,) float64: negative for outliers."""
         return self.score_samples(X) - self.offset_
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any) -> Any:
         """Return how much inside every row of X (n, d) is, (n,) float64, without the offset."""
         check_is_fitted(self, "offset_")
+        if is_elsewhere(X):
+            return answered(self, X, self._of_rows(0.0), np.float64, "score")
         return self._scores(_checked(self, X, reset=False))
 
     def __sklearn_tags__(self) -> Any:
@@ -90,6 +119,12 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _of_rows(self, offset: float, sides: bool = False) -> Decision:
+        """Return what scores dense rows, or says on which side they are."""
+        ball = self._engine_type is BallEngine
+        weights = self.center_ if ball else self.coef_[0]
+        return Decision(weights, offset, ball, sides)
 
     def _publish(self, engine: LinearEngine) -> None:
         """Set the attributes that both problems have."""

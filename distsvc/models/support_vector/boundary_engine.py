@@ -29,7 +29,7 @@ from distsvc.models import sampling
 from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.sampling import Ranges, Reservoir
 from distsvc.models.support_vector import balls, complete_graph, labelling, training
-from distsvc.models.support_vector.engine import Engine
+from distsvc.models.support_vector.engine import Engine, Parts
 from distsvc.models.support_vector.kernel_width import automatic_gamma
 from distsvc.models.support_vector.labelling import Boundary, Clusters, DecisionFunction
 from distsvc.models.support_vector.rules import BoundaryRule
@@ -212,15 +212,15 @@ class BoundaryEngine(Engine):
             "n_clusters": self.clusters.n_clusters,
         }
 
-    # A table in memory.
+    # Of an estimator.
 
     def seen(self, X: np.ndarray) -> np.ndarray:
         """Return rows X (n, d) centred, float32."""
         return self.centred(X)
 
-    def learn(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """Train on centred rows (n, d) with their keys (n,)."""
-        order, ranges = np.argsort(keys), self.key_ranges(len(rows))
+    def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
+        """Train on centred rows (m, d) with their keys (m,)."""
+        order, ranges = np.argsort(keys), self.key_ranges(n_rows)
         ranked, ranked_keys = rows[order], keys[order]
         self.train(
             lambda epoch, first: sampling.memory_blocks(
@@ -228,16 +228,21 @@ class BoundaryEngine(Engine):
             )
         )
 
-    def find_clusters(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """Do phase two on centred rows (n, d) with their keys (n,), by any labelling."""
+    def find_clusters(self, parts: Parts, n_rows: int) -> None:
+        """Do phase two by any labelling; two of them take all rows as one part."""
         given, f, samples = self.parameters, self.decision, self.parameters.segment_samples
         if given.labelling == "complete-graph":
+            ((rows, _),) = parts
             points = ends = complete_graph.inside_rows(f, rows)
         elif given.labelling == "balls":
+            ((rows, keys),) = parts
             points, samples = balls.ball_centres(rows, keys, given.ball_radius), balls.SAMPLES
             ends = balls.climb_together(f, points, given.merge_radius)
         else:
-            self.boundary = Boundary.collect(f, rows, keys, self.epsilon, given.boundary_size)
+            self.boundary, limit = Boundary.empty(f), given.boundary_size
+            for rows, keys in parts:
+                found = Boundary.collect(f, rows, keys, self.epsilon, limit)
+                self.boundary = self.boundary.merge(found, limit)
             points = self.boundary.X
             ends = labelling.climb(f, points)
         self.set_equilibria(points, ends)
@@ -279,7 +284,7 @@ class BoundaryEngine(Engine):
     def find_pending_clusters(self) -> None:
         """Find clusters on the rows that were kept of the stream."""
         assert self._stream is not None
-        self.find_clusters(self._stream.rows, self._stream.keys)
+        self.find_clusters([(self._stream.rows, self._stream.keys)], len(self._stream.rows))
 
     def _new_descent(self) -> StochasticGradient:
         given = self.parameters

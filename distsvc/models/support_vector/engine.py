@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,6 +13,9 @@ from distsvc.models.rules import Rule
 from distsvc.models.sampling import Ranges
 from distsvc.models.scaling import check_finite
 from distsvc.models.support_vector.labelling import DecisionFunction
+
+Parts = Iterable[tuple[np.ndarray, np.ndarray]]
+"""Seen rows (m, q) float32 and keys (m,) uint64 of consecutive parts of a table."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ class Parameters:
 class Engine(ABC):
     """Fits one table: its pilot settles what it can, a stream of rows trains, a rule labels.
 
-    A job calls the steps one by one. In memory, `learn` and `find_clusters` do them all, on rows as
-    `seen` gives them.
+    A job calls the steps one by one. An estimator calls `learn` and `find_clusters`, which do them
+    all on rows as `seen` gives them.
 
     Parameters
     ----------
@@ -137,12 +140,15 @@ class Engine(ABC):
         """Return rows X (n, d) as the engine looks at them, float32."""
 
     @abstractmethod
-    def learn(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """Do phase one on all seen rows (n, q) of a table, with their keys (n,) uint64."""
+    def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
+        """Do phase one for a table of `n_rows`.
+
+        It takes all of its seen rows (m, q) whose keys (m,) uint64 are in `key_ranges`, or more.
+        """
 
     @abstractmethod
-    def find_clusters(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """Do phase two on all seen rows (n, q) of a table, with their keys (n,) uint64."""
+    def find_clusters(self, parts: Parts, n_rows: int) -> None:
+        """Do phase two for a table of `n_rows`, on all of its rows in parts."""
 
     @abstractmethod
     def labels(self, rows: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from distsvc.kernels.projection import project
 from distsvc.models import sampling
@@ -215,6 +216,13 @@ class Ensemble:
         start = np.uint64(2**64 * number // len(self.members))
         return keys - start < np.uint64(int(2**64 * share))
 
+    def tested_by_any(self, keys: np.ndarray, n_rows: int) -> np.ndarray:
+        """Return which rows (n,) bool, by their keys (n,), test the splits of any member."""
+        found = np.zeros(len(keys), bool)
+        for number in range(len(self.members)):
+            found[self.rows_for(number, keys, n_rows)] = True
+        return found
+
 
 def make_ensemble(
     pilot: np.ndarray,
@@ -241,11 +249,10 @@ def make_ensemble(
     if gammas is not None or d <= FLAT:
         components = np.eye(d, dtype=np.float32)
     else:
-        _, vectors = np.linalg.eigh(np.cov(wide.T))
+        with threadpool_limits(1):  # of wide rows several would give other last bits
+            _, vectors = np.linalg.eigh(np.cov(wide.T))
         leading = vectors[:, ::-1][:, :MOST_COMPONENTS].T
         heaviest = np.take_along_axis(leading, np.abs(leading).argmax(axis=1)[:, None], axis=1)
-        # Keeps its column-major layout: that decides the order of the sums in `project`, and so
-        # the last bits of every projected row.
         components = (leading * np.sign(heaviest)).astype(np.float32)
     if gammas is not None:
         members = [Member(d, float(gamma), C) for gamma in gammas]

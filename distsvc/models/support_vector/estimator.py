@@ -20,24 +20,24 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.constraints import Choice
+from distsvc.inputs.kept import readable_again
 from distsvc.models import sampling
+from distsvc.models.passes import given
 from distsvc.models.sampling import PILOT_ROWS, seed_of
+from distsvc.models.support_vector.answers import Answers
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.engines import OF_THE_LABELLING, engine_for, engine_for_blocks
-from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
-from distsvc.models.support_vector.level_engine import LevelTreeEngine, check_cut
+from distsvc.models.support_vector.fitting import fit_array, fit_source
+from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.validation import validated
-from distsvc.parameters import check_parameters
-
-OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
+from distsvc.parameters import IN_MEMORY, check_parameters
 
 
-class SupportVectorClustering(ClusterMixin, BaseEstimator):
+class SupportVectorClustering(Answers):
     """Clusters are the connected parts of the region where a one-class SVM is non-negative.
 
     A large-margin one-class SVM with a Gaussian kernel is trained by stochastic gradient descent on
@@ -183,8 +183,6 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
 
     """
 
-    _engine: LevelTreeEngine | BoundaryEngine
-
     def __init__(
         self,
         gamma: float | Sequence[float] | str = "auto",
@@ -243,27 +241,34 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> SupportVectorClustering:
         """Cluster the rows of X (n, d), float32 or float64, n >= 2.
 
+        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
+        times. ``labels_`` are as lazy as X is: those of dask are dask's.
+
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, a parameter out of range, more than 10,000
-            rows with ``solver="exact"`` and C, or more than 100,000 different rows inside with
-            ``labelling="complete-graph"``.
+            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, a parameter
+            out of range, more than 10,000 rows with ``solver="exact"`` and C, more than 100,000
+            different rows inside with ``labelling="complete-graph"``, or that or "balls" of rows
+            that are not in memory.
 
         """
-        X = validated(self, X, ensure_min_samples=2)
+        source = given(self, X, reset=True, whole=self.labelling in IN_MEMORY)
+        if source is None:
+            X = validated(self, X, ensure_min_samples=2)
         started = perf_counter()
         engine = engine_for(self.get_params(), seed_of(self.random_state))
-        keys = sampling.row_keys(engine.seed, np.arange(len(X)))
-        engine.set_pilot(X[sampling.lowest(keys, PILOT_ROWS)], len(X))
-        rows = engine.seen(X)
-        engine.learn(rows, keys)
-        trained = perf_counter()
-        engine.find_clusters(rows, keys)
-        self._begin(engine)
+        if source is None:
+            rows, trained = fit_array(engine, X)
+            self._begin(engine, rows)
+            self.labels_ = self._with_noise(engine.labels(rows), rows)
+        else:
+            with readable_again(source) as source:
+                passes, trained = fit_source(engine, source)
+                self._begin(engine)
+                self.labels_ = passes.labels(self._values("label"))
         self._take_decision()
         self._take_clusters()
-        self.labels_ = self._with_noise(engine.labels(rows), rows)
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -287,7 +292,8 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         rows = self._seen(X)
         started = perf_counter()
         engine.parameters = Parameters.of(self.get_params())
-        engine.find_clusters(rows, sampling.row_keys(engine.seed, np.arange(len(rows))))
+        keys = sampling.row_keys(engine.seed, np.arange(len(rows)))
+        engine.find_clusters([(rows, keys)], len(rows))
         self._take_clusters()
         self.labels_ = self._with_noise(engine.labels(rows), rows)
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
@@ -310,91 +316,3 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         engine.feed(engine.centred(X))
         self._take_decision()
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of every row of X (n, d).
-
-        That of its nearest boundary row (with the complete graph row inside, with balls centre); of
-        the level tree's largest weighted kernel sum there. With `noise` rows outside have -1.
-        """
-        self._settle()
-        rows = self._seen(X)
-        return self._with_noise(self._engine.labels(rows), rows)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in rows X (n, d); a row's add up to 1.
-
-        That of its cluster is the largest. They tell nothing of whether it is outside.
-        """
-        self._settle()
-        return self._engine.rule.shares(self._engine.centred(validated(self, X, reset=False)))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
-        rows = self._seen(X)
-        return self._engine.values(rows).astype(np.float64)
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Return `decision_function` + 1, (n,) float64: w.phi(x) >= 0, but for the level tree."""
-        return self.decision_function(X) + self.offset_
-
-    def cut(
-        self,
-        n_clusters: int | None = None,
-        *,
-        level: float | None = None,
-        significance: float | None = None,
-        X: Any = None,
-    ) -> np.ndarray:
-        """Return labels (n,) int32 of another cut of the level tree, without training again.
-
-        Give one of `n_clusters`, for the answer of a fit that is given so many (fewer are returned
-        where no tree has as many branches); `level`, for the components of {x : f(x) >= level} of
-        the winner, the papers' answer at level 0; and `significance`, for all its splits with a z
-        of at least so much. Labels are of the rows of X (n, d), or of those of `fit`.
-        """
-        check_is_fitted(self, "tree_")
-        assert isinstance(self._engine, LevelTreeEngine)
-        check_cut(n_clusters, level, significance)
-        rows = self._engine.fitted if X is None else self._seen(X)
-        return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
-
-    def _begin(self, engine: LevelTreeEngine | BoundaryEngine) -> None:
-        """Forget an earlier fit."""
-        for name in OF_ONE_FIT:
-            self.__dict__.pop(name, None)
-        self._engine, self.notes_ = engine, engine.notes
-
-    def _take_decision(self) -> None:
-        """Publish what the engine has trained."""
-        engine = self._engine
-        self.gamma_, self.C_, self.n_iter_ = engine.gamma, engine.C, engine.n_iter
-        self.support_vectors_ = engine.original(engine.support_vectors)
-        self.dual_coef_, self.offset_ = engine.decision.a, 1.0
-
-    def _take_clusters(self) -> None:
-        """Publish the clusters that the engine has found."""
-        engine = self._engine
-        self.n_clusters_ = engine.rule.n_clusters
-        self.equilibria_ = engine.original(engine.equilibria)
-        self.equilibrium_labels_ = engine.equilibrium_labels
-        if isinstance(engine, LevelTreeEngine):
-            answer, self.tree_ = engine.levels.answer, engine.levels.tree
-            self.agreement_, self.candidates_ = answer.support, answer.candidates
-
-    def _settle(self) -> None:
-        """Find the clusters of a stream, when they are first asked for."""
-        check_is_fitted(self, "dual_coef_")
-        if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
-            self._engine.find_pending_clusters()
-            self._take_clusters()
-
-    def _seen(self, X: Any) -> np.ndarray:
-        """Return rows X (n, d) as the engine looks at them, (n, q) float32."""
-        check_is_fitted(self, "dual_coef_")
-        return self._engine.seen(validated(self, X, reset=False))
-
-    def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return labels (n,) int32 of seen rows, with `noise` -1 where their value is below 0."""
-        outside = self._engine.values(rows) < -SEGMENT_TOLERANCE if self.noise else False
-        return np.where(outside, np.int32(-1), labels)

@@ -10,6 +10,12 @@ MAX_GROUPS = 5
 NEIGHBOURS = 64
 TEST_ROWS = 1500
 
+FAR = 10.0
+"""How far a far row is from its nearest neighbour, in typical distances to the fifth."""
+
+FEW = 3
+"""Far rows that are few, at most. More are part of what the table is."""
+
 
 def automatic_gamma(X: np.ndarray) -> float:
     """Return gamma for rows X (n, d) float64 in random order; at most 10,000 of them are used.
@@ -17,10 +23,10 @@ def automatic_gamma(X: np.ndarray) -> float:
     Two gammas suit a density estimate: the one of the largest leave-one-out log-likelihood of a
     Gaussian kernel estimate, on a half-octave grid, and 1 / (2 (0.6 m)^2) with m the median
     distance to the fifth neighbour. The first runs away upwards in many dimensions, so the second
-    is its upper bound; and a few far rows can move it down by orders of magnitude, where the second
-    is steady. Their geometric mean is divided by 6, for kernels some 2.4 times as wide: the
-    boundary is a level set of a sum of at most some hundred kernels, which a density estimate's
-    width would tear apart.
+    is its upper bound. Their geometric mean is divided by 6, for kernels some 2.4 times as wide:
+    the boundary is a level set of a sum of at most some hundred kernels, which a density estimate's
+    width would tear apart. A few far rows have no say: one alone could move the first down by
+    orders of magnitude.
 
     Likelihoods are of distinct rows, with the sum taken over each row's 64 nearest neighbours, in
     up to five groups of 2000 rows, whose median is the result. Equal rows, or a single one, have no
@@ -60,6 +66,9 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None
+    far = distance[:, 0] > FAR * typical
+    if far.sum() <= FEW:
+        distance = distance[~far]
     squared = distance**2
     nearest = squared[:, :1]
     most = 1.0 / (2.0 * (0.6 * typical) ** 2)

@@ -20,7 +20,7 @@ from distsvc.constraints import COUNT
 from distsvc.models import sampling
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector import labelling
-from distsvc.models.support_vector.engine import Engine
+from distsvc.models.support_vector.engine import Engine, Parts
 from distsvc.models.support_vector.ensemble import BUDGET, PENALTY, Blocks, Ensemble, make_ensemble
 from distsvc.models.support_vector.labelling import DecisionFunction
 from distsvc.models.support_vector.level_sets import LevelSets
@@ -41,8 +41,6 @@ class LevelTreeEngine(Engine):
         The pilot as the models see it.
     levels : LevelSets
         The tested trees, and the answer.
-    fitted : ndarray of shape (n, q), float32
-        The seen rows of a table in memory.
 
     """
 
@@ -50,7 +48,6 @@ class LevelTreeEngine(Engine):
     view: np.ndarray
     levels: LevelSets
     rule: LevelRule
-    fitted: np.ndarray
     _grown: Sequence[LevelTree]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -139,32 +136,32 @@ class LevelTreeEngine(Engine):
             "n_clusters": answer.n_clusters,
         }
 
-    # A table in memory.
+    # Of an estimator.
 
     def seen(self, X: np.ndarray) -> np.ndarray:
         """Return the coordinates (n, q) float32 of rows X (n, d) along the leading components."""
         return self.ensemble.view(self.centred(X))
 
-    def learn(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """Train all models on seen rows (n, q) with their keys (n,), and grow their trees."""
+    def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
+        """Train all models on seen rows (m, q) with their keys (m,), and grow their trees."""
         order = np.argsort(keys)
         ranked, ranked_keys = rows[order], keys[order]
 
         def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
             return sampling.memory_blocks(ranked, ranked_keys, some, self.seed, stream, first)
 
-        ranges, numbers = self.key_ranges(len(rows)), range(len(self.ensemble.members))
+        ranges, numbers = self.key_ranges(n_rows), range(len(self.ensemble.members))
         self._grown = [self.grow(number, ranges, blocks) for number in numbers]
 
-    def find_clusters(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """Test the trees' splits on seen rows (n, q) with their keys (n,), and choose."""
+    def find_clusters(self, parts: Parts, n_rows: int) -> None:
+        """Test the trees' splits on all rows of the table, and choose."""
         trees, self._grown = self._grown, []
         sums = [tree.no_differences() for tree in trees]
-        for number, tree in enumerate(trees):
-            tested = self.ensemble.rows_for(number, keys, len(rows))
-            tree.add_differences(rows[tested], sums[number])
-        self.choose(trees, sums, len(rows))
-        self.fitted = rows
+        for rows, keys in parts:
+            for number, tree in enumerate(trees):
+                tested = self.ensemble.rows_for(number, keys, n_rows)
+                tree.add_differences(rows[tested], sums[number])
+        self.choose(trees, sums, n_rows)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         """Return the cluster (n,) int32 of seen rows (n, q)."""

@@ -192,8 +192,11 @@ class LevelRule(Scored, Rule):
         """Return the published columns of centred rows Z (n, d) float32 by name."""
         view = project(Z, self.components)
         score = self.density_score(view)
-        label = self._voter(np.ascontiguousarray(view[:, : len(self.S)]))[0]
-        return {"label": label, "score": score, "outlier": score < 0.0}
+        return {"label": self._voted(view), "score": score, "outlier": score < 0.0}
+
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of centred rows Z (n, d) float32, without their scores."""
+        return self._voted(project(Z, self.components[: len(self.S)]))
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32.
@@ -209,6 +212,9 @@ class LevelRule(Scored, Rule):
     def check(self) -> None:
         """Raise DataError where vectors have more components than rows are projected on."""
         self.check_components("S")
+
+    def _voted(self, view: np.ndarray) -> np.ndarray:
+        return self._voter(np.ascontiguousarray(view[:, : len(self.S)]))[0]
 
     @cached_property
     def _power(self) -> float:
@@ -292,8 +298,11 @@ class BoundaryRule(Rule):
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the published columns of centred rows Z (n, d) float32 by name."""
         score = DecisionFunction(self.S, self.a, self.gamma)(Z)
-        label = self.cluster[self._nearest(Z)]
-        return {"label": label, "score": score, "outlier": score < 0.0}
+        return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
+
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of centred rows Z (n, d) float32, without their scores."""
+        return self.cluster[self._nearest(Z)]
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32."""

@@ -7,6 +7,7 @@ from typing import Any
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.estimator import AutoClustering
 from distsvc.models.automatic.rule import ScoredTreeRule
+from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector.rules import LevelRule
 from distsvc.parameters import check_parameters
 from distsvc.report.model_parts import ChoicePart, Considered
@@ -21,14 +22,14 @@ class Automatic(Room):
 
     rules = (LevelRule, ScoredTreeRule)
     learning = (*LevelTrees.learning, TREES.name)
-    readings = LevelTrees.readings
     engine: AutomaticEngine
 
-    def __init__(self, engine: AutomaticEngine):
+    def __init__(self, engine: AutomaticEngine, job: Job, table: Table):
         self.engine = engine
         given = engine.parameters_of
+        self.levels = LevelTrees(given["support-vector"], engine.levels).of_table(job, table)
         self.rooms: dict[str, Room] = {
-            "support-vector": LevelTrees(given["support-vector"], engine.levels),
+            "support-vector": self.levels,
             "imdh": Hyperplanes(given["imdh"], engine.trees, TREES),
         }
 
@@ -39,7 +40,7 @@ class Automatic(Room):
             return None
         parameters = AutoClustering(**job.model.parameters()).get_params()
         check_parameters("auto", parameters)
-        return cls(AutomaticEngine(parameters, job.model.seed))
+        return cls(AutomaticEngine(parameters, job.model.seed), job, table)
 
     @property
     def chosen(self) -> Room:
@@ -55,8 +56,20 @@ class Automatic(Room):
         """Return the algorithm that has the answer."""
         return getattr(self.engine, "chosen", job.model.algorithm)
 
+    @property
+    def readings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the level tree."""
+        return self.levels.readings
+
+    def sample_ranges(self, n_rows: int) -> Ranges:
+        """Return those of the level tree, or of hyperplanes, if these are more."""
+        several = [room.sample_ranges(n_rows) for room in self.rooms.values()]
+        return max(several, key=lambda ranges: ranges[-1][1])
+
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit both, hyperplanes only where they are asked, and choose."""
+        for room in self.rooms.values():
+            room.engine.notes.extend(self.engine.notes)
         self.rooms["support-vector"].fit(steps, survey)
         if self.engine.asks_trees:
             self.rooms["imdh"].fit(steps, survey)

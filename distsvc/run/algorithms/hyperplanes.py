@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
-from distsvc.models.sampling import Ranges
 from distsvc.parameters import check_parameters
 from distsvc.report.model_parts import (
     Curve,
@@ -40,7 +39,7 @@ from distsvc.run.room import (
     Table,
     sample_rows,
 )
-from distsvc.run.stream import held_stream, sample_blocks
+from distsvc.run.stream import held_blocks, held_blocks_bytes
 
 LEARNERS = "learners"
 SHOWN_IN_NODE = 300
@@ -66,7 +65,9 @@ class Hyperplanes(Room):
             return None
         parameters = IncrementalMDH(**job.model.parameters()).get_params()
         check_parameters(job.model.algorithm, parameters)
-        return cls(parameters, TreeEngine(parameters, job.model.seed))
+        engine = TreeEngine(parameters, job.model.seed)
+        engine.set_width(len(table.columns))
+        return cls(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn the trees, prune them and keep the one that agrees most with the others."""
@@ -85,7 +86,8 @@ class Hyperplanes(Room):
         """Return the trees, and the stream that one learns from."""
         tree = 2 ** self.parameters["depth"] * (2 * sizes.row + 64)
         trees = {"trees of hyperplanes": 3.0 * self.parameters["n_init"] * tree}
-        return Held(trees, held_stream(sizes) | {"a tree": 2.0 * tree})
+        rows = sample_rows(self, sizes.n_rows)
+        return Held(trees, held_blocks_bytes(sizes, rows) | {"a tree": 2.0 * tree})
 
     def parts(self, run: RunDirectory, rows: Rows) -> Parts:
         """Return the tree of splits."""
@@ -96,10 +98,8 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     """Learn one tree of hyperplanes from the whole sample, in an order of its own."""
     facts = run.read(LEARNERS).facts
     engine, n_rows = TreeEngine(facts["parameters"], run.plan.seed), facts["n_rows"]
-
-    def blocks(epoch: int, ranges: Ranges, first: int) -> Iterator[np.ndarray]:
-        return sample_blocks(run, ranges, engine.seed, epoch, first)
-
+    engine.set_width(len(run.plan.table.columns))
+    blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
     tree = engine.grow(restart, n_rows, blocks, checkpoint)
     rows = int(tree.counts.sum()) * engine.n_passes(n_rows)
     return Result(arrays=vars(tree), rows=rows)

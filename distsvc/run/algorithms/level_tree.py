@@ -1,34 +1,42 @@
 """Support vector clustering by the tree of level sets, whose models vote.
 
 Every model is a task that streams the sample; the splits of all trees are tested in one reading of
-the table.
+the table. Of a wide table both take rows as the models see them, which a reading before has kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from distsvc.models import sampling
+from distsvc.models.continuity import MATCHED_ROWS
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector.ensemble import (
     BUDGET,
     MOST_COMPONENTS,
     PASSES,
     STEPS,
-    Ensemble,
 )
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree import LevelTree
 from distsvc.models.support_vector.rules import LevelRule
 from distsvc.run.algorithms.level_pictures import levels_part
+from distsvc.run.algorithms.level_views import (
+    ENSEMBLE,
+    VIEWS,
+    WIDE,
+    ensemble_of,
+    keep_views,
+    partition_views,
+    sample_views,
+)
 from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
-from distsvc.run.preparation import prepared
 from distsvc.run.room import (
     Checkpoint,
     Held,
+    Job,
     Parts,
     Phase,
     Result,
@@ -38,10 +46,9 @@ from distsvc.run.room import (
     Sizes,
     Steps,
     Survey,
+    Table,
 )
-from distsvc.run.stream import held_stream, sample_blocks
-
-ENSEMBLE = "ensemble"
+from distsvc.run.stream import held_stream
 
 
 class LevelTrees(SupportVectorRoom):
@@ -49,9 +56,33 @@ class LevelTrees(SupportVectorRoom):
 
     rules = (LevelRule,)
     learning = ("learn",)
-    readings = ("splits",)
     engine_type = LevelTreeEngine
     engine: LevelTreeEngine
+    viewed = False
+    matched_rows = 0
+
+    @classmethod
+    def begin(cls, job: Job, table: Table) -> LevelTrees | None:
+        """Return the room of a job for the level tree."""
+        room = super().begin(job, table)
+        return room.of_table(job, table) if isinstance(room, LevelTrees) else None
+
+    def of_table(self, job: Job, table: Table) -> LevelTrees:
+        """Settle whether rows are kept as models see them; return the room."""
+        self.viewed = self.engine.parameters.gamma == "auto" and len(table.columns) > WIDE
+        self.matched_rows = MATCHED_ROWS if job.continuity.previous else 1
+        return self
+
+    @property
+    def readings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The reading that tests splits, or the one that keeps what they are tested on."""
+        return (VIEWS.name,) if self.viewed else (SPLITS.name,)
+
+    def sample_ranges(self, n_rows: int) -> Ranges:
+        """Return the engine's; of a table whose rows are kept viewed, those that are matched."""
+        if not self.viewed:
+            return self.engine.key_ranges(n_rows)
+        return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Train the models, test the splits of their trees, and let them vote."""
@@ -59,7 +90,9 @@ class LevelTrees(SupportVectorRoom):
         ranges = engine.key_ranges(survey.n_rows)
         facts = {"ensemble": ensemble.facts(), "n_rows": survey.n_rows, "ranges": ranges}
         arrays = {"components": ensemble.components, "view": engine.view}
-        steps.run.write(ENSEMBLE, Result(facts, arrays))
+        steps.run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
+        if self.viewed:
+            keep_views(steps)
         trees = [_tree(result) for result in steps.map(LEARN, len(ensemble.members))]
         sums = sum(result.arrays["sums"] for result in steps.map(SPLITS))
         with steps.progress.phase("vote"):
@@ -79,11 +112,19 @@ class LevelTrees(SupportVectorRoom):
         return self.engine.ensemble.share(n_rows)
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the support vectors of a model, and the stream that it learns from."""
+        """Return the support vectors of a model, and the stream that it learns from.
+
+        Where rows are kept as models see them, a partition's are there twice while they are put in
+        order, and those that a model learns from are mapped.
+        """
         given, q = self.engine.parameters, min(sizes.n_columns, MOST_COMPONENTS)
         most = min(STEPS, given.max_iter)
         vectors = most if given.solver == "sgd" else given.budget or BUDGET
         model = {"support vectors": 8.0 * vectors * (q + 16)}
+        if self.viewed:
+            learned = min(given.max_iter, sizes.n_rows)
+            rows = 2.0 * sizes.partition_rows + sizes.block_rows + learned
+            return Held(model, model | {"rows as models see them": 4.0 * q * rows})
         viewed = {"rows as models see them": 8.0 * q * sizes.block_rows}
         return Held(model, held_stream(sizes) | model | viewed)
 
@@ -100,12 +141,11 @@ class LevelTrees(SupportVectorRoom):
 
 def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
     """Train one model on the sample, in an order of its own, and grow its tree of level sets."""
-    ensemble, facts, view = _ensemble(run)
+    ensemble, facts, view = ensemble_of(run)
     ranges = [(low, high) for low, high in facts["ranges"]]
 
     def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
-        for block in sample_blocks(run, some, ensemble.seed, stream, first):
-            yield ensemble.view(block)
+        return sample_views(run, ensemble, facts["viewed"], some, stream, first)
 
     fields = vars(ensemble.grow(number, view, ranges, blocks, checkpoint))
     arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
@@ -114,15 +154,13 @@ def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
 
 def sum_splits(run: RunDirectory, number: int) -> Result:
     """Sum up what a partition's rows say of the splits of all trees, each on its share of rows."""
-    ensemble, facts, _ = _ensemble(run)
+    ensemble, facts, _ = ensemble_of(run)
     members = range(len(ensemble.members))
     trees = [_tree(run.read(LEARN.result(member))) for member in members]
     sums = [tree.no_differences() for tree in trees]
     n_rows = 0
-    for block in run.plan.blocks(number):
-        n_rows += len(block.rows)
-        keys = sampling.row_keys(ensemble.seed, block.rows)
-        view = ensemble.view(prepared(run, block.X))
+    for keys, view in partition_views(run, ensemble, facts["viewed"], number):
+        n_rows += len(keys)
         for i, tree in enumerate(trees):
             tree.add_differences(view[ensemble.rows_for(i, keys, facts["n_rows"])], sums[i])
     return Result(arrays={"sums": np.concatenate(sums, axis=1)}, rows=n_rows)
@@ -130,13 +168,6 @@ def sum_splits(run: RunDirectory, number: int) -> Result:
 
 LEARN = Phase("learn", learn, sequential=True)
 SPLITS = Phase("splits", sum_splits)
-
-
-def _ensemble(run: RunDirectory) -> tuple[Ensemble, dict[str, Any], np.ndarray]:
-    """Return the models to train, facts of the sample, and the pilot's viewed rows."""
-    found = run.read(ENSEMBLE)
-    ensemble = Ensemble.restored(found.facts["ensemble"], found.arrays["components"])
-    return ensemble, found.facts, found.arrays["view"]
 
 
 def _tree(result: Result) -> LevelTree:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from distsvc.config import PreprocessConfig
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
@@ -12,7 +14,7 @@ from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import working_rows
 from distsvc.parameters import check_parameters
 from distsvc.run.algorithms.linear_passes import descend_table
-from distsvc.run.preparation import prepared
+from distsvc.run.preparation import PREPARATION, Preparation, prepared
 from distsvc.run.room import (
     Checkpoint,
     Held,
@@ -77,8 +79,13 @@ class Linear(Room):
                 f"training ended before its tolerance, with a violation of {engine.violation:.2g}; "
                 "raise max_iter or tol"
             )
-        mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
-        return engine.rule(mean)
+        return engine.rule(self._mean(run, survey))
+
+    def _mean(self, run: RunDirectory, survey: Survey) -> np.ndarray:
+        """Return the mean (d,) of the prepared rows: of the pilot's where only they tell it."""
+        if not Preparation.restored(run.read(PREPARATION)).scaling.is_linear:
+            return prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
+        return prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         engine = self.engine

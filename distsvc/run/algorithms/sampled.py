@@ -50,7 +50,9 @@ class Sampled(Room):
             return None
         estimator = ESTIMATORS[job.model.algorithm](**job.model.parameters())
         estimator.check_parameters()
-        return cls(estimator)
+        room = cls(estimator)
+        room.engine.set_width(len(table.columns))
+        return room
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the sample; what labels rows is a rule of a few arrays."""

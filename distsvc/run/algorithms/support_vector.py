@@ -57,7 +57,8 @@ def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart
 
     def raw(Z: np.ndarray) -> list[list[float]]:
         scaled = (Z + engine.centre).astype(np.float32).astype(float)
-        return (scaled * scaling.scale + scaling.centre).tolist()
+        rows: list[list[float]] = scaling.raw(scaled).tolist()
+        return rows
 
     return DomainPart(
         grid_x=x.tolist(),

@@ -9,11 +9,13 @@ from distsvc.storage.files import Files, find_files, joined
 from distsvc.storage.location import Location
 from distsvc.storage.source import Source
 from distsvc.storage.sources.csv import Csv
+from distsvc.storage.sources.delta import Delta
+from distsvc.storage.sources.iceberg import Iceberg
 from distsvc.storage.sources.parquet import Parquet
 from distsvc.storage.sources.svmlight import Svmlight
 from distsvc.storage.sources.zarr import Zarr
 
-SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Parquet())
+SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Parquet())
 """In the order in which they are asked; what none of them claims is the last one's."""
 
 
@@ -62,10 +64,13 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
         It may not be read, or its files are named like those of two formats.
 
     """
+    if location.lake.kind:
+        source = source_named(location.lake.kind)
+        return source, source.found(location)
     named = [source for source in SOURCES if location.is_named(source.suffixes)]
     for source in named or SOURCES:
         if source.is_store(location):
-            return source, Files(location, location, {})
+            return source, source.found(location)
     found = find_files(location, ready=ready)
     claims = [(source, own) for source in SOURCES if (own := source.claim(found)).infos]
     if len(claims) > 1:

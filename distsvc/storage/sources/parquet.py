@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -25,11 +26,53 @@ from distsvc.storage.versions import unchanged
 # Rows decoded in one go: few enough to stay small beside a block, enough to hide the call's cost.
 _FEWEST_ROWS, _MOST_ROWS = 1024, 65_536
 _BUFFER_BYTES = 1 << 20
-_FOOTER_THREADS = 16
+FOOTER_THREADS = 16
 _PAGES = 4
 """Pieces of the size of a page, at most a buffer, that are in memory for each column."""
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+class Piece(NamedTuple):
+    """Some rows of a file: its number in the table, its name, and which of its `n_rows` rows."""
+
+    number: int
+    name: str
+    depth: int
+    start: int
+    stop: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Content:
+    """What of a file is the table's.
+
+    Attributes
+    ----------
+    names : mapping
+        What the file calls the columns that it calls otherwise.
+    values : mapping
+        Values of columns that are not in the file, or are not those of the table.
+    types : mapping
+        The types of columns that the file holds in another type.
+    kept : ndarray of bool or None
+        Which rows are the table's; all where none are named.
+
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    kept: np.ndarray | None = None
+
+    def column(self, name: str, batch: pa.RecordBatch) -> pa.Array:
+        """Return a column of some rows of the file."""
+        if name in self.values:
+            return pa.repeat(self.values[name], len(batch))
+        array = batch.column(self.names.get(name, name))
+        kind = self.types.get(name)
+        return array if kind is None else array.cast(kind, safe=not pa.types.is_temporal(kind))
 
 
 class Parquet(Source):
@@ -52,14 +95,15 @@ class Parquet(Source):
 
         """
         # Waiting for a store, not computing, is what takes the time.
-        with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-            footers = list(pool.map(_footer, found.places))
+        with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+            footers = list(pool.map(footer, found.places))
         shown = [place.shown for place in found.places]
         types, problems = merge_schemas([schema for schema, _ in footers], shown)
         depths = tuple(found.above.get(name, 0) for name in found.names)
-        types = _partition_types(found.names, depths, shown) | types
+        keys = _partition_types(found.names, depths, shown)
+        held, types = types, keys | types
         return Scan(
-            format=Parquet.name,
+            format=Parquet.name,  # of what was converted, too
             path=found.location.address,
             types=types,
             shown={name: str(kind) for name, kind in types.items()},
@@ -70,6 +114,7 @@ class Parquet(Source):
             files=found.names,
             file_units=tuple(len(groups) for _, groups in footers),
             file_depths=depths,
+            keys=tuple(key for key in keys if key not in held),
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
@@ -85,6 +130,12 @@ class Parquet(Source):
         pages = sum(min(_BUFFER_BYTES, width * max(table.extents)) for width in widths)
         return _PAGES * pages + _at_once(block_rows) * sum(widths)
 
+    def varied(self, table: Table) -> set[str]:
+        """Look at the statistics of the first row group."""
+        place = Location.of(table.path).at(table.root).join(table.files[0])
+        with place.reading(), place.open() as handle, _parquet(handle) as file:
+            return _varied(file.metadata)
+
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time.
 
@@ -96,9 +147,8 @@ class Parquet(Source):
         """
         folder = Location.of(table.path).at(table.root)
         at_once = _at_once(span.block_rows)
-        for name, depth, start, stop, n_rows in _pieces(table, span.start, span.stop):
-            place = folder.join(name)
-            keys = _partition_keys(name, depth)
+        for piece in _pieces(table, span.start, span.stop):
+            place = folder.join(piece.name)
             recorded = table.versions.get(key_of(folder, place))
             with (
                 unchanged(place, recorded),
@@ -106,51 +156,67 @@ class Parquet(Source):
                 place.open() as handle,
                 _parquet(handle) as file,
             ):
-                if file.metadata.num_rows != n_rows:
+                content = self.content(table, piece, file)
+                kept = content.kept
+                n_rows = file.metadata.num_rows if kept is None else int(kept.sum())
+                if n_rows != piece.n_rows:
                     raise DataError(
-                        f"{place.shown} has {file.metadata.num_rows} rows, "
-                        f"{n_rows} when the table was opened"
+                        f"{place.shown} has {n_rows} rows, {piece.n_rows} when the table was opened"
                     )
-                for batch in _rows(file, start, stop, columns, at_once):
-                    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-                    for key, value in keys.items():
-                        arrays.setdefault(key, pa.repeat(pa.scalar(value, pa.string()), len(batch)))
-                    yield {column: arrays[column] for column in columns}
+                wanted = [content.names.get(n, n) for n in columns if n not in content.values]
+                for batch in _rows(file, piece.start, piece.stop, wanted, at_once, kept):
+                    yield {name: content.column(name, batch) for name in columns}
+
+    def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
+        """Return what of a file is the table's: keys that its folders name are values."""
+        keys = _partition_keys(piece.name, piece.depth)
+        held = set(file.schema_arrow.names)
+        return Content(
+            values={k: pa.scalar(v, pa.string()) for k, v in keys.items() if k not in held}
+        )
 
 
 def _at_once(block_rows: int) -> int:
     return min(max(block_rows, _FEWEST_ROWS), _MOST_ROWS)
 
 
-def _pieces(table: Table, start: int, stop: int) -> Iterator[tuple[str, int, int, int, int]]:
-    """Yield (file, depth, first row, row after the last, rows) of files with rows of a range."""
+def _pieces(table: Table, start: int, stop: int) -> Iterator[Piece]:
+    """Yield the pieces of files that hold a range of rows."""
     extents = iter(table.extents)
     first = 0
     each = zip(table.files, table.file_units, table.file_depths, strict=True)
-    for name, units, depth in each:
+    for number, (name, units, depth) in enumerate(each):
         n_rows = sum(itertools.islice(extents, units))
         begin, end = max(start - first, 0), min(stop - first, n_rows)
         if begin < end:
-            yield name, depth, begin, end, n_rows
+            yield Piece(number, name, depth, begin, end, n_rows)
         first += n_rows
 
 
 def _rows(
-    file: pq.ParquetFile, start: int, stop: int, columns: list[str], at_once: int
+    file: pq.ParquetFile,
+    start: int,
+    stop: int,
+    columns: list[str],
+    at_once: int,
+    kept: np.ndarray | None,
 ) -> Iterator[pa.RecordBatch]:
+    """Yield rows [start, stop) of those of a file that are kept."""
     metadata = file.metadata
     sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-    borders = list(itertools.accumulate(sizes, initial=0))
-    groups = [i for i in range(len(sizes)) if borders[i] < stop and borders[i + 1] > start]
-    skip = start - borders[groups[0]]
-    wanted = stop - start
-    held = set(file.schema_arrow.names)
+    units = live_rows(sizes, kept)
+    borders = list(itertools.accumulate(units, initial=0))
+    groups = [i for i in range(len(units)) if borders[i] < stop and borders[i + 1] > start]
+    skip, wanted = start - borders[groups[0]], stop - start
+    mask = None if kept is None else _of_groups(kept, sizes, groups)
+    seen = 0
     for batch in file.iter_batches(
-        batch_size=at_once,
-        row_groups=groups,
-        columns=[name for name in columns if name in held],
-        use_threads=False,
+        batch_size=at_once, row_groups=groups, columns=columns, use_threads=False
     ):
+        n_rows = batch.num_rows
+        if mask is not None:
+            batch = batch.filter(pa.array(mask[seen : seen + n_rows]))
+        seen += n_rows
         piece = batch.slice(min(skip, batch.num_rows), wanted)
         skip -= min(skip, batch.num_rows)
         wanted -= piece.num_rows
@@ -161,6 +227,35 @@ def _rows(
     raise pa.ArrowInvalid(f"row groups end {wanted} rows early")
 
 
+def live_rows(sizes: list[int], kept: np.ndarray | None) -> list[int]:
+    """Return how many rows of each row group are kept."""
+    if kept is None:
+        return sizes
+    edges = np.concatenate([[0], np.cumsum(kept)])[np.cumsum([0, *sizes])]
+    return [int(n) for n in np.diff(edges)]
+
+
+def _of_groups(kept: np.ndarray, sizes: list[int], groups: list[int]) -> np.ndarray:
+    """Return which rows of some row groups are kept."""
+    borders = list(itertools.accumulate(sizes, initial=0))
+    return np.concatenate([kept[borders[i] : borders[i + 1]] for i in groups])
+
+
+def _varied(metadata: pq.FileMetaData) -> set[str]:
+    """Return the columns whose least or greatest value is a fraction, or that have too few."""
+    found = set()
+    for group in itertools.islice(map(metadata.row_group, range(metadata.num_row_groups)), 1):
+        for column in map(group.column, range(group.num_columns)):
+            known = column.statistics
+            if known is None or not known.has_min_max or not isinstance(known.min, int | float):
+                continue
+            low, high = known.min, known.max
+            whole = float(low).is_integer() and float(high).is_integer()
+            if not whole or high - low + 1 < group.num_rows - (known.null_count or 0):
+                found.add(column.path_in_schema)
+    return found
+
+
 def _parquet(handle: Any) -> pq.ParquetFile:
     # Without pre_buffer and with a small buffer the reader holds a page of each column, however
     # large the row group is.
@@ -169,7 +264,8 @@ def _parquet(handle: Any) -> pq.ParquetFile:
     )
 
 
-def _footer(place: Location) -> tuple[pa.Schema, list[int]]:
+def footer(place: Location) -> tuple[pa.Schema, list[int]]:
+    """Return the schema of a file and the rows of its row groups, those without any left out."""
     with place.reading(), place.open() as handle, _parquet(handle) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         return file.schema_arrow.remove_metadata(), [rows for rows in groups if rows]

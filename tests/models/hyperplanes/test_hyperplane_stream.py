@@ -116,7 +116,7 @@ def test_a_stream_may_begin_with_one_row():
 def test_a_cut_of_a_stream_needs_rows():
     X, _ = blobs()
     for model in (estimator().partial_fit(X), estimator().fit(X).partial_fit(X)):
-        with pytest.raises(ValueError, match="learned by partial_fit and not kept: give X"):
+        with pytest.raises(ValueError, match="learned block by block and not kept: give X"):
             model.cut(3)
         assert set(model.cut(3, X)) == {0, 1, 2}
         assert not hasattr(model, "labels_")

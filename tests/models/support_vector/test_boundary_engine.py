@@ -39,8 +39,8 @@ def begun(X, seed=0, **parameters):
 def fitted(X, seed=0, **parameters):
     engine, keys = begun(X, seed, **parameters)
     rows = engine.seen(X)
-    engine.learn(rows, keys)
-    engine.find_clusters(rows, keys)
+    engine.learn(rows, keys, len(rows))
+    engine.find_clusters([(rows, keys)], len(rows))
     return engine
 
 
@@ -104,7 +104,7 @@ def test_training_can_be_written_and_read_back(parameters):
     engine, keys = begun(X, **parameters)
     engine.note("said before training")
     Z = engine.seen(X)
-    engine.learn(Z, keys)
+    engine.learn(Z, keys, len(Z))
     facts, arrays = engine.trained()
     again, _ = begun(X, **parameters)
     again.restore(json.loads(json.dumps(facts)), {name: a.copy() for name, a in arrays.items()})
@@ -121,7 +121,7 @@ def test_training_can_be_written_and_read_back(parameters):
 
 def test_later_notes_are_not_part_of_what_was_trained():
     engine, keys = begun(moons(300), **BOUNDARY)
-    engine.learn(engine.seen(moons(300)), keys)
+    engine.learn(engine.seen(moons(300)), keys, 300)
     facts, _ = engine.trained()
     engine.note("said after training")
     assert facts["notes"] == []

@@ -70,3 +70,12 @@ def test_a_density_estimates_kernel_follows_the_likelihood():
     assert max(likelihood) == likelihood[1]
     assert density_gamma(X) == density_gamma(np.repeat(X, 3, axis=0))
     assert density_gamma(np.ones((10, 3))) == density_gamma(np.ones((1, 3))) == 1.0
+
+
+@pytest.mark.parametrize("width", [automatic_gamma, density_gamma])
+@pytest.mark.parametrize("far", [[[6.0, 0.0]], [[28.0, -28.0]], [[28.0, 0.0], [0.0, 28.0]]])
+def test_far_rows_have_no_say(width, far):
+    centres = np.arange(10)[:, None, None] * [0.5, 0.0]
+    X = (centres + 0.02 * rows(40)).reshape(-1, 2)
+    X = X[np.random.default_rng(1).permutation(len(X))]
+    assert width(np.concatenate([X, far])) == pytest.approx(width(X), rel=0.01)

@@ -1,0 +1,1 @@
+"""Tables that estimators read block by block: dask, Zarr, and whatever speaks Arrow."""

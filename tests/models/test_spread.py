@@ -1,0 +1,92 @@
+"""Medians and spreads that far rows don't move, and the columns whose scale far rows decide."""
+
+import numpy as np
+import pytest
+
+from distsvc.models.spread import Column, middle_and_spread
+
+RANDOM = np.random.default_rng(0)
+NORMAL = RANDOM.normal(5.0, 3.0, 10_000)
+LONG = RANDOM.lognormal(6.0, 2.5, 10_000)
+
+
+def of_all(values, pilot=10_000):
+    """Return what a column is told by, where the first values are the pilot's."""
+    return Column.of(values[:pilot], values.min(), values.max(), values.std())
+
+
+def test_a_normal_column_has_its_mean_and_standard_deviation():
+    middle, spread = middle_and_spread(NORMAL)
+    assert middle == pytest.approx(5.0, abs=0.1)
+    assert spread == pytest.approx(3.0, rel=0.03)
+
+
+@pytest.mark.parametrize("far", [1e9, -1e300])
+def test_a_tenth_of_far_rows_moves_them_little(far):
+    middle, spread = middle_and_spread(np.append(NORMAL, np.full(1000, far)))
+    assert abs(middle - 5.0) < 0.6
+    assert spread == pytest.approx(3.0, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("equal", "share"), [(600, 0.1), (850, 0.05), (950, 0.01), (995, None), (999, None)]
+)
+def test_where_quartiles_are_equal_wider_quantiles_count(equal, share):
+    values = np.append(np.full(equal, 7.0), 7.0 + np.linspace(-2.0, 2.0, 1000 - equal))
+    middle, spread = middle_and_spread(values)
+    assert middle == 7.0
+    if share is None:
+        away = np.abs(np.linspace(-2.0, 2.0, 1000 - equal))
+        assert spread == (np.median(away[away > 0]) if equal < 999 else 2.0)
+    else:
+        low, high = np.quantile(values, [share, 1 - share])
+        assert spread == pytest.approx(
+            (high - low) / {0.1: 2.563, 0.05: 3.290, 0.01: 4.653}[share], rel=1e-3
+        )
+
+
+def test_equal_values_have_no_spread():
+    assert middle_and_spread(np.full(9, 2.5)) == (2.5, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax"])
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("n", [100, 1000, 10_000])
+def test_far_rows_decide_a_column(kind, count, n):
+    if count > 0.025 * n:
+        return
+    column = of_all(np.append(NORMAL[:n], np.full(count, 1e9)))
+    assert column.decided(kind)
+    assert not column.near_as_log
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax"])
+def test_a_far_row_decides_that_the_pilot_does_not_have(kind):
+    assert of_all(np.append(NORMAL, -1e9)).decided(kind)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_sizes_of_many_orders_suit_a_logarithm(sign):
+    column = of_all(sign * np.append(LONG, 7e8))
+    assert column.decided("standard")
+    assert column.near_as_log
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        NORMAL,
+        np.exp(NORMAL / 3.0),
+        RANDOM.exponential(size=10_000),
+        RANDOM.standard_t(3.0, 10_000),
+        np.append(np.zeros(9990), np.ones(10)),
+        np.append(np.zeros(5000), np.full(5000, 1e9)),
+        np.append(np.zeros(9000), RANDOM.integers(0, 255, 1000)),
+        np.append(NORMAL, np.full(10, 200.0)),
+        np.array([3.0, 3.0]),
+        np.array([3.0, 1e9]),
+    ],
+)
+def test_ordinary_columns_are_not_decided_by_far_rows(values, kind):
+    assert not of_all(values).decided(kind)
