@@ -19,7 +19,9 @@ import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from distsvc.forms import Form
+from distsvc.storage.categories import Category as Category
 from distsvc.storage.categories import Frequency, OneHot
+from distsvc.storage.categories import Uncounted as Uncounted
 
 MOST_COLUMNS = 2**20
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""

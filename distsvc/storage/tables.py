@@ -19,7 +19,6 @@ import pyarrow as pa
 from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.blocks import MOST_ROWS, Block, Span, Table
-from distsvc.storage.categories import Category, Uncounted
 from distsvc.storage.columns import (
     NOT_CHOSEN,
     PARTITION_KEY,
@@ -30,7 +29,17 @@ from distsvc.storage.columns import (
     other_columns,
     some,
 )
-from distsvc.storage.features import Feature, Log, Number, Time, Vector, is_numeric, is_vector
+from distsvc.storage.features import (
+    Category,
+    Feature,
+    Log,
+    Number,
+    Time,
+    Uncounted,
+    Vector,
+    is_numeric,
+    is_vector,
+)
 from distsvc.storage.location import Location
 from distsvc.storage.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.place import place_of
