@@ -215,6 +215,15 @@ def test_a_cut_after_the_rows_are_gone_needs_rows():
         assert same(model.cut(3, X=X), fresh(name).fit(X).cut(3))
 
 
+@pytest.mark.parametrize("name", ["level tree", "trees"])
+@pytest.mark.parametrize("of", [frame, pl.DataFrame, table], ids=["pandas", "polars", "arrow"])
+def test_a_frame_in_memory_is_cut_as_an_array_is(name, of):
+    X = rows(n=3000)
+    model, expected = fresh(name).fit(of(X)), fresh(name).fit(X)
+    assert same(model.labels_, expected.labels_)
+    assert same(model.cut(3), expected.cut(3))
+
+
 def test_numbers_booleans_and_decimals():
     n = 600
     X = np.column_stack([np.arange(n), np.arange(n) % 2, np.arange(n) // 300 * 10.0]).astype(float)
