@@ -165,7 +165,7 @@ def test_model_values_reach_the_estimator():
         ("model", "depth", "it belongs to algorithm = 'imdh'"),
         ("cluster", "worker", "did you mean 'workers'?"),
         ("output", "fromat", "did you mean 'format'?"),
-        ("output", "zzz", "known keys: format, path, reasons"),
+        ("output", "zzz", "known keys: format, membership, path, reasons, top"),
     ],
 )
 def test_unknown_key(section, key, hint):
@@ -233,6 +233,7 @@ WRONG = {
     "preprocess.scale": [
         ("log", "must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'log'")
     ],
+    "preprocess.encode": [({"k": "ordinal"}, "must be 'onehot' or 'frequency', found 'ordinal'")],
     "preprocess.log": [
         ("bytes", "must be a valid tuple, found 'bytes'"),
         ([3], "must be a valid string, found 3"),
@@ -326,6 +327,11 @@ WRONG = {
     "output.reasons": [
         (-1, "must be greater than or equal to 0, found -1"),
         (21, "must be less than or equal to 20, found 21"),
+    ],
+    "output.membership": [(1, "must be a valid boolean, found 1")],
+    "output.top": [
+        (21, "must be less than or equal to 20, found 21"),
+        (-1, "greater than or equal to 0"),
     ],
     "output.format": [(3, "must be a valid string, found 3")],
 }

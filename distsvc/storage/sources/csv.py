@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -40,17 +40,19 @@ class Csv(Parquet):
     """CSV with a header, packed by gzip or not.
 
     Types come from the first 16 MiB of each file. A column of whole numbers there becomes float64,
-    as a fraction may follow, unless it is the id, the label or one of ``where``; so does a feature
-    that the job names and that is empty at first. A column of text most of whose values there are
-    numbers is refused, as a column of numbers with a value that can't be read. A file that an
-    earlier call made from the same files is used again.
+    as a fraction may follow, unless it is the id, the label, one of ``where`` or of categories; so
+    does a feature that the job names and that is empty at first. A column of text most of whose
+    values there are numbers is refused, as a column of numbers with a value that can't be read. A
+    file that an earlier call made from the same files is used again.
     """
 
     name = "csv"
     title = "CSV"
     suffixes = (".csv", ".csv.gz")
 
-    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
         """Write the files, in the order of their names, as one Parquet file, and scan that.
 
         Raises
@@ -65,7 +67,7 @@ class Csv(Parquet):
             It can't be written for another reason, such as a full disk.
 
         """
-        as_is, features = set(other_columns(config)), set(config.columns or ())
+        as_is, features = {*other_columns(config), *categories}, set(config.columns or ())
         digest = _digest(found, as_is, features)
         target = f"csv-{digest}.parquet"
         known = all(version.tag for version in found.versions.values())
