@@ -39,17 +39,17 @@ def check_finite(Z: np.ndarray) -> None:
 
 
 def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield rows X (n, d), with their places, as the kernels want them: float64, C order.
+    """Yield rows X (n, d), with their places, as the kernels want them: float64, C order, writable.
 
-    Rows of another dtype are turned into float64 some at a time, which stay in a cache.
+    Others are copied some at a time, which stay in a cache.
     """
-    if X.dtype == np.float64:
-        yield slice(0, len(X)), np.ascontiguousarray(X)
+    if X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable:
+        yield slice(0, len(X)), X
         return
     rows = max(PIECE_VALUES // max(X.shape[1], 1), 1)
     for first in range(0, len(X), rows):
         piece = X[first : first + rows]
-        yield slice(first, first + len(piece)), np.ascontiguousarray(piece, np.float64)
+        yield slice(first, first + len(piece)), np.array(piece, np.float64, order="C")
 
 
 @dataclass
