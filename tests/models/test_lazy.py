@@ -217,7 +217,7 @@ def test_a_cut_after_the_rows_are_gone_needs_rows():
 
 @pytest.mark.parametrize("name", ["level tree", "trees"])
 @pytest.mark.parametrize("of", [frame, pl.DataFrame, table], ids=["pandas", "polars", "arrow"])
-def test_a_frame_in_memory_is_cut_as_an_array_is(name, of):
+def test_a_cut_of_a_frame_in_memory_needs_no_rows_again(name, of):
     X = rows(n=3000)
     model, expected = fresh(name).fit(of(X)), fresh(name).fit(X)
     assert same(model.labels_, expected.labels_)

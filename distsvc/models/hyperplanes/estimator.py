@@ -219,7 +219,8 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         self._publish()
         if source.in_memory:
             whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
-            self._leaves = passes.labels(lambda block: self._label(whole, block))
+            found = [self._label(whole, np.asarray(block)) for block, _ in passes.again()]
+            self._leaves = np.concatenate(found)
             self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]
         else:
             self.labels_ = passes.labels(self._values("label"))

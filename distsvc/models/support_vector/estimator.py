@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.constraints import Choice
 from distsvc.inputs.kept import readable_again
 from distsvc.models import sampling
-from distsvc.models.passes import Passes, given
+from distsvc.models.passes import given
 from distsvc.models.sampling import PILOT_ROWS, seed_of
 from distsvc.models.support_vector.answers import Answers
 from distsvc.models.support_vector.boundary_engine import BoundaryEngine
@@ -264,8 +264,8 @@ class SupportVectorClustering(Answers):
             self.labels_ = self._with_noise(engine.labels(rows), rows)
         else:
             with readable_again(source) as source:
-                passes, trained = fit_source(engine, source)
-                self._begin(engine, _kept(engine, passes) if source.in_memory else None)
+                passes, kept, trained = fit_source(engine, source)
+                self._begin(engine, kept)
                 self.labels_ = passes.labels(self._values("label"))
         self._take_decision()
         self._take_clusters()
@@ -316,10 +316,3 @@ class SupportVectorClustering(Answers):
         engine.feed(engine.centred(X))
         self._take_decision()
         return self
-
-
-def _kept(engine: LevelTreeEngine | BoundaryEngine, passes: Passes) -> np.ndarray | None:
-    """Return all rows as a level tree's engine sees them, for cuts after the fit."""
-    if isinstance(engine, BoundaryEngine):
-        return None
-    return np.concatenate([engine.seen(block) for block, _ in passes.again()])
