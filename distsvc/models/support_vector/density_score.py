@@ -24,6 +24,9 @@ or that of the clusters' medians where they differ by more."""
 LEAST_SHARE = 0.1
 """Of the mean size of a cluster, the rows that one needs to say what is usual inside it."""
 
+FAIR_SHARE = 0.5
+"""Of the mean size of those clusters: what has so many rows is no cluster of outliers."""
+
 LEAST_SPREAD = 1e-3
 
 WIDENED = 2.0
@@ -93,6 +96,7 @@ class DensityScore:
             usual = np.median(inside)
             apart = np.median(np.abs(inside - usual))
             limit = float(usual - FAR * max(np.median(spreads), apart))
+            limit = _below_fair(limit, inside[:, 0], spreads[:, 0], clusters)
         return cls(few, most, middle, spread, -limit)
 
     def unrounded(self, view: np.ndarray) -> np.ndarray:
@@ -129,6 +133,18 @@ def _large_clusters(labels: np.ndarray) -> list[np.ndarray]:
     """Return which rows (m,) bool are in each cluster that says what is usual."""
     sizes = np.bincount(labels)
     return [labels == c for c in np.flatnonzero(sizes >= LEAST_SHARE * sizes[sizes > 0].mean())]
+
+
+def _below_fair(
+    limit: float, inside: np.ndarray, spreads: np.ndarray, clusters: Sequence[np.ndarray]
+) -> float:
+    """Return a limit below which no large part of a cluster lies that has a fair share of the rows.
+
+    `inside` and `spreads` (k,) are what is usual in each of the clusters.
+    """
+    sizes = np.array([np.count_nonzero(rows) for rows in clusters])
+    low = (inside - 0.5 * FAR * spreads < limit) & (sizes >= FAIR_SHARE * sizes.mean())
+    return float((inside - FAR * spreads)[low].min()) if low.any() else limit
 
 
 def _usual(values: np.ndarray, clusters: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

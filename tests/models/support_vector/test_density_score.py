@@ -110,6 +110,19 @@ def test_a_cluster_is_not_outside_for_being_thinner_than_another():
     assert outside[labels == 0].mean() < 0.1
 
 
+@pytest.mark.parametrize("size", [100, 20])
+def test_no_cluster_of_a_fair_share_is_outside_as_a_whole(size):
+    """Four dense clusters and one that is thin: outliers if it has few rows beside the others."""
+    rng = np.random.default_rng(0)
+    dense = [rng.normal(10.0 * c, 0.3, (100, 2)) for c in range(4)]
+    view = np.concatenate([*dense, rng.normal(-30.0, 3.0, (size, 2))]).astype(np.float32)
+    labels = np.repeat(range(5), [100] * 4 + [size])
+    one = SimpleNamespace(S=np.ascontiguousarray(view.T), a=np.ones(len(view), "f4"), gamma=4.0)
+    outside = DensityScore.of([one, one], view, labels, None)(view) < 0
+    assert outside[labels < 4].mean() < 0.05
+    assert outside[labels == 4].mean() < 0.2 if size == 100 else outside[labels == 4].all()
+
+
 def test_the_farther_a_row_the_lower_its_score():
     view, labels = random(300, 2, seed=5), np.zeros(300, int)
     score = DensityScore.of([tree(2, 0.5), tree(2, 0.7, 1)], view, labels, None)
