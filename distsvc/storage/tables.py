@@ -23,6 +23,7 @@ from distsvc.storage.columns import (
     NOT_CHOSEN,
     PARTITION_KEY,
     Scan,
+    check_names,
     choose_features,
     left_out,
     other_columns,
@@ -168,6 +169,7 @@ def _features(
             features.append(Log(column=name) if name in logs else Number(name))
         else:
             features.append(Time.of(name, kind))
+    check_names(table.shown, features)
     return tuple(features)
 
 
