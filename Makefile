@@ -10,7 +10,7 @@ demo: .venv/ready
 	$(BIN)/distsvc demo --out demo-out
 
 test: .venv/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 check: .venv/ready
 	$(BIN)/ruff check .

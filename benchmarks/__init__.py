@@ -38,6 +38,7 @@ HOMES = {
     "forecast": ("forecast",),
     "nights": ("nights", "nights_real"),
     "assign": ("assign",),
+    "categories": ("categories",),
     "lazy": ("lazy",),
     "drift": ("drift_null", "drift_workers"),
     "wide": ("wide",),

@@ -126,6 +126,7 @@ class PreprocessConfig(_Section):
     scale: Literal["standard", "minmax", "robust", "unit", "none"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    encode: dict[Text, Literal["onehot", "frequency"]] = {}
 
 
 Rows = Annotated[int, Field(ge=1, le=MOST)]
@@ -299,6 +300,7 @@ class Job(_Section):
             raise ValueError(
                 f"input.columns names {label!r}, the input.label: a label only scores clusters"
             )
+        self._check_categories()
         scale = self.preprocess.scale
         if algorithm == "linear-one-class" and scale in ("standard", "robust"):
             default = " (the default)" if scale == "standard" else ""
@@ -313,6 +315,19 @@ class Job(_Section):
                 "labels the rows"
             )
         return self
+
+    def _check_categories(self) -> None:
+        columns, log = self.input.columns, self.preprocess.log
+        apart = {self.input.label: "input.label", self.input.id: "input.id"}
+        for name in self.preprocess.encode:
+            if name in apart:
+                raise ValueError(f"preprocess.encode names {name!r}, the {apart[name]}")
+            if name in log:
+                raise ValueError(f"preprocess.encode and preprocess.log both name {name!r}")
+            if columns is not None and name not in columns:
+                raise ValueError(
+                    f"preprocess.encode names {name!r}, which is not among input.columns"
+                )
 
     def digest(self) -> str:
         """Return a SHA-256 of what decides the result, but for the table and the previous run.

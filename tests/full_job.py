@@ -12,7 +12,12 @@ FULL = {
         "label": "label",
         "where": "split == 0",
     },
-    "preprocess": {"scale": "robust", "missing": "median", "log": ["b"]},
+    "preprocess": {
+        "scale": "robust",
+        "missing": "median",
+        "log": ["a"],
+        "encode": {"b": "onehot"},
+    },
     "model": {
         "algorithm": "support-vector",
         "mode": "auto",

@@ -233,6 +233,7 @@ WRONG = {
     "preprocess.scale": [
         ("log", "must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'log'")
     ],
+    "preprocess.encode": [({"k": "ordinal"}, "must be 'onehot' or 'frequency', found 'ordinal'")],
     "preprocess.log": [
         ("bytes", "must be a valid tuple, found 'bytes'"),
         ([3], "must be a valid string, found 3"),

@@ -108,8 +108,8 @@ def test_run_date_that_is_no_date(file, date):
 
 
 OTHER = {
-    "input": {"path": "x", "columns": ["a"], "id": "x", "label": "x", "where": "x == 1"},
-    "preprocess": {"scale": "none", "missing": "drop"},
+    "input": {"path": "x", "columns": ["b"], "id": "x", "label": "x", "where": "x == 1"},
+    "preprocess": {"scale": "none", "missing": "drop", "encode": {}},
     "model": {
         "mode": "refit",
         "seed": 8,

@@ -75,6 +75,7 @@ def profiles(
     usual: np.ndarray,
     centres: np.ndarray,
     most: int,
+    together: Sequence[slice] = (),
 ) -> list[Profile]:
     """Return the profiles of clusters, the largest first.
 
@@ -89,6 +90,8 @@ def profiles(
         Typical rows are the nearest to these, which are prepared.
     most : int
         Clusters that get one.
+    together
+        Columns of 0 and 1, of which one at most is told: that which tells most.
 
     """
     sizes = np.bincount(labels, minlength=len(centres))
@@ -97,6 +100,8 @@ def profiles(
     if not 0 < sizes[chosen[0]] < len(X):
         return []
     apart, ranges = best_ranges(X, labels, chosen)
+    for group in together:
+        _keep_best(apart[:, group], ranges[:, group])
     found = []
     for i, c in enumerate(chosen):
         inside = labels == c
@@ -107,6 +112,13 @@ def profiles(
         typical = places[np.argsort(away, kind="stable")[:TYPICAL]]
         found.append(Profile(c, int(sizes[c]), columns, typical))
     return found
+
+
+def _keep_best(apart: np.ndarray, ranges: np.ndarray) -> None:
+    """Set J (c, w) to 0 in all columns but the best, the rows at 1 before those at 0 in a tie."""
+    order = np.round(apart, TOLD_APART) + 0.1 * 10.0**-TOLD_APART * (ranges[:, :, 0] > 0.0)
+    others = np.arange(apart.shape[1]) != order.argmax(axis=1)[:, None]
+    apart[others] = 0.0
 
 
 def best_ranges(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -39,17 +39,17 @@ def check_finite(Z: np.ndarray) -> None:
 
 
 def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield rows X (n, d), with their places, as the kernels want them: float64, C order.
+    """Yield rows X (n, d), with their places, as the kernels want them: float64, C order, writable.
 
-    Rows of another dtype are turned into float64 some at a time, which stay in a cache.
+    Others are copied some at a time, which stay in a cache.
     """
-    if X.dtype == np.float64:
-        yield slice(0, len(X)), np.ascontiguousarray(X)
+    if X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable:
+        yield slice(0, len(X)), X
         return
     rows = max(PIECE_VALUES // max(X.shape[1], 1), 1)
     for first in range(0, len(X), rows):
         piece = X[first : first + rows]
-        yield slice(first, first + len(piece)), np.ascontiguousarray(piece, np.float64)
+        yield slice(first, first + len(piece)), np.array(piece, np.float64, order="C")
 
 
 @dataclass
@@ -178,6 +178,23 @@ class Scaling:
         farthest = np.maximum(sums.most - centre, centre - sums.least)
         scale = np.where(scale > 0.0, scale, farthest)
         return cls(centre, np.where(scale > 0.0, scale, 1.0), fill, "robust")
+
+    def together(self, sums: ColumnSums, groups: Sequence[slice]) -> Scaling:
+        """Return a scaling in which the one-hot columns of each of some groups weigh as one column.
+
+        They get one scale. With ``minmax`` rows of different values have the distance 1. Where
+        columns are scaled to the variance 1, or to what is like it, the variances of the group
+        have the sum 1: so two random rows have as large a squared distance in them, on average, as
+        in any other column. Otherwise they stay 0 and 1.
+        """
+        if self.kind in ("unit", "none") or not groups:
+            return self
+        _, variance = sums.mean_and_variance()
+        scale = self.scale.copy()
+        for group in groups:
+            whole = 2.0 if self.kind == "minmax" else float(variance[group].sum())
+            scale[group] = np.sqrt(whole) or 1.0
+        return replace(self, scale=scale)
 
     @property
     def is_linear(self) -> bool:

@@ -22,15 +22,17 @@ class LeadingColumn(Part):
 class Reason(Part):
     """A column's share of all that takes a row out, the row's value there, and a typical one.
 
-    Of a vector there are so many numbers, `width`, in place of a value.
+    Of a vector there are so many numbers, `width`, in place of a value. Of categories the column
+    names the row's own, and `held` is the share of its cluster's rows that have it.
     """
 
-    unsaid = ("typical", "width")
+    unsaid = ("typical", "width", "held")
     column: str
     share: Number
     value: Known = None
     typical: Known = None
     width: Size | None = None
+    held: Known = None
 
 
 class FarRow(Part):
@@ -103,15 +105,19 @@ class ProfileColumn(Part):
         The range; None where it is open.
     inside, outside : Spread
         Of the cluster's rows, and of the others.
+    present : bool or None
+        Of a value of categories, whether the range is of the rows that have it, or of all others.
 
     """
 
+    unsaid = ("present",)
     column: str
     apart: Number
     low: Known
     high: Known
     inside: Spread
     outside: Spread
+    present: bool | None = None
 
 
 class TypicalRow(Part):

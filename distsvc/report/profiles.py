@@ -53,11 +53,12 @@ class Card(NamedTuple):
 
 
 class Section(NamedTuple):
-    """All clusters, how many rows tell of them, and of which clusters nothing is told."""
+    """All clusters, how many rows tell of them, of which nothing is told, and how values are."""
 
     rows: int
     cards: Listed
     untold: str
+    has_categories: bool
 
 
 def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Section:
@@ -68,7 +69,9 @@ def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Section:
     cards = [_card(one, sizes) for one in some]
     n_untold = len(sizes.keys() - {one.label for one in some})
     untold = f"Nothing is told of {things(n_untold, 'small cluster')}." if n_untold else ""
-    return Section(part.rows, folded(cards, "more clusters", SEEN), untold)
+    told = (column for one in some for column in one.columns)
+    has_categories = any(column.present is not None for column in told)
+    return Section(part.rows, folded(cards, "more clusters", SEEN), untold, has_categories)
 
 
 def _card(profile: Profile, sizes: Mapping[int, ClusterRow]) -> Card:
@@ -76,18 +79,22 @@ def _card(profile: Profile, sizes: Mapping[int, ClusterRow]) -> Card:
     size = f"{things(row.rows, 'row')} ({percent(row.share)})" if row else ""
     typical = [Row(one.row, [_value(value) for value in one.values]) for one in profile.typical]
     lines = [_line(column) for column in profile.columns]
-    return Card(profile.label, size, lines, [line.column for line in lines], typical)
+    return Card(profile.label, size, lines, [column.column for column in profile.columns], typical)
 
 
 def _line(column: ProfileColumn) -> Line:
     inside, outside = column.inside, column.outside
+    shares = f"{percent(inside.share)} (others {percent(outside.share)})"
+    if column.present is not None:
+        named = column.column if column.present else f"not {column.column}"
+        return Line(named, _share(inside), _share(outside), medians="", range=shares)
     low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
     return Line(
         column=column.column,
         inside=_bar(inside, low, high),
         outside=_bar(outside, low, high),
         medians=f"median {number(inside.median)} (others {number(outside.median)})",
-        range=f"{_range(column)}: {percent(inside.share)} (others {percent(outside.share)})",
+        range=f"{_range(column)}: {shares}",
     )
 
 
@@ -99,6 +106,13 @@ def _bar(of: Spread, low: float, high: float) -> Bar:
         return 100.0 * (MARGIN + share) / (1.0 + 2.0 * MARGIN)
 
     return Bar(at(of.lower), at(of.upper) - at(of.lower), at(of.median))
+
+
+def _share(of: Spread) -> Bar:
+    """Place the share of the rows in the range in a drawing from none to all."""
+    end = 100.0 * (MARGIN + of.share) / (1.0 + 2.0 * MARGIN)
+    begin = 100.0 * MARGIN / (1.0 + 2.0 * MARGIN)
+    return Bar(begin, end - begin, end)
 
 
 def _range(column: ProfileColumn) -> str:

@@ -21,7 +21,7 @@ from distsvc.report.explained_parts import Profile as ProfilePart
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.reasons import Reasons
 from distsvc.run.room import Rows, RunDirectory
-from distsvc.storage.features import Feature, groups_of
+from distsvc.storage.features import Feature, OneHot, Vector
 
 MOST_PROFILES = 200
 """Clusters that get one, the largest."""
@@ -57,35 +57,42 @@ def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> 
 
     Vectors are told of by their leading principal components.
     """
-    columns, raw = _told(rows, features)
+    columns, raw, one_hot = _told(rows, features)
     missing = np.isnan(raw)
     fill = np.zeros(len(columns))
     for k in np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)):
         fill[k] = np.nanmedian(raw[:, k])
     X = np.where(missing, fill, raw)
     usual = rows.scores >= typical.least
-    found = profiles(X, rows.X, rows.labels, usual, typical.values, MOST_PROFILES)
+    found = profiles(X, rows.X, rows.labels, usual, typical.values, MOST_PROFILES, one_hot)
     if not found:
         return None
-    parts = [_part(one, columns, rows.numbers, raw) for one in found]
+    values = {k for group in one_hot for k in range(group.start, group.stop)}
+    parts = [_part(one, columns, rows.numbers, raw, values) for one in found]
     return ProfilesPart(rows=len(X), clusters=parts)
 
 
-def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarray]:
-    """Return the columns that profiles are told by: names, and values (m, c) float64."""
-    names, firsts = groups_of(features)
-    stops = np.append(firsts[1:], rows.raw.shape[1])
+def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarray, list[slice]]:
+    """Return the columns that profiles are told by: names, values (m, c) float64, and one-hot ones.
+
+    The latter are slices of the columns.
+    """
     columns: list[str] = []
     parts: list[np.ndarray] = []
-    for name, first, stop in zip(names, firsts, stops, strict=True):
-        if stop - first > 1:
-            scores = components(rows.X[:, first:stop])
-            columns.extend(f"{name}: component {k + 1}" for k in range(scores.shape[1]))
-            parts.append(scores)
-        else:
-            columns.append(name)
-            parts.append(rows.raw[:, first:stop])
-    return columns, np.hstack(parts)
+    one_hot: list[slice] = []
+    first = 0
+    for feature in features:
+        places = slice(first, first + len(feature.names))
+        values, names = rows.raw[:, places], list(feature.names)
+        if isinstance(feature, Vector) and len(names) > 1:
+            values = components(rows.X[:, places])
+            names = [f"{feature.column}: component {k + 1}" for k in range(values.shape[1])]
+        if isinstance(feature, OneHot):
+            one_hot.append(slice(len(columns), len(columns) + len(names)))
+        columns.extend(names)
+        parts.append(values)
+        first = places.stop
+    return columns, np.hstack(parts), one_hot
 
 
 def components(Z: np.ndarray) -> np.ndarray:
@@ -101,7 +108,11 @@ def components(Z: np.ndarray) -> np.ndarray:
 
 
 def _part(
-    profile: Profile, columns: Sequence[str], numbers: np.ndarray, raw: np.ndarray
+    profile: Profile,
+    columns: Sequence[str],
+    numbers: np.ndarray,
+    raw: np.ndarray,
+    one_hot: set[int],
 ) -> ProfilePart:
     named = [
         ProfileColumn(
@@ -111,6 +122,7 @@ def _part(
             high=one.high if np.isfinite(one.high) else None,
             inside=_spread(one.inside),
             outside=_spread(one.outside),
+            present=one.low > 0.0 if one.place in one_hot else None,
         )
         for one in profile.columns
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from distsvc.models.spread import Column, known
 from distsvc.run.survey import Survey
-from distsvc.storage.features import Feature, Number, names_of
+from distsvc.storage.features import Feature, Number, names_of, one_hot_columns
 
 SHOWN = 5
 
@@ -20,10 +20,12 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
     sums = survey.sums
     deviations = np.sqrt(sums.mean_and_variance()[1])
     ends = zip(sums.least.tolist(), sums.most.tolist(), deviations.tolist(), strict=True)
+    columns = names_of(features)
+    values_of_categories = {n for group in one_hot_columns(features) for n in columns[group]}
     found: dict[str, Column] = {}
-    for name, values, end in zip(names_of(features), known(survey.pilot), ends, strict=True):
+    for name, values, end in zip(columns, known(survey.pilot), ends, strict=True):
         column = Column.of(values, *end) if values.size else None
-        if column is not None and column.decided(kind):
+        if column is not None and column.decided(kind) and name not in values_of_categories:
             found[name] = column
     if not found:
         return []

@@ -36,7 +36,8 @@ def known_features(
     where = where_columns(used["where"]) if used["where"] else []
     apart = {used["id"], used["label"], *where}
     given = {"path": path} | ({"id": used["id"]} if used["id"] else {})
-    found = open_table(parse_job({"input": given, "output": {"path": "-"}}).input, staging)
+    config = parse_job({"input": given, "output": {"path": "-"}}).input
+    found = open_table(config, staging, known=features)
     names = [name for name in found.stored if name not in apart]
     usable = {*names, *numbers_apart(found)}
     missing = [name for name in columns if name not in usable]

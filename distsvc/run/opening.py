@@ -91,11 +91,12 @@ def opened(
             yield None
             return
         run = found.run
-        with progress.phase("open"):
+        with progress.phase("open") as meter:
             if not run.is_planned:
                 known = features_by(job, previous)
                 table = open_table(job.input, run.staging, job.preprocess, known, asked.kept)
-                run.write_plan(Plan.of(job, table))
+                before = previous.features if previous is not None else ()
+                run.write_plan(Plan.of(job, table, before, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
             room = algorithms.begin(job, table)

@@ -5,7 +5,8 @@ Cutting a table is arithmetic on row numbers (`distsvc.run.partitions`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,11 @@ import numpy as np
 from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.models.sampling import PILOT_ROWS
+from distsvc.run.categories import with_categories
 from distsvc.run.partitions import choose_block_rows, plan_partitions
+from distsvc.run.progress import Meter
 from distsvc.run.usable import chosen, unusable, usable_rows
+from distsvc.storage.features import Feature
 from distsvc.storage.place import place_of
 from distsvc.storage.tables import Block, Table, read_blocks
 
@@ -51,6 +55,8 @@ class Plan:
         Absolute path or URL of where the run is published, and how.
     reasons : int
         Columns named for each outlier.
+    notes : list of str
+        What is remarkable about the categories, for the top of the page.
     shares : bool
         Whether the share of every row's own cluster is published.
     top : int
@@ -69,12 +75,21 @@ class Plan:
     output: str
     output_format: str
     reasons: int
+    notes: list[str]
     shares: bool
     top: int
 
     @classmethod
-    def of(cls, job: Job, table: Table) -> Plan:
-        """Cut the table, and find a point near its data for sums of squares to be taken about."""
+    def of(
+        cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
+    ) -> Plan:
+        """Cut the table, and find a point near its data for sums of squares to be taken about.
+
+        Categories that are not known yet are counted before; those that `before` has, the features
+        of the run that this one goes on from, are kept. `meter` shows how far that is.
+        """
+        table, notes = with_categories(table, cut(job, table), before, meter)
+        _check_names(table)
         d = len(table.columns)
         first = next(
             read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
@@ -97,6 +112,7 @@ class Plan:
             output=place_of(job.output.path).address,
             output_format=job.output.format,
             reasons=job.output.reasons,
+            notes=notes,
             shares=job.output.shares,
             top=job.output.top,
         )
@@ -130,19 +146,29 @@ class Plan:
         """
         start, stop = self.partitions[number]
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
-            names = self.table.columns
+            features = self.table.features
             yield chosen(
-                block, usable_rows(block, self.table.shown, names, self.missing, self.unit)
+                block, usable_rows(block, self.table.shown, features, self.missing, self.unit)
             )
 
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
-        return unusable(block, row, column, self.table.shown, self.table.columns)
+        return unusable(block, row, column, self.table.shown, self.table.features)
+
+
+def _check_names(table: Table) -> None:
+    if len(set(table.columns)) < len(table.columns):
+        twice = next(name for name, count in Counter(table.columns).items() if count > 1)
+        makers = [feature.column for feature in table.features if twice in feature.names]
+        raise DataError(
+            f"{table.shown}: columns {' and '.join(map(repr, makers))} both become a column named "
+            f"{twice!r}; leave one out, or give it another name"
+        )
 
 
 def cut(job: Job, table: Table) -> list[tuple[int, int]]:
     """Return the partitions of a table; `DataError` where they would be too many."""
-    d = len(table.columns)
+    d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
     if table.n_rows > rows * MOST_PARTITIONS:
         raise DataError(

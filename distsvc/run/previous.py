@@ -116,7 +116,7 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
         )
     job = with_key(job, "input", "columns", columns)
     preprocess = PreprocessConfig.model_validate(previous.content["preprocess"])
-    for key in "missing", "log":
+    for key in "missing", "log", "encode":
         job = with_key(job, "preprocess", key, getattr(preprocess, key))
     return job
 

@@ -45,7 +45,7 @@ def raw_blocks(
         X is no table (`given_blocks`), or holds what a job refuses (`usable_rows`).
 
     """
-    names = names_of(features)
-    for block in given_blocks(X, features, choose_block_rows(len(names)), id_name):
-        known = usable_rows(block, NAME, names, missing, unit)
+    block_rows = choose_block_rows(len(names_of(features)))
+    for block in given_blocks(X, features, block_rows, id_name):
+        known = usable_rows(block, NAME, features, missing, unit)
         yield Given(block, chosen(block, known), known)

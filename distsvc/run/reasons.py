@@ -12,7 +12,7 @@ from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.labeller import Labeller
 from distsvc.run.preparation import Preparation
 from distsvc.run.room import Columns, Rows
-from distsvc.storage.features import Feature, groups_of, names_of
+from distsvc.storage.features import Feature, groups_of, names_of, one_hot_columns
 from distsvc.storage.tables import Block
 
 FARTHEST = 10
@@ -49,6 +49,8 @@ class Reasons:
         self.names, self.firsts = groups_of(features)
         self.width = len(names_of(features))
         self.sizes = np.diff(self.firsts, append=self.width)
+        self.columns = names_of(features)
+        self.one_hot = {group.start for group in one_hot_columns(features)}
         self.count = count
         self.counts_all = count > 0 or self.rule.quick_pulls
         self.leading = np.zeros(len(self.names), np.int64)
@@ -75,7 +77,7 @@ class Reasons:
             order, shares = self.heaviest(Z[part], label[part])
             self.leading += self._first(order, shares)
             for place, ks, parts in zip(part, order, shares, strict=True) if self.count else ():
-                text[place] = self._text(ks[: self.count], parts[: self.count])
+                text[place] = self._text(ks[: self.count], parts[: self.count], block.X[place])
         return {"reasons": text} if self.count else {}
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -144,10 +146,16 @@ class Reasons:
         kept = np.lexsort((known["rows"], known["scores"]))[:FARTHEST]
         self.far = {name: values[kept] for name, values in known.items()}
 
-    def _text(self, ks: np.ndarray, shares: np.ndarray) -> str:
+    def _named(self, k: int, row: np.ndarray) -> str:
+        """Return the name of a column or a vector; of categories with the value of a row (d,)."""
+        first = self.firsts[k]
+        own = np.flatnonzero(row[first : first + self.sizes[k]] == 1.0)
+        return self.columns[first + own[0]] if first in self.one_hot and len(own) else self.names[k]
+
+    def _text(self, ks: np.ndarray, shares: np.ndarray, row: np.ndarray) -> str:
         named = zip(ks, shares, strict=True)
         return ", ".join(
-            f"{self.names[k]} ({share:.0%})" for k, share in named if share >= LEAST_SHARE
+            f"{self._named(k, row)} ({share:.0%})" for k, share in named if share >= LEAST_SHARE
         )
 
     def _rows(self, rows: Rows, preparation: Preparation) -> list[FarRow]:
@@ -170,10 +178,14 @@ class Reasons:
 
     def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
         """Return what the page says of a column of a row (d,), or of a vector, beside others."""
+        first = self.firsts[k]
+        if first in self.one_hot:
+            own = usual[:, first + np.flatnonzero(row[first : first + self.sizes[k]] == 1.0)]
+            held = float(np.mean(own == 1.0)) if own.size else None
+            return Reason(column=self._named(k, row), share=share, held=held)
         if self.sizes[k] > 1:
             return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
-        column = self.firsts[k]
-        value, typical = float(row[column]), _median(usual[:, column])
+        value, typical = float(row[first]), _median(usual[:, first])
         return Reason(column=self.names[k], share=share, value=value, typical=typical)
 
 

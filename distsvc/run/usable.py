@@ -7,19 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from distsvc.errors import DataError
+from distsvc.storage.categories import Category
+from distsvc.storage.features import Feature, feature_at, names_of
 from distsvc.storage.tables import Block
 
 
 def usable_rows(
-    block: Block, shown: str, columns: Sequence[str], missing: str, unit: bool
+    block: Block, shown: str, features: Sequence[Feature], missing: str, unit: bool
 ) -> np.ndarray:
     """Return which rows (n,) of a block are used: all, but for those that ``drop`` leaves out.
 
     Parameters
     ----------
     block
-    shown, columns
-        The table's name and those of its columns of numbers, for messages.
+    shown, features
+        The table's name and what its columns of numbers are made of, for messages.
     missing
         ``error``, ``drop`` or ``median``, as in the job.
     unit
@@ -34,7 +36,7 @@ def usable_rows(
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
         row, column = np.unravel_index(np.argmin(fine), fine.shape)
-        raise unusable(block, int(row), int(column), shown, columns)
+        raise unusable(block, int(row), int(column), shown, features)
     zero = np.zeros(len(block.X), bool)
     if unit:
         zero = np.asarray((block.X == 0.0).all(axis=1))
@@ -49,10 +51,18 @@ def usable_rows(
     return ~zero
 
 
-def unusable(block: Block, row: int, column: int, shown: str, columns: Sequence[str]) -> DataError:
+def unusable(
+    block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
+) -> DataError:
     """Return the error for a value of a block that can't be used."""
-    value, name = float(block.X[row, column]), columns[column]
+    value, feature = float(block.X[row, column]), feature_at(features, column)
     hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
+    if isinstance(feature, Category):
+        return DataError(
+            f"{shown}: column {feature.column!r}, row {block.rows[row]}: expected a value, found "
+            f"none{hint}"
+        )
+    name = names_of(features)[column]
     return DataError(
         f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite "
         f"number whose square is one too, found {value}{hint}"

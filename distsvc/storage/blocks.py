@@ -274,7 +274,7 @@ class _Block:
         size = len(next(iter(arrays.values())))
         self.room -= size
         rows = np.arange(row, row + size, dtype=np.int64)
-        arrays = {name: _plain(array) for name, array in arrays.items()}
+        arrays = {name: undictionaried(array) for name, array in arrays.items()}
         others = {name: arrays[name].cast(kind) for name, kind in self.making.types.items()}
         if self.making.condition is not None:
             mask = self.making.condition.mask(others)
@@ -307,5 +307,6 @@ class _Block:
         return Block(np.concatenate(self.rows), X, ids, labels)
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def undictionaried(array: pa.Array) -> pa.Array:
+    """Return the values of an array, dictionary-encoded or not."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

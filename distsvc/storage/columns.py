@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
+from distsvc.storage.categories import is_category
 from distsvc.storage.features import (
     MOST_COLUMNS,
     Feature,
@@ -142,13 +143,16 @@ def other_columns(config: InputConfig) -> list[str]:
     return [name for name in dict.fromkeys(names) if name is not None]
 
 
-def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
+def choose_features(
+    config: InputConfig, scan: Scan, categories: Collection[str] = ()
+) -> tuple[str, ...]:
     """Return the feature columns, and check every other column that the job names.
 
     Without ``input.columns`` these are the columns of numbers, booleans, decimals, durations and
     vectors in the table's order, except the label, the id and the columns of ``where``: a column
     that only chooses rows, such as ``split``, is not a feature. An index that pandas stored is none
-    either, nor a column without a name, nor a key by which the table is partitioned.
+    either, nor a column without a name, nor a key by which the table is partitioned. Columns of
+    `categories` are, whatever they hold.
 
     Raises
     ------
@@ -175,7 +179,7 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
     twice = [name for name, count in Counter(given).items() if count > 1]
     if twice:
         raise JobFileError(f"input.columns names {twice[0]!r} twice")
-    features = _default(config, scan) if config.columns is None else given
+    features = _default(config, scan, categories) if config.columns is None else given
     if len(features) > MOST_COLUMNS:
         raise too_wide(path, len(features))
     missing = [name for name in features if name not in scan.types and name not in scan.problems]
@@ -188,12 +192,34 @@ def choose_features(config: InputConfig, scan: Scan) -> tuple[str, ...]:
         if config.columns is None and name in scan.problems:
             raise DataError(f"{scan.problems[name]}; or name the columns to use in input.columns")
         _check(name, "input.columns", path, scan)
-        if not is_usable(scan.types[name]):
+        if not is_usable(scan.types[name]) and name not in categories:
+            as_text = is_category(scan.types[name])
+            hint = "; preprocess.encode takes it as categories" if as_text else ""
             raise DataError(
                 f"input.columns: column {name!r} of {path} is {scan.shown[name]}, "
-                "expected a numeric or boolean column, or one of dates, durations or vectors"
+                f"expected a numeric or boolean column, or one of dates, durations or vectors{hint}"
             )
     return features
+
+
+def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) -> None:
+    """Check the columns that ``preprocess.encode`` names.
+
+    Raises
+    ------
+    DataError
+        One is missing, differs between files or can't be read.
+    JobFileError
+        One holds no text, booleans or integers.
+
+    """
+    for name in names:
+        _check(name, "preprocess.encode", config.shown, scan)
+        if not is_category(scan.types[name]):
+            raise JobFileError(
+                f"preprocess.encode: column {name!r} of {config.shown} is {scan.shown[name]}, "
+                "expected text, booleans or integers"
+            )
 
 
 def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[str, str]:
@@ -246,19 +272,26 @@ def some(words: Sequence[str]) -> str:
     return ", ".join(words[:20]) + more
 
 
-def _default(config: InputConfig, scan: Scan) -> tuple[str, ...]:
+def _default(config: InputConfig, scan: Scan, categories: Collection[str]) -> tuple[str, ...]:
     """Return the columns that are features by their types, or would be if they could be read.
 
     The latter are refused.
     """
-    apart = {*other_columns(config), *scan.keys}
+    apart, listed = {*other_columns(config), *scan.keys}, set(scan.default)
     features = tuple(
         name
-        for name in scan.default
-        if (is_default(scan.types[name]) or (name in scan.problems and scan.types[name] == UNKNOWN))
-        and name not in apart
-        and name
-        and not _PANDAS_INDEX.fullmatch(name)
+        for name in dict.fromkeys([*scan.default, *scan.types])
+        if name in categories
+        or (
+            name in listed
+            and (
+                is_default(scan.types[name])
+                or (name in scan.problems and scan.types[name] == UNKNOWN)
+            )
+            and name not in apart
+            and name
+            and not _PANDAS_INDEX.fullmatch(name)
+        )
     )
     if not features:
         raise DataError(

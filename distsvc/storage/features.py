@@ -1,7 +1,8 @@
 """Features: how the stored columns of a table become columns of numbers.
 
-A number stays one column, under its name. A vector becomes as many columns as it has values. What
-is made of a column is saved with the model, so that other tables are read alike.
+A number stays one column, under its name. A vector becomes as many columns as it has values, and
+categories (`storage.categories`) become as many as there are, or one. What is made of a column is
+saved with the model, so that other tables are read alike.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from distsvc.forms import Form
+from distsvc.storage.categories import Category as Category
+from distsvc.storage.categories import Frequency, OneHot
+from distsvc.storage.categories import Uncounted as Uncounted
 
 MOST_COLUMNS = 2**20
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
@@ -239,7 +243,7 @@ class Vector(_Described):
         return X
 
 
-Description = str | Annotated[Log | Time | Vector, Field(discriminator="kind")]
+Description = str | Annotated[Log | Time | Vector | OneHot | Frequency, Field(discriminator="kind")]
 """A feature as JSON holds it: its fields, or of a number its column's name."""
 
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
@@ -247,7 +251,9 @@ _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 
 def fits_float32(feature: Feature, kind: str) -> bool:
     """Return whether float32 holds what a feature makes of a stored type, by its words."""
-    return isinstance(feature, Number | Vector) and kind in _IN_FLOAT32
+    return isinstance(feature, OneHot) or (
+        isinstance(feature, Number | Vector) and kind in _IN_FLOAT32
+    )
 
 
 def is_numeric(kind: pa.DataType) -> bool:
@@ -286,6 +292,26 @@ def is_usable(kind: pa.DataType) -> bool:
     return is_default(kind) or is_time(kind)
 
 
+def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
+    """Return which columns of numbers belong together as the values of one column."""
+    found, first = [], 0
+    for feature in features:
+        last = first + len(feature.names)
+        if isinstance(feature, OneHot):
+            found.append(slice(first, last))
+        first = last
+    return found
+
+
+def feature_at(features: Iterable[Feature], place: int) -> Feature:
+    """Return the feature that makes the column of numbers at a place."""
+    for feature in features:
+        if place < len(feature.names):
+            return feature
+        place -= len(feature.names)
+    raise IndexError(place)
+
+
 def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
     """Return the names of all columns of numbers, in order."""
     return tuple(name for feature in features for name in feature.names)
@@ -294,13 +320,14 @@ def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
 def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
     """Return under which names columns are told of, and the first column (g,) int64 of each.
 
-    A vector is one thing to those who read of it, whatever its length.
+    A vector is one thing to those who read of it, whatever its length, and so are the columns of a
+    column of categories.
     """
     names: list[str] = []
     firsts: list[int] = []
     width = 0
     for feature in features:
-        own = [feature.column] if isinstance(feature, Vector) else list(feature.names)
+        own = [feature.column] if isinstance(feature, Vector | OneHot) else list(feature.names)
         firsts.extend(range(width, width + len(own)))
         names.extend(own)
         width += len(feature.names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, ClassVar, Protocol
 
 from distsvc.config import InputConfig
@@ -62,7 +62,9 @@ class Source(Protocol):
         """Return the files but for those of which it is known that no row matches a condition."""
         return found
 
-    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
         """Look at a table's metadata; a format without row ranges is converted first.
 
         Parameters
@@ -73,6 +75,8 @@ class Source(Protocol):
             The ``[input]`` section.
         staging
             A folder for what is converted; the workers see it too.
+        categories
+            Columns whose values are names, even where they look like numbers.
 
         """
         ...

@@ -23,13 +23,24 @@ from distsvc.storage.columns import (
     NOT_CHOSEN,
     PARTITION_KEY,
     Scan,
+    check_categories,
     check_names,
     choose_features,
     left_out,
     other_columns,
     some,
 )
-from distsvc.storage.features import Feature, Log, Number, Time, Vector, is_numeric, is_vector
+from distsvc.storage.features import (
+    Category,
+    Feature,
+    Log,
+    Number,
+    Time,
+    Uncounted,
+    Vector,
+    is_numeric,
+    is_vector,
+)
 from distsvc.storage.location import Location
 from distsvc.storage.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.place import place_of
@@ -78,7 +89,8 @@ def open_table(
     staging
         Where formats that have no row ranges are converted; a place that the workers see too.
     preprocess
-        The ``[preprocess]`` section, which says of which columns the logarithm is taken.
+        The ``[preprocess]`` section, which says of which columns the logarithm is taken, and which
+        hold categories. These are `Uncounted` where no model knows them.
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
     kept
@@ -93,9 +105,10 @@ def open_table(
         The table is empty or damaged, its files differ, or a column is missing, or none that can
         be a feature, or not what the model's feature takes.
     JobFileError
-        ``preprocess.log`` names a column that is no feature or holds no numbers, ``where`` can't be
-        parsed, the protocol of a path is unknown, the format can't have what the job asks for, or
-        several paths don't make one table.
+        ``preprocess.log`` names a column that is no feature or holds no numbers,
+        ``preprocess.encode`` one of a type that has no categories, ``where`` can't be parsed, the
+        protocol of a path is unknown, the format can't have what the job asks for, or several paths
+        don't make one table.
     OutputPermissionError, TemporaryError
         The table can't be staged; the store does not answer.
 
@@ -107,10 +120,13 @@ def open_table(
         raise DataError(f"{config.shown} has no rows: it is complete, and holds no data file")
     found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
-    scan = source.scan(found, config, place_of(staging))
+    encode = preprocess.encode if preprocess is not None else {}
+    categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
+    scan = source.scan(found, config, place_of(staging), categories)
     scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
+    check_categories(config, scan, set(encode) - {feature.column for feature in known})
     _check_size(config.shown, scan.extents)
-    columns = choose_features(config, scan)
+    columns = choose_features(config, scan, categories)
     table = Table(
         path=scan.path,
         format=scan.format,
@@ -146,6 +162,7 @@ def _features(
 ) -> tuple[Feature, ...]:
     """Return what is made of some columns: what a model knows, else what their types say."""
     logs = preprocess.log if preprocess is not None else ()
+    encode = preprocess.encode if preprocess is not None else {}
     own = {feature.column: feature for feature in known}
     for name in logs:
         if name not in columns or not is_numeric(scan.types[name]):
@@ -163,6 +180,8 @@ def _features(
                     f"{own[name].expected}, as in the model"
                 )
             features.append(own[name])
+        elif name in encode:
+            features.append(Uncounted(column=name, kind=encode[name]))
         elif is_vector(kind):
             features.append(Vector(column=name, width=_length(table, name, kind)))
         elif is_numeric(kind):

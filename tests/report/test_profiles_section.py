@@ -67,6 +67,20 @@ def test_equal_quartiles_are_drawn_in_the_middle():
     assert section_of(report).cards.first[0].lines[0].inside == pytest.approx((50.0, 0.0, 50.0))
 
 
+def test_a_value_of_categories_is_told_by_its_shares():
+    report = with_profiles(2)
+    assert not section_of(report).has_categories
+    columns = report["profiles"]["clusters"][0]["columns"]
+    columns[0] |= {"column": "country=DE", "present": True, "low": 1.0, "high": 1.0}
+    lines = section_of(report).cards.first[0].lines
+    assert (lines[0].column, lines[0].medians) == ("country=DE", "")
+    assert lines[0].range == "99.0\u00a0% (others 1.5\u00a0%)"
+    assert lines[0].inside.width > 50 * lines[0].outside.width
+    columns[0]["present"] = False
+    assert section_of(report).cards.first[0].lines[0].column == "not country=DE"
+    assert "Bars of a value of categories" in page_text(report)
+
+
 def test_many_clusters_are_folded():
     found = section_of(with_profiles(60))
     assert (len(found.cards.first), len(found.cards.rest)) == (SEEN, 60 - SEEN)

@@ -12,7 +12,7 @@ from distsvc.models.reasons import Typical
 from distsvc.run.directory import Result
 from distsvc.run.reasons import FARTHEST, OF_PILOT, Reasons
 from distsvc.storage.blocks import Block
-from distsvc.storage.features import Number
+from distsvc.storage.features import Number, OneHot
 
 NAMES = ("heat", "noise", "wear")
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
@@ -191,3 +191,19 @@ def test_a_value_that_is_missing_has_no_number():
     pilot.raw[:, 0] = np.nan
     row = reasons.part(pilot, lambda X: Z).farthest[0]
     assert [(r.column, r.value, r.typical) for r in row.reasons] == [("heat", None, None)]
+
+
+def test_categories_are_one_reason_which_names_the_rows_own_value():
+    kind = OneHot(column="kind", known=("a", "b"), rest=0.0)
+    labeller = SimpleNamespace(rule=BallRule(np.zeros(4), np.zeros(4), -1.0), typical=NONE)
+    reasons = Reasons(labeller, [Number("heat"), kind], 2)
+    X = np.array([[1.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]])
+    text = reasons.add(block_of(X), X, reasons.rule.label(X))["reasons"]
+    assert text == ["heat (50%), kind=b (50%)", "heat (90%), kind=a (10%)",
+                    "heat (80%), kind=other (20%)"]  # fmt: skip
+    pilot = np.array([[0.0, 1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 1.0, 0.0]])
+    rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
+    part = reasons.part(rows, lambda X: X)
+    told = {row.row: {r.column: r.held for r in row.reasons} for row in part.farthest}
+    assert told[0] == {"heat": None, "kind=b": 0.25}
+    assert told[2]["kind=other"] == 0.0

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,18 +44,20 @@ class Csv(Parquet):
     """CSV with a header, packed by gzip or not; the header tells what separates its fields.
 
     Types come from the first 16 MiB of each file. A column of whole numbers there becomes float64,
-    as a fraction may follow, unless it is the id, the label or one of ``where``; so does a feature
-    that the job names and that is empty at first. A column of text most of whose values there are
-    numbers is refused, as a column of numbers with a value that can't be read. So is one of numbers
-    that are spelled otherwise, such as 0,5. An id that a number would not give back is text. A file
-    that an earlier call made from the same files is used again.
+    as a fraction may follow, unless it is the id, the label, one of ``where`` or of categories; so
+    does a feature that the job names and that is empty at first. A column of text most of whose
+    values there are numbers is refused, as a column of numbers with a value that can't be read. So
+    is one of numbers that are spelled otherwise, such as 0,5. An id that a number would not give
+    back is text. A file that an earlier call made from the same files is used again.
     """
 
     name = "csv"
     title = "CSV"
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
-    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
         """Write the files, in the order of their names, as one Parquet file, and scan that.
 
         Raises
@@ -70,7 +72,7 @@ class Csv(Parquet):
             It can't be written for another reason, such as a full disk.
 
         """
-        as_is, features = set(other_columns(config)), set(config.columns or ())
+        as_is, features = {*other_columns(config), *categories}, set(config.columns or ())
         digest = _digest(found, as_is, features, config.id)
         target = f"csv-{digest}.parquet"
         known = all(version.tag for version in found.versions.values())
@@ -156,7 +158,7 @@ def _schema(
             first = next(iter(reader), None)
         schemas.append(schema)
         text = [n for n in schema.names if pa.types.is_string(schema.field(n).type)]
-        chosen = set(text) - as_is if features is None else features.intersection(text)
+        chosen = set(text if features is None else features.intersection(text)) - as_is
         for name in text:
             if name in chosen and first is not None:
                 check_text(place.shown, name, first[name])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -67,7 +67,9 @@ class Lake(Parquet):
         with _whole(found):
             return found.versions
 
-    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
         """Read every file's footer, and compare it with the table's columns.
 
         Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -82,7 +82,9 @@ class Parquet(Source):
     title = "Parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".parq", ".pq")
 
-    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
         """Read every file's footer.
 
         Raises

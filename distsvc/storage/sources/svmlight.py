@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,9 @@ class Svmlight(Source):
         own = found.named(self.suffixes)
         return own if own.names == found.names else found.named(())
 
-    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
         """Parse the files, in the order of their names, and return what there is.
 
         The whole table is in memory meanwhile, at 12 bytes or more for each value that is there.

@@ -6,7 +6,7 @@ import json
 import math
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -79,7 +79,9 @@ class Zarr(Source):
         """Return a version of each file of metadata, and one for all chunk files of an array."""
         return store_versions(found.location)
 
-    def scan(self, found: Files, config: InputConfig, staging: Place) -> Scan:
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
         """Read the metadata of an array or a group.
 
         Raises
