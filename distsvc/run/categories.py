@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from distsvc.run.progress import Meter
 from distsvc.storage.categories import Category, Uncounted
+from distsvc.storage.columns import check_names
 from distsvc.storage.counting import ValueCounts
 from distsvc.storage.features import Feature
 from distsvc.storage.tables import Table
