@@ -13,7 +13,7 @@ import distsvc
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
-N = 400
+N = 300
 CUTS = [(1000, 10_000), (37, 90), (64, 150)]
 """Rows of a block and of a partition."""
 
@@ -30,6 +30,8 @@ def table() -> pa.Table:
             "took": pa.array((X[:, 2] * 1000).astype("m8[s]")),
             "v": pa.FixedSizeListArray.from_arrays(pa.array(X.astype(np.float32).ravel()), 3),
             "flag": pa.array(random.random(N) < 0.3),
+            "country": pa.array(np.array(["DE", "FR", "IT", "rare"])[[*range(4)] * (N // 4)]),
+            "city": pa.array((random.pareto(1.0, N) * 3).astype(int) % 40).cast(pa.string()),
             "gap": pa.array(X[:, 1], mask=random.random(N) < 0.1),
         }
     )
@@ -51,11 +53,12 @@ def delta(folder):
     return f"delta://{path}"
 
 
+COUNTRY, CITY = {"country": "onehot"}, {"city": "frequency"}
 JOBS = {
-    "robust": (files, {"scale": "robust", "log": ["bytes"]}, ROOMS["level tree"]),
+    "robust": (files, {"scale": "robust", "log": ["bytes"], "encode": CITY}, ROOMS["level tree"]),
     "unit": (files, {"scale": "unit"}, ROOMS["hyperplanes"]),
-    "standard": (files, {"log": ["bytes"]}, ROOMS["boundary"]),
-    "delta": (delta, {"scale": "robust", "log": ["bytes"]}, ROOMS["hyperplanes"]),
+    "standard": (files, {"encode": COUNTRY | CITY}, ROOMS["boundary"]),
+    "delta": (delta, {"scale": "robust", "encode": COUNTRY}, ROOMS["hyperplanes"]),
 }
 
 
