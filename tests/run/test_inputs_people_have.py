@@ -18,8 +18,11 @@ from deltalake import write_deltalake
 from scipy import sparse
 from small_tables import everything, opened
 
+import distsvc
 from distsvc import IncrementalMDH
+from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, DistsvcError, JobFileError
+from distsvc.storage.tables import open_table
 
 N = 12
 x = np.arange(N) * 1.5
@@ -403,3 +406,25 @@ def test_not_taken_by_an_estimator(name):
     make, message = NOT_TAKEN[name]
     with pytest.raises((ValueError, TypeError, DistsvcError), match=message):
         IncrementalMDH(depth=2, n_init=1).fit(make())
+
+
+def test_a_category_that_is_called_like_a_column(tmp_path):
+    path = parquet(tmp_path, {"c": ["a"] * N, "c=(rare)": x, "c=other": x})
+    job = {
+        "input": {"path": path},
+        "preprocess": {"encode": {"c": "onehot"}},
+        "cluster": {"workers": 0},
+        "output": {"path": tmp_path / "out"},
+    }
+    with pytest.raises(DataError, match=r"two features are called 'c=other'.*rename"):
+        distsvc.run(job, progress=False)
+
+
+def test_codes_in_csv_are_categories(tmp_path):
+    codes = ["01", "02", "A1", "03"] * 3
+    path = text(tmp_path, "x,c\n" + "".join(f"{v},{w}\n" for v, w in zip(x, codes, strict=True)))
+    config = InputConfig(path=str(path), columns=("x", "c"))
+    table = open_table(config, tmp_path / "staging", PreprocessConfig(encode={"c": "onehot"}))
+    assert table.stored == ["x", "c"]
+    with pytest.raises(DataError, match="column 'c', row 2: expected a number"):
+        opened(path, tmp_path, columns=["x", "c"])
