@@ -39,15 +39,21 @@ def begun(
     if _is_published(output, asked):
         yield None
         return
-    output.check_free(digest, overwrite)  # before anything is made
+    _check_free(output, asked, overwrite)  # before anything is made
     with output.locked(digest, overwrite, attempt.doing) as before:
         if _is_published(output, asked):  # in the meantime
             yield None
             return
-        output.check_free(digest, overwrite)
+        _check_free(output, asked, overwrite)
         note_death(output, before)
         with run_directory(output, asked, attempt, progress) as run:
             yield Begun(run, output)
+
+
+def _check_free(output: Output, asked: Asked, overwrite: bool) -> None:
+    """Check that the output is free; what is there and was made from it may be this job's, too."""
+    own = asked.also if output.holds(asked.also) else asked.digest
+    output.check_free(own, overwrite)
 
 
 def _is_published(output: Output, asked: Asked) -> bool:

@@ -215,6 +215,13 @@ def test_a_cut_after_the_rows_are_gone_needs_rows():
         assert same(model.cut(3, X=X), fresh(name).fit(X).cut(3))
 
 
+@pytest.mark.parametrize("name", ["level tree", "trees"])
+def test_a_cut_of_a_frame_in_memory_needs_no_rows_again(name):
+    X = rows()
+    frame = pa.table({f"x{k}": X[:, k] for k in range(D)})
+    assert same(fresh(name).fit(frame).cut(3), fresh(name).fit(X).cut(3))
+
+
 def test_numbers_booleans_and_decimals():
     n = 600
     X = np.column_stack([np.arange(n), np.arange(n) % 2, np.arange(n) // 300 * 10.0]).astype(float)

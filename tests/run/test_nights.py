@@ -551,6 +551,10 @@ def test_an_output_that_goes_on_from_itself(shop, mode, monkeypatch):
         result = invoked(shop, SECOND, *options, monkeypatch=monkeypatch, **given)
         assert result.exit_code == 0, result.output
         assert (shop.out("now") / "manifest.json").read_bytes() == before, "it was published"
+    shop.table(SECOND, X[:500])
+    result = invoked(shop, SECOND, monkeypatch=monkeypatch, **given)
+    assert result.exit_code == 78
+    assert "published from an input that has changed since; give --overwrite" in result.output
 
 
 def test_assign_without_a_model_names_what_was_looked_for(shop):

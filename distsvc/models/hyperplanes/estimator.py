@@ -217,7 +217,13 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         del X
         self.centre_, self.n_samples_ = engine.centre, engine.n_samples
         self._publish()
-        self.labels_ = passes.labels(self._values("label"))
+        if source.in_memory:
+            whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
+            found = [self._label(whole, np.asarray(block)) for block, _ in passes.again()]
+            self._leaves = np.concatenate(found)
+            self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]
+        else:
+            self.labels_ = passes.labels(self._values("label"))
 
     def partial_fit(self, X: Any, y: Any = None) -> IncrementalMDH:
         """Learn one tree from the rows of a block X (n, d), in their order and in one pass.

@@ -264,8 +264,8 @@ class SupportVectorClustering(Answers):
             self.labels_ = self._with_noise(engine.labels(rows), rows)
         else:
             with readable_again(source) as source:
-                passes, trained = fit_source(engine, source)
-                self._begin(engine)
+                passes, kept, trained = fit_source(engine, source)
+                self._begin(engine, kept)
                 self.labels_ = passes.labels(self._values("label"))
         self._take_decision()
         self._take_clusters()

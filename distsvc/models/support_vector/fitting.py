@@ -29,8 +29,10 @@ def fit_array(engine: Engine, X: np.ndarray) -> tuple[np.ndarray, float]:
     return rows, trained
 
 
-def fit_source(engine: Engine, source: Input) -> tuple[Passes, float]:
+def fit_source(engine: Engine, source: Input) -> tuple[Passes, np.ndarray | None, float]:
     """Fit the rows of an input in two passes; return what reads it, and when it was trained.
+
+    Between them come the rows as the engine sees them, if the input is in memory, too.
 
     Raises
     ------
@@ -51,6 +53,13 @@ def fit_source(engine: Engine, source: Input) -> tuple[Passes, float]:
     engine.learn(rows, keys, passes.n_rows)
     del rows, keys
     trained = perf_counter()
-    parts = ((engine.seen(block), keys) for block, keys in passes.again())
-    engine.find_clusters(parts, passes.n_rows)
-    return passes, trained
+    kept: list[np.ndarray] = []
+
+    def seen(block: np.ndarray) -> np.ndarray:
+        rows = engine.seen(block)
+        if source.in_memory:
+            kept.append(rows)
+        return rows
+
+    engine.find_clusters(((seen(block), keys) for block, keys in passes.again()), passes.n_rows)
+    return passes, np.concatenate(kept) if kept else None, trained
