@@ -84,9 +84,9 @@ class Scan:
 
 def plain(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values, however they are laid out: dictionary or view undone."""
-    if pa.types.is_string_view(kind):
-        return pa.string()
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_dictionary(kind):
+        return plain(kind.value_type)
+    return pa.string() if pa.types.is_string_view(kind) else kind
 
 
 def merge_schemas(

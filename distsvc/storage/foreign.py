@@ -86,5 +86,8 @@ def _kind_of(name: str, read: str | None) -> tuple[str, str] | None:
         part = known is not None and known[0] in _PARTS and not lower.endswith(".json")
         return known if part else None
     if known is None and lower.endswith(_UNKNOWN):
-        return "a file whose name tells no format", "name text like *.csv or *.svm if it is that"
+        return (
+            "a file whose name tells no format",
+            "give it a name such as *.csv, *.svm or *.parquet, whichever it is",
+        )
     return known

@@ -296,7 +296,7 @@ FILES = {
     "t.feather": "Arrow file.*read_feather", "t.arrow": "Arrow file.*read_feather",
     "t.npy": "NumPy file.*fit the array in Python", "t.orc": "ORC.*read_orc",
     "t.h5": "write it as Zarr", "t.avro": "write it as Parquet", "t.pkl": "pickle",
-    "t.sqlite": "database.*write the query's rows as Parquet", "t.txt": r"name text like \*.csv",
+    "t.sqlite": "database.*write the query's rows as Parquet", "t.txt": r"give it a name such as \*.csv",
 }  # fmt: skip
 
 
