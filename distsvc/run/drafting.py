@@ -9,7 +9,6 @@ from typing import Any
 
 import tomli_w
 
-from distsvc.config import PreprocessConfig
 from distsvc.errors import JobFileError, one_line
 from distsvc.run.asked_job import default_job
 from distsvc.run.looking import Look, look_at
@@ -109,9 +108,11 @@ def _preprocess(look: Look) -> list[str]:
     if look.logs:
         lines += _comment("A few values are larger than all others by far in these columns:")
         lines += _hint_of_several("log", look.logs)
-    if look.texts and "encode" in PreprocessConfig.model_fields:
-        lines += _comment("Text can be used as categories, by 'onehot' or 'frequency':")
-        lines.append(_hint("encode", dict.fromkeys(look.texts[:5], "onehot")))
+    if look.texts:
+        lines += _comment(
+            "Text can be used as categories: 'onehot' for few values, 'frequency' for many:"
+        )
+        lines.append(_hint("encode", look.texts))
     return lines
 
 

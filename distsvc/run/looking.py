@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from distsvc.errors import DataError
 from distsvc.job_file import parse_job
 from distsvc.run.asked_job import default_job
+from distsvc.storage.categories import MOST_ONE_HOT
+from distsvc.storage.counting import ValueCounts
 from distsvc.storage.features import Number
 from distsvc.storage.numbering import ROW_NUMBER
 from distsvc.storage.tables import Block, Table, open_table, read_blocks
@@ -31,6 +34,12 @@ _ID = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|rowid)$|[a-z]I[dD]$", re.IGNOREC
 _LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
 _TEXT = ("string", "large_string")
 
+MOST_TEXTS = 5
+"""Columns of text whose values are counted."""
+
+REPEATED = 2
+"""Rows that a value of a category has at least, on average; a name has fewer."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -47,8 +56,9 @@ class Look:
         Columns whose logarithm may tell more.
     gaps : list of str
         Those with missing values.
-    texts : list of str
-        Columns of text that are neither ids nor classes.
+    texts : dict of str
+        Columns of text that may be categories, with the way to encode them that suits the number of
+        their values.
 
     """
 
@@ -58,7 +68,7 @@ class Look:
     labels: list[str]
     logs: list[str]
     gaps: list[str]
-    texts: list[str]
+    texts: dict[str, str]
 
 
 def look_at(path: str) -> Look:
@@ -92,7 +102,25 @@ def _seen(table: Table, block: Block) -> Look:
     with_gaps = {table.columns[k] for k in np.flatnonzero(np.isnan(block.X).any(axis=0))}
     gaps = [f.column for f in table.features if not with_gaps.isdisjoint(f.names)]
     texts = [n for n, why in table.left_out.items() if why in _TEXT and n not in (*ids, *labels)]
-    return Look(table, len(block.X), ids, labels, logs, gaps, texts)
+    ways = {name: _way(table, name, len(block.X)) for name in texts[:MOST_TEXTS]}
+    categories = {name: way for name, way in ways.items() if way}
+    return Look(table, len(block.X), ids, labels, logs, gaps, categories)
+
+
+def _way(table: Table, name: str, n_rows: int) -> str:
+    """Return how the first rows of a text column are best encoded; nothing where it is no category.
+
+    Those are texts that are long, the same in all rows, or another in nearly every row.
+    """
+    counted = ValueCounts(table, [name])
+    try:
+        counted.add(0, n_rows)
+    except DataError:
+        return ""
+    n_values = len(counted.counts[name])
+    if n_values < 2 or (n_rows >= FEWEST_ROWS and n_values * REPEATED > n_rows):
+        return ""
+    return "onehot" if n_values <= MOST_ONE_HOT else "frequency"
 
 
 def _is_number(feature: object) -> bool:

@@ -216,10 +216,12 @@ def test_a_cut_after_the_rows_are_gone_needs_rows():
 
 
 @pytest.mark.parametrize("name", ["level tree", "trees"])
-def test_a_cut_of_a_frame_in_memory_needs_no_rows_again(name):
-    X = rows()
-    frame = pa.table({f"x{k}": X[:, k] for k in range(D)})
-    assert same(fresh(name).fit(frame).cut(3), fresh(name).fit(X).cut(3))
+@pytest.mark.parametrize("of", [frame, pl.DataFrame, table], ids=["pandas", "polars", "arrow"])
+def test_a_cut_of_a_frame_in_memory_needs_no_rows_again(name, of):
+    X = rows(n=3000)
+    model, expected = fresh(name).fit(of(X)), fresh(name).fit(X)
+    assert same(model.labels_, expected.labels_)
+    assert same(model.cut(3), expected.cut(3))
 
 
 def test_numbers_booleans_and_decimals():

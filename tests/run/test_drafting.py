@@ -63,8 +63,24 @@ def test_what_is_seen_of_columns():
     assert look.labels == ["Class"]
     assert look.logs == ["bytes"]
     assert look.gaps == ["gaps"]
-    assert look.texts == ["country"]
+    assert look.texts == {"country": "onehot"}
     assert look.n_seen == N
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_texts_are_encoded_by_how_many_values_they_have(name):
+    k = np.arange(N)
+    texts = {
+        "city": [f"city {i % 60}" for i in k],
+        "name": [f"name {i}" for i in k],
+        "note": ["x" * (i + 2) for i in k % 3 * 200],
+        "same": ["a"] * N,
+    }
+    table = pa.table({"x": np.sin(k), "plan": np.array(["a", "b", None])[k % 3], **texts})
+    write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
+    write(table, name)
+    assert look_at(name).texts == {"plan": "onehot", "city": "frequency"}
+    assert uncommented(draft(name), "encode") == {"plan": "onehot", "city": "frequency"}
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
