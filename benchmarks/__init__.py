@@ -14,7 +14,7 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast", "nights", "wide", "membership_cost")
+WITHOUT_DATA = ("forecast", "nights", "wide", "membership_cost", "cuts")
 HOMES = {
     "kernels": ("kernels",),
     "visual": ("visual",),
@@ -43,6 +43,7 @@ HOMES = {
     "drift": ("drift_null", "drift_workers"),
     "wide": ("wide",),
     "membership": ("membership", "membership_cost"),
+    "cuts": ("cuts",),
 }
 """The module of each benchmark, which is the function of that name."""
 

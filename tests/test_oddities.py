@@ -306,7 +306,8 @@ def test_odd_names_of_columns(folder):
     assert r"warning: constant columns carry no information: flat\nline" in found.stdout
     assert all(json.loads(line) for line in found.stderr.splitlines())
     report = json.loads((folder / "out" / "report.json").read_text())
-    assert set(ODD_NAMES) < set(report["input"]["columns"])
+    assert set(ODD_NAMES) - {""} < set(report["input"]["columns"])
+    assert report["input"]["left_out"][""] == "a column without a name, such as an index"
     page = (folder / "out" / "report.html").read_text()
     assert page.rstrip().endswith("</html>")
     assert "</script>\u202e" not in page

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.errors import UnusableRowsError
 from distsvc.inputs.chunked import DaskArray, StoredArray
-from distsvc.inputs.rows import Input
+from distsvc.inputs.rows import Input, check_array
 
 ARROW = ("__arrow_c_stream__", "collect_batches", "scanner")
 STORED = ("shape", "dtype", "chunks", "__getitem__")
@@ -27,6 +28,7 @@ def opened(X: Any) -> Input | None:
 
     """
     X = _unwrapped(X)
+    check_array(X)
     kind = type(X)
     if _is_dask(kind):
         return _of_dask(X)
@@ -47,8 +49,11 @@ def is_elsewhere(X: Any) -> bool:
 
 
 def _unwrapped(X: Any) -> Any:
-    """Return what narwhals wraps."""
-    return X.to_native() if hasattr(type(X), "to_native") else X
+    """Return what narwhals or an array of xarray wraps."""
+    kind = type(X)
+    if hasattr(kind, "to_native"):
+        return X.to_native()
+    return X.data if hasattr(kind, "to_dataset") and hasattr(kind, "dims") else X
 
 
 def _is_dask(kind: type) -> bool:
@@ -69,11 +74,16 @@ def _has_any(kind: type, names: tuple[str, ...]) -> bool:
 
 
 def _of_dask(X: Any) -> Input | None:
-    if hasattr(type(X), "map_blocks"):
+    if hasattr(type(X), "rechunk"):
         return DaskArray(X)
+    if not hasattr(type(X), "map_partitions"):
+        raise UnusableRowsError(
+            f"X is a {type(X).__module__.partition('.')[0]} {type(X).__name__}, expected a table "
+            "or an array of rows by columns (n, d)"
+        )
     from distsvc.inputs.arrow import DaskFrame
 
-    return DaskFrame(X) if hasattr(type(X), "map_partitions") and X.ndim == 2 else None
+    return DaskFrame(X) if X.ndim == 2 else None
 
 
 def _of_arrow(X: Any) -> Input | None:

@@ -153,3 +153,22 @@ def check_table(shape: tuple[Any, ...]) -> None:
             f"X has {shape[1]} columns, expected at least 1, and a known number "
             "(dask: X.compute_chunk_sizes())"
         )
+
+
+def check_array(X: Any) -> None:
+    """Raise UnusableRowsError for a NumPy array that scikit-learn would read as another one.
+
+    It drops masks and the units of time, and does not say what to make of named fields.
+    """
+    if not isinstance(X, np.ndarray):
+        return
+    if X.dtype.names:
+        raise UnusableRowsError(
+            "X is a structured array, expected one of rows by columns (n, d): give "
+            "numpy.lib.recfunctions.structured_to_unstructured(X), or a data frame"
+        )
+    if X.dtype.kind in "mM":
+        raise UnusableRowsError(f"X has the dtype {X.dtype}, expected numbers: X.astype(float)")
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        row = int(np.ma.getmaskarray(X).reshape(len(X), -1).any(axis=1).argmax())
+        raise UnusableRowsError(f"X has a masked value in row {row}, expected values in all places")

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
+from distsvc.inputs.rows import check_array
 
 LONGEST = 1e18
 """Greatest length of a row: float32 holds squared distances, and some of them added up."""
@@ -21,7 +22,7 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     Raises
     ------
     UnusableRowsError
-        A row may be longer than `LONGEST`.
+        A row may be longer than `LONGEST`, or X is a masked or structured array, or one of times.
     TypeError
         X is to be read block by block, which what calls this does not do.
 
@@ -32,6 +33,7 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
             f"{type(X).__module__.partition('.')[0]} {type(X).__name__}: give a NumPy array of "
             "them or of a sample, or run a job, which takes tables of any size"
         )
+    check_array(X)
     X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
     check_length(X)
     return X

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from distsvc.run.progress import Meter
 from distsvc.storage.categories import Category, Uncounted
+from distsvc.storage.columns import check_names
 from distsvc.storage.counting import ValueCounts
 from distsvc.storage.features import Feature
 from distsvc.storage.tables import Table
@@ -29,7 +30,8 @@ def with_categories(
     Raises
     ------
     DataError
-        A column has too many values, or too long ones, or can't be read.
+        A column has too many values, or too long ones, or can't be read; or it makes a feature that
+        is called like another column.
 
     """
     columns = [f.column for f in table.features if isinstance(f, Uncounted)]
@@ -53,6 +55,7 @@ def with_categories(
             else:
                 feature = feature.counted(counts)
         features.append(feature)
+    check_names(table.shown, features)
     return replace(table, features=tuple(features)), notes
 
 

@@ -14,7 +14,14 @@ import pyarrow as pa
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.categories import is_category
-from distsvc.storage.features import MOST_COLUMNS, is_default, is_numeric, is_usable
+from distsvc.storage.features import (
+    MOST_COLUMNS,
+    Feature,
+    is_default,
+    is_numeric,
+    is_usable,
+    names_of,
+)
 from distsvc.storage.where import where_columns
 
 # pandas stores an index of the table under such a name; it is not a column the user made.
@@ -53,6 +60,8 @@ class Scan:
         What finds the table again, in the state that was looked at; empty where the paths do.
     lake : dict
         As in a `blocks.Table`.
+    apart : dict
+        Why columns that are not in `default` are not there, of those of which the format tells.
 
     """
 
@@ -70,13 +79,14 @@ class Scan:
     keys: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     lake: dict[str, Any] = field(default_factory=dict)
+    apart: dict[str, str] = field(default_factory=dict)
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values, however they are laid out: dictionary or view undone."""
-    if pa.types.is_string_view(kind):
-        return pa.string()
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_dictionary(kind):
+        return plain(kind.value_type)
+    return pa.string() if pa.types.is_string_view(kind) else kind
 
 
 def merge_schemas(
@@ -141,8 +151,8 @@ def choose_features(
     Without ``input.columns`` these are the columns of numbers, booleans, decimals, durations and
     vectors in the table's order, except the label, the id and the columns of ``where``: a column
     that only chooses rows, such as ``split``, is not a feature. An index that pandas stored is none
-    either, nor a key by which the table is partitioned. Columns of `categories` are, whatever they
-    hold.
+    either, nor a column without a name, nor a key by which the table is partitioned. Columns of
+    `categories` are, whatever they hold.
 
     Raises
     ------
@@ -160,6 +170,11 @@ def choose_features(
         for column in columns:
             if column is not None:
                 _check(column, key, path, scan)
+    if config.label is not None and pa.types.is_nested(scan.types[config.label]):
+        raise DataError(
+            f"input.label: column {config.label!r} of {path} is {scan.shown[config.label]}, "
+            "expected one value in a row"
+        )
     given = config.columns or ()
     twice = [name for name, count in Counter(given).items() if count > 1]
     if twice:
@@ -174,6 +189,8 @@ def choose_features(
             f"available: {some(list(scan.types))}"
         )
     for name in features:
+        if config.columns is None and name in scan.problems:
+            raise DataError(f"{scan.problems[name]}; or name the columns to use in input.columns")
         _check(name, "input.columns", path, scan)
         if not is_usable(scan.types[name]) and name not in categories:
             as_text = is_category(scan.types[name])
@@ -218,6 +235,10 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
             return "an index of pandas"
+        if not name:
+            return "a column without a name, such as an index"
+        if name in scan.apart:
+            return scan.apart[name]
         if name in scan.keys:
             return PARTITION_KEY
         if name not in listed and name not in scan.problems:
@@ -225,6 +246,19 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
         return scan.problems.get(name) or scan.shown[name]
 
     return {name: reason(name) for name in scan.types if name not in used}
+
+
+def check_names(path: str, features: Sequence[Feature]) -> None:
+    """Raise DataError for features whose columns of numbers have no name, or one name twice."""
+    names = names_of(features)
+    if "" in names:
+        raise DataError(f"input.columns: a feature of {path} has no name: name its column")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"{path}: two features are called {twice[0]!r}, one of them made of a column; rename a "
+            "column, or name those to use in input.columns"
+        )
 
 
 def too_wide(path: str, n_columns: int) -> DataError:
@@ -255,6 +289,7 @@ def _default(config: InputConfig, scan: Scan, categories: Collection[str]) -> tu
                 or (name in scan.problems and scan.types[name] == UNKNOWN)
             )
             and name not in apart
+            and name
             and not _PANDAS_INDEX.fullmatch(name)
         )
     )

@@ -107,6 +107,8 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
         return pa.nulls(len(array), next(k for k in _KINDS if feature.takes(k)))
     if not feature.takes(kind):
         raise DataError(f"{NAME}: column {feature.column!r} is {kind}, expected {feature.expected}")
+    if pa.types.is_dictionary(array.type):  # Arrow takes no views by their places
+        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(kind))
     return array.cast(kind) if kind != array.type else array
 
 

@@ -48,11 +48,14 @@ def pieces(X: Any, columns: Sequence[str], most: int) -> Iterator[np.ndarray | p
 def _computed(X: Any, columns: Sequence[str]) -> Iterator[Any]:
     """Yield X, or each part of it that dask computes."""
     X = X.to_native() if _can(X, "to_native") else X
+    X = X.data if _can(X, "to_dataset", "dims") else X  # an array of xarray
     if not _can(X, "__dask_graph__"):
         yield X
     elif _can(X, "map_partitions"):
         for number in range(X.npartitions):
             yield X.partitions[number].compute()
+    elif not _can(X, "rechunk"):
+        raise _no_rows(X)
     else:
         _check_width(X, columns)
         whole = X.rechunk({1: -1})
@@ -123,7 +126,7 @@ def _batches(X: Any) -> Iterator[pa.RecordBatch]:
 def _read(table: Any) -> Iterator[pa.RecordBatch]:
     try:
         yield from pa.RecordBatchReader.from_stream(table)
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"{NAME} can't be read: {error}") from error
 
 
@@ -137,7 +140,8 @@ def _as_table(X: Any) -> pa.Table:
 
 
 def _no_rows(X: Any) -> DataError:
+    value = "" if _can(X, "__dask_graph__") else f" {shown(X)}"
     return DataError(
         f"{NAME}: expected an array (n, d), or a table that pyarrow can read "
-        f"(__arrow_c_stream__), found {type(X).__module__}.{type(X).__qualname__} {shown(X)}"
+        f"(__arrow_c_stream__), found {type(X).__module__}.{type(X).__qualname__}{value}"
     )

@@ -24,6 +24,7 @@ from distsvc.storage.columns import (
     PARTITION_KEY,
     Scan,
     check_categories,
+    check_names,
     choose_features,
     left_out,
     other_columns,
@@ -187,6 +188,7 @@ def _features(
             features.append(Log(column=name) if name in logs else Number(name))
         else:
             features.append(Time.of(name, kind))
+    check_names(table.shown, features)
     return tuple(features)
 
 

@@ -460,6 +460,24 @@ def test_features_are_made_as_the_job_made_them(with_features, tmp_path):
         assert model.label(X).combine_chunks().equals(expected.combine_chunks())
 
 
+def test_categories_as_polars_and_pandas_hold_them(tmp_path):
+    told = np.array(["a", "b", "c"])[np.arange(N) % 3]
+    plain = pa.table({"x": rows()[:, 0], "c": told})
+    pq.write_table(plain, tmp_path / "t.parquet")
+    job = sections(tmp_path / "t.parquet", tmp_path / "out", preprocess={"encode": {"c": "onehot"}})
+    job |= {"input": {"path": tmp_path / "t.parquet"}, "model": ROOMS["hyperplanes"]}
+    model, frame = distsvc.run(job).model, pl.DataFrame(plain)
+    expected = model.score_samples(plain)
+    enum = pl.Enum(["a", "b", "c"])
+    for X in (
+        frame.with_columns(pl.col("c").cast(pl.Categorical)),
+        frame.with_columns(pl.col("c").cast(enum)).lazy(),
+        plain.to_pandas().astype({"c": "category"}),
+        plain.to_pandas().astype({"c": object}),
+    ):
+        assert (model.score_samples(X) == expected).all()
+
+
 def test_an_array_of_features(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(stored(rows()).drop_columns("took"), path)

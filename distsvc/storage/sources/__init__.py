@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.files import Files, find_files, joined
+from distsvc.storage.foreign import refuse_foreign
 from distsvc.storage.location import Location
 from distsvc.storage.source import Source
 from distsvc.storage.sources.csv import Csv
@@ -61,7 +62,8 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
     InputNotFoundError
         There is nothing at the location.
     DataError
-        It may not be read, or its files are named like those of two formats.
+        It may not be read, or its files are named like those of two formats, or of one that is
+        none of these.
 
     """
     if location.lake.kind:
@@ -72,14 +74,17 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
         if source.is_store(location):
             return source, source.found(location)
     found = find_files(location, ready=ready)
-    claims = [(source, own) for source in SOURCES if (own := source.claim(found)).infos]
+    claims = [(source, its) for source in SOURCES if (its := source.claim(found)).infos]
     if len(claims) > 1:
-        (one, its), (other, others) = claims[:2]
+        (one, its), (other, theirs) = claims[:2]
         raise DataError(
             f"{location.shown} mixes {one.title} ({its.names[0]}) and {other.title} "
-            f"({others.names[0]}); name one kind with a glob such as *{other.suffixes[0]}"
+            f"({theirs.names[0]}); name one kind with a glob such as *{other.suffixes[0]}"
         )
-    return claims[0] if claims else (SOURCES[-1], found)
+    own = next(iter(claims), None)
+    others = [name for name in found.names if own is None or name not in own[1].infos]
+    refuse_foreign(location, others, own[0].suffixes[0] if own else None)
+    return own or (SOURCES[-1], found)
 
 
 def source_named(name: str) -> Source:

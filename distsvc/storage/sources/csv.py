@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
@@ -23,32 +22,38 @@ from distsvc.storage.columns import Scan, merge_schemas, other_columns
 from distsvc.storage.files import Files, find_files
 from distsvc.storage.location import Location
 from distsvc.storage.place import Place
+from distsvc.storage.sources.csv_text import (
+    HEAD_BYTES,
+    check_distinct,
+    check_header,
+    check_text,
+    is_number,
+    separator,
+)
 from distsvc.storage.sources.parquet import Parquet
 from distsvc.storage.versions import unchanged
 
 _GROUP_ROWS = 262_144
 _BLOCK_BYTES = 16 << 20
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): Row #(?P<line>\d+): (?P<fault>.*)", re.DOTALL
 )
-_SHOWN = 40
-"""Characters of a value in a message."""
 
 
 class Csv(Parquet):
-    """CSV with a header, packed by gzip or not.
+    """CSV with a header, packed by gzip or not; the header tells what separates its fields.
 
     Types come from the first 16 MiB of each file. A column of whole numbers there becomes float64,
     as a fraction may follow, unless it is the id, the label, one of ``where`` or of categories; so
     does a feature that the job names and that is empty at first. A column of text most of whose
-    values there are numbers is refused, as a column of numbers with a value that can't be read. A
-    file that an earlier call made from the same files is used again.
+    values there are numbers is refused, as a column of numbers with a value that can't be read. So
+    is one of numbers that are spelled otherwise, such as 0,5. An id that a number would not give
+    back is text. A file that an earlier call made from the same files is used again.
     """
 
     name = "csv"
     title = "CSV"
-    suffixes = (".csv", ".csv.gz")
+    suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
     def scan(
         self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
@@ -68,12 +73,12 @@ class Csv(Parquet):
 
         """
         as_is, features = {*other_columns(config), *categories}, set(config.columns or ())
-        digest = _digest(found, as_is, features)
+        digest = _digest(found, as_is, features, config.id)
         target = f"csv-{digest}.parquet"
         known = all(version.tag for version in found.versions.values())
         if not (known and staging.has(target)):
             columns = None if config.columns is None else features
-            schema = _schema(found, as_is, columns)
+            schema = _schema(found, as_is, columns, config.id)
             # Faults of reading are no OSError by then: whose fault one is stays clear.
             with staging.created(target) as path:
                 _convert(found, schema, path)
@@ -139,53 +144,28 @@ def _naming_the_value(place: Location, schema: pa.Schema) -> Iterator[None]:
         raise
 
 
-def _schema(found: Files, as_is: set[str], features: set[str] | None) -> pa.Schema:
+def _schema(
+    found: Files, as_is: set[str], features: set[str] | None, id_name: str | None
+) -> pa.Schema:
     schemas: list[pa.Schema] = []
+    as_text = id_name is not None and any(_is_text(place, id_name) for place in found.places)
+    given = pa.schema({id_name: pa.string()} if as_text else {})
     for place in found.places:
-        with place.reading(), _open(place) as reader:
+        with place.reading(), _open(place, given) as reader:
             schema = reader.schema
-            _check_header(place.shown, schema.names, schemas[0].names if schemas else schema.names)
-            _check_distinct(place.shown, schema.names)
+            check_header(place.shown, schema.names, schemas[0].names if schemas else schema.names)
+            check_distinct(place.shown, schema.names)
             first = next(iter(reader), None)
         schemas.append(schema)
         text = [n for n in schema.names if pa.types.is_string(schema.field(n).type)]
-        chosen = set(text) - as_is if features is None else features.intersection(text)
+        chosen = set(text if features is None else features.intersection(text)) - as_is
         for name in text:
             if name in chosen and first is not None:
-                _check_text(place.shown, name, first[name])
+                check_text(place.shown, name, first[name])
     types, problems = merge_schemas(schemas, [place.shown for place in found.places])
     if problems:
         raise DataError(next(iter(problems.values())))
     return pa.schema([(n, _widened(n, t, as_is, features or set())) for n, t in types.items()])
-
-
-def _check_text(shown: str, name: str, values: pa.Array) -> None:
-    """Refuse a column most of whose values are numbers, as it looks like one of numbers."""
-    words = pc.utf8_trim_whitespace(values)
-    given = pc.invert(pc.is_in(words, pa.array(csv.ConvertOptions().null_values)))
-    numbers = pc.and_(given, pc.match_substring_regex(words, _NUMBER))
-    n_given, n_numbers = (pc.sum(mask).as_py() or 0 for mask in (given, numbers))
-    if 2 * n_numbers < n_given or not n_numbers:
-        return
-    row = pc.index(pc.and_not(given, numbers), True).as_py()
-    raise DataError(
-        f"{shown}: column {name!r}, row {row}: expected a number, as in {n_numbers} of the first "
-        f"{n_given} rows, found {values[row].as_py()[:_SHOWN]!r}; mend the value, or leave the "
-        "column out of input.columns"
-    )
-
-
-def _check_header(shown: str, names: list[str], expected: list[str]) -> None:
-    if names != expected:
-        raise DataError(f"the header of {shown} is {names}, expected {expected} as in the first")
-    with suppress(ValueError):
-        raise DataError(f"{shown} has no header: its first line is {[float(n) for n in names]}")
-
-
-def _check_distinct(shown: str, names: list[str]) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise DataError(f"{shown} has two columns named {twice[0]!r}")
 
 
 def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) -> pa.DataType:
@@ -194,22 +174,43 @@ def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) 
     return pa.float64() if whole or empty else kind
 
 
+def _is_text(place: Location, name: str) -> bool:
+    """Return whether a column looks like numbers, which would not give back what is written."""
+    with place.reading():
+        with _open(place) as reader:
+            found = reader.schema.field(name).type if name in reader.schema.names else pa.null()
+        if not (pa.types.is_integer(found) or pa.types.is_floating(found)):
+            return False
+        with _open(place, pa.schema({name: pa.string()})) as reader:
+            first = next(iter(reader), None)
+    return first is not None and not is_number(first[name])
+
+
 @contextmanager
 def _open(
     place: Location, schema: pa.Schema | None = None, use_threads: bool = True
 ) -> Iterator[Any]:
     types = {field.name: field.type for field in schema} if schema is not None else None
-    with place.open(cache="readahead") as handle:
-        stream = pa.CompressedInputStream(handle, "gzip") if place.is_named([".gz"]) else handle
-        with csv.open_csv(
-            stream,
+    with place.open() as handle:
+        head = _stream(place, handle).read(HEAD_BYTES)
+    with (
+        place.open(cache="readahead") as handle,
+        csv.open_csv(
+            _stream(place, handle),
             read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
-            parse_options=csv.ParseOptions(newlines_in_values=True),
+            parse_options=csv.ParseOptions(
+                delimiter=separator(place.shown, head), newlines_in_values=True
+            ),
             convert_options=csv.ConvertOptions(column_types=types),
-        ) as reader:
-            yield reader
+        ) as reader,
+    ):
+        yield reader
 
 
-def _digest(found: Files, as_is: set[str], features: set[str]) -> str:
-    content = [found.folder.path, found.versions, sorted(as_is), sorted(features)]
+def _stream(place: Location, handle: Any) -> Any:
+    return pa.CompressedInputStream(handle, "gzip") if place.is_named([".gz"]) else handle
+
+
+def _digest(found: Files, as_is: set[str], features: set[str], id_name: str | None) -> str:
+    content = [found.folder.path, found.versions, sorted(as_is), sorted(features), id_name]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

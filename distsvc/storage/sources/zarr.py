@@ -6,7 +6,7 @@ import json
 import math
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -31,6 +31,7 @@ from distsvc.storage.location import Location
 from distsvc.storage.place import Place
 from distsvc.storage.source import Source
 from distsvc.storage.versions import Versions
+from distsvc.storage.zarr_conventions import no_data, packed_by
 from distsvc.storage.zarr_files import (
     METADATA,
     check_chunks,
@@ -88,9 +89,8 @@ class Zarr(Source):
         InputNotFoundError
             There is nothing at the path.
         DataError
-            It is not Zarr or holds no array, an array of a group is not one-dimensional or not as
-            long as the others, or a lone array has not one or two dimensions or is asked for an id,
-            a label or ``where``.
+            It is not Zarr or holds no array that can be a column, or a lone array has not one or
+            two dimensions or is asked for an id, a label or ``where``.
 
         """
         place, others = found.location, other_columns(config)
@@ -102,7 +102,8 @@ class Zarr(Source):
             node = _open(place)
             arrays = _columns_of_group(place, node) if _is_group(node) else None
         if arrays is not None:
-            return _scan_group(place, arrays, node.attrs.get("columns"))
+            wanted = [*(config.columns or ()), *others]
+            return _scan_group(place, arrays, node.attrs.get("columns"), wanted)
         if others:
             raise DataError(
                 f"{place.shown} is a lone array; input.id, input.label and input.where need a "
@@ -240,7 +241,9 @@ def _unread_type(folder: Location) -> pa.DataType:
     return UNKNOWN
 
 
-def _scan_group(place: Location, arrays: dict[str, Any], listed: list[str] | None) -> Scan:
+def _scan_group(
+    place: Location, arrays: dict[str, Any], listed: list[str] | None, wanted: Sequence[str]
+) -> Scan:
     types, shown, problems = {}, {}, {}
     for name, array in arrays.items():
         if isinstance(array, Exception):
@@ -251,19 +254,33 @@ def _scan_group(place: Location, arrays: dict[str, Any], listed: list[str] | Non
         if array.ndim == 2:
             types[name] = pa.list_(types[name], array.shape[1])
         shown[name] = f"an array of dtype {array.dtype}"
-    usable = {name: a for name, a in arrays.items() if name not in problems}
+        packed = packed_by(array)
+        if packed:
+            problems[name] = (
+                f"array {name!r} of {place.shown} holds packed values ({packed}), expected values "
+                "as they are: write it without that encoding (xarray: drop_encoding)"
+            )
+    coordinates = {n: why for n, a in arrays.items() if (why := no_data(n, a))}
+    usable = {name: a for name, a in arrays.items() if not isinstance(a, Exception)}
     if not usable:
         reason = next(iter(problems.values()), f"{place.shown} is a group without arrays")
         raise DataError(reason)
-    _check_shapes(place, usable)
+    features = usable.keys() - coordinates.keys() if listed is None else set(listed)
+    reference = _reference(usable, features, wanted)
+    problems = _misfits(place, usable, reference) | problems
+    fitting = [array for name, array in usable.items() if name not in problems]
+    if not fitting:
+        raise DataError(next(iter(problems.values())))
+    own = listed if listed is not None else [name for name in types if name not in coordinates]
     return Scan(
         format=Zarr.name,
         path=place.address,
         types=types,
         shown=shown,
         problems=problems,
-        default=tuple(listed if listed is not None else types),
-        extents=_extents(place, list(usable.values())),
+        default=tuple(own),
+        extents=_extents(place, fitting),
+        apart={} if listed is not None else coordinates,
     )
 
 
@@ -284,19 +301,27 @@ def _scan_array(place: Location, array: Any) -> Scan:
     )
 
 
-def _check_shapes(place: Location, arrays: dict[str, Any]) -> None:
-    first = next(iter(arrays), "")
+def _reference(arrays: dict[str, Any], features: set[str], wanted: Sequence[str]) -> str:
+    """Return the array as long as which all others must be."""
+    order = [*wanted, *(name for name in arrays if name in features), *arrays]
+    return next((n for n in order if n in arrays and arrays[n].ndim in (1, 2)), order[0])
+
+
+def _misfits(place: Location, arrays: dict[str, Any], reference: str) -> dict[str, str]:
+    """Return why arrays are no columns, of those that are none."""
+    problems = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
-            raise DataError(
+            problems[name] = (
                 f"array {name!r} of {place.shown} has {array.ndim} dimensions, expected 1, or 2 of "
                 "vectors: a group holds one array for each column"
             )
-        if array.shape[0] != arrays[first].shape[0]:
-            raise DataError(
+        elif array.shape[0] != arrays[reference].shape[0]:
+            problems[name] = (
                 f"array {name!r} of {place.shown} has {array.shape[0]} rows, "
-                f"{first!r} has {arrays[first].shape[0]}"
+                f"{reference!r} has {arrays[reference].shape[0]}"
             )
+    return problems
 
 
 def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:

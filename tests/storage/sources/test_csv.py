@@ -24,7 +24,7 @@ def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
     rows, X, ids, labels = everything(table)
     nan = np.nan
     np.testing.assert_array_equal(X, [[1, 1, 2], [nan, 0, nan], [2.5, 1, nan]])
-    assert ids == [7, 8, 9]
+    assert ids == ["007", "008", "009"]
     assert labels == ['a, "b"\nc', "", "NA"]
     assert rows.tolist() == [0, 1, 2]
 
