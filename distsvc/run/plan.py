@@ -5,7 +5,6 @@ Cutting a table is arithmetic on row numbers (`distsvc.run.partitions`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from distsvc.run.categories import with_categories
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Meter
 from distsvc.run.usable import chosen, unusable, usable_rows
+from distsvc.storage.columns import check_names
 from distsvc.storage.features import Feature
 from distsvc.storage.place import place_of
 from distsvc.storage.tables import Block, Table, read_blocks
@@ -89,7 +89,7 @@ class Plan:
         of the run that this one goes on from, are kept. `meter` shows how far that is.
         """
         table, notes = with_categories(table, cut(job, table), before, meter)
-        _check_names(table)
+        check_names(table.shown, table.features)
         d = len(table.columns)
         first = next(
             read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
@@ -154,16 +154,6 @@ class Plan:
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
         return unusable(block, row, column, self.table.shown, self.table.features)
-
-
-def _check_names(table: Table) -> None:
-    if len(set(table.columns)) < len(table.columns):
-        twice = next(name for name, count in Counter(table.columns).items() if count > 1)
-        makers = [feature.column for feature in table.features if twice in feature.names]
-        raise DataError(
-            f"{table.shown}: columns {' and '.join(map(repr, makers))} both become a column named "
-            f"{twice!r}; leave one out, or give it another name"
-        )
 
 
 def cut(job: Job, table: Table) -> list[tuple[int, int]]:

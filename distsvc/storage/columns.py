@@ -253,11 +253,12 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
     names = names_of(features)
     if "" in names:
         raise DataError(f"input.columns: a feature of {path} has no name: name its column")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        makers = [feature.column for feature in features if twice in feature.names]
         raise DataError(
-            f"{path}: two features are called {twice[0]!r}, one of them made of a column; rename a "
-            "column, or name those to use in input.columns"
+            f"{path}: columns {' and '.join(map(repr, makers))} both become a column named "
+            f"{twice!r}; leave one out in input.columns, or give it another name"
         )
 
 
