@@ -225,9 +225,8 @@ def _member(folder: Location, group: Any, name: str) -> Any:
         chunks = any(_CHUNK.fullmatch(name) for name in found)
         return ValueError("it holds chunks, but no metadata") if chunks else group
     if not isinstance(node.metadata.attributes, dict):
-        return ValueError(
-            f"its attributes are a {type(node.metadata.attributes).__name__}, expected names and values"
-        )
+        kind = type(node.metadata.attributes).__name__
+        return ValueError(f"its attributes are a {kind}, expected names with values")
     if _is_group(node) and folder.fs.exists(folder.join(".zarray").path):
         return ValueError("its .zarray describes no array")
     return node
