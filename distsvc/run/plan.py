@@ -18,7 +18,6 @@ from distsvc.run.categories import with_categories
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Meter
 from distsvc.run.usable import chosen, unusable, usable_rows
-from distsvc.storage.columns import check_names
 from distsvc.storage.features import Feature
 from distsvc.storage.place import place_of
 from distsvc.storage.tables import Block, Table, read_blocks
@@ -89,7 +88,6 @@ class Plan:
         of the run that this one goes on from, are kept. `meter` shows how far that is.
         """
         table, notes = with_categories(table, cut(job, table), before, meter)
-        check_names(table.shown, table.features)
         d = len(table.columns)
         first = next(
             read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
