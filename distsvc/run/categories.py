@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from distsvc.run.progress import Meter
-from distsvc.storage.categories import Category, Uncounted
+from distsvc.storage.categories import Category, Frequency, OneHot, Uncounted
 from distsvc.storage.columns import check_names
 from distsvc.storage.counting import ValueCounts
 from distsvc.storage.features import Feature
 from distsvc.storage.tables import Table
+
+STRANGE = 0.5
+"""Share of a table's first rows by which a bucket may be larger before a warning."""
 
 GROWN = 0.05
 """Share of all rows by which a bucket may grow before a warning."""
@@ -57,6 +62,26 @@ def with_categories(
         features.append(feature)
     check_names(table.shown, features)
     return replace(table, features=tuple(features)), notes
+
+
+def strangers(table: Table, X: np.ndarray) -> list[str]:
+    """Return a warning of each category most of whose values in the first rows X (n, d) are new.
+
+    Numbers in a column that held text, or the words of another language, would else be one cluster
+    without a word.
+    """
+    notes, first = [], 0
+    for feature in table.features:
+        stop = first + len(feature.names)
+        if isinstance(feature, OneHot | Frequency):
+            share = float(feature.in_bucket(X[:, first:stop]).mean())
+            if share > feature.rest + STRANGE:
+                notes.append(
+                    f"{share:.0%} of the first {len(X):,} rows have a value of {feature.column!r} "
+                    "that the model does not know: is the column what it was?"
+                )
+        first = stop
+    return notes
 
 
 def _grown(known: Category, counts: dict[str, int]) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.models.sampling import PILOT_ROWS
-from distsvc.run.categories import with_categories
+from distsvc.run.categories import strangers, with_categories
 from distsvc.run.partitions import choose_block_rows, plan_partitions
 from distsvc.run.progress import Meter
 from distsvc.run.usable import chosen, unusable, usable_rows
@@ -110,7 +110,7 @@ class Plan:
             output=place_of(job.output.path).address,
             output_format=job.output.format,
             reasons=job.output.reasons,
-            notes=notes,
+            notes=[*notes, *strangers(table, first.X)],
             shares=job.output.shares,
             top=job.output.top,
         )

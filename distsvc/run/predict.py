@@ -76,6 +76,8 @@ def predict_table(
                 table = open_table(job.input, run.staging, job.preprocess, known)
                 run.write_plan(Plan.of(job, table))
             table = run.plan.table
+            for note in run.plan.notes:
+                progress.event("unknown values", because=note)
         where = job.cluster, table.nbytes, scheduler, scheduler_file, require_tls
         with steps_on(run, progress, *where) as steps:
             check_labelling(job, table, steps.workers, content["facts"]["wide"])

@@ -112,6 +112,10 @@ class OneHot(Category):
         rows = np.vstack([np.eye(k, dtype=np.float32), np.full((1, k), np.nan, np.float32)])
         return rows[self.codes(array)]
 
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        """Return which rows (n,) bool are in the bucket, by the columns X (n, values + 1)."""
+        return np.asarray(X[:, -1] == 1.0)
+
 
 class Frequency(Category):
     """The logarithm of the share of the rows that have the same value.
@@ -143,6 +147,10 @@ class Frequency(Category):
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the logarithms (n,) float64."""
         return np.append(np.log([*self.shares, self.rare]), np.nan)[self.codes(array)]
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        """Return which rows (n,) bool are in the bucket, by the column X (n, 1)."""
+        return np.asarray(X[:, 0] == np.log(self.rare))
 
 
 class Uncounted(Form):
