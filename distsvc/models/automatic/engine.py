@@ -11,19 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.engine import Engine
+from distsvc.models.estimators import parameters_of
 from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.rules import Rule
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector.consensus import LOW_SUPPORT
 from distsvc.models.support_vector.density_score import DensityScore
 from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.ensemble import FLAT
-from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 
 LEVEL_TREE, HYPERPLANES = "support-vector", "imdh"
@@ -70,10 +68,9 @@ class AutomaticEngine(Engine):
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         shared = {name: parameters[name] for name in SHARED}
-        trees = IncrementalMDH(**shared, max_samples=TREE_ROWS)
         self.parameters_of = {
-            LEVEL_TREE: SupportVectorClustering(**parameters).get_params(),
-            HYPERPLANES: trees.get_params(),
+            LEVEL_TREE: parameters_of(LEVEL_TREE, parameters),
+            HYPERPLANES: parameters_of(HYPERPLANES, shared | {"max_samples": TREE_ROWS}),
         }
         self.levels = LevelTreeEngine(Parameters.of(self.parameters_of[LEVEL_TREE]), seed)
         self.trees = TreeEngine(self.parameters_of[HYPERPLANES], seed)
@@ -101,6 +98,8 @@ class AutomaticEngine(Engine):
 
     def choose(self) -> None:
         """Settle which of both fitted engines has the answer, and what labels rows."""
+        from sklearn.metrics import adjusted_rand_score
+
         levels = self.levels.levels
         self.support = levels.answer.support
         self.chosen, self.likeness, self.rule = LEVEL_TREE, None, self.levels.rule

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from distsvc.models.automatic.engine import AutomaticEngine
-from distsvc.models.automatic.estimator import AutoClustering
 from distsvc.models.automatic.rule import ScoredTreeRule
+from distsvc.models.estimators import parameters_of
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector.rules import LevelRule
 from distsvc.parameters import check_parameters
@@ -38,7 +38,7 @@ class Automatic(Room):
         """Return the room of a job that names no algorithm."""
         if job.model.algorithm != "auto":
             return None
-        parameters = AutoClustering(**job.model.parameters()).get_params()
+        parameters = parameters_of("auto", job.model.parameters())
         check_parameters("auto", parameters)
         return cls(AutomaticEngine(parameters, job.model.seed), job, table)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.models.estimators import parameters_of
 from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
 from distsvc.parameters import check_parameters
@@ -63,7 +63,7 @@ class Hyperplanes(Room):
         """Return the room of a job for iMDH."""
         if job.model.algorithm != "imdh":
             return None
-        parameters = IncrementalMDH(**job.model.parameters()).get_params()
+        parameters = parameters_of("imdh", job.model.parameters())
         check_parameters(job.model.algorithm, parameters)
         engine = TreeEngine(parameters, job.model.seed)
         engine.set_width(len(table.columns))

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from distsvc.models.estimators import parameters_of
 from distsvc.models.support_vector.engine import Engine
 from distsvc.models.support_vector.engines import engine_for
-from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.report.content import Sample
 from distsvc.report.model_parts import DomainPart
 from distsvc.run.preparation import PREPARATION, Preparation
@@ -35,7 +35,7 @@ class SupportVectorRoom(Room):
         """Return the room of a job for support vector clustering, if its engine is this room's."""
         if job.model.algorithm != "support-vector":
             return None
-        parameters = SupportVectorClustering(**job.model.parameters()).get_params()
+        parameters = parameters_of("support-vector", job.model.parameters())
         engine = engine_for(parameters, job.model.seed)
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 

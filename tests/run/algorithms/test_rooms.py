@@ -14,7 +14,7 @@ from distsvc.run.algorithms.automatic import Automatic
 from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import PROBLEMS
-from distsvc.run.algorithms.sampled import ESTIMATORS
+from distsvc.run.algorithms.sampled import BASELINES
 from distsvc.storage.tables import open_table
 
 RULES = {rule for room in ROOMS for rule in room.rules}
@@ -49,7 +49,7 @@ def test_every_room_has_an_algorithm(table):
     having = {type(rooms_of(table, {"algorithm": algorithm})[1]) for algorithm in PARAMETERS}
     assert having | {BoundaryModel} == set(ROOMS)
     assert len(set(ROOMS)) == len(ROOMS)
-    assert set(PARAMETERS) == {"auto", "support-vector", "imdh", *PROBLEMS, *ESTIMATORS}
+    assert set(PARAMETERS) == {"auto", "support-vector", "imdh", *PROBLEMS, *BASELINES}
 
 
 @pytest.mark.parametrize(
