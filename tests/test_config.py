@@ -7,7 +7,7 @@ import pytest
 from distsvc.config import MODELS, Job
 from distsvc.errors import JobFileError
 from distsvc.job_file import parse_job
-from distsvc.models.estimators import estimator_of
+from distsvc.models.estimators import ESTIMATORS
 from distsvc.parameters import IN_MEMORY, PARAMETERS
 from tests.full_job import FULL, job
 
@@ -122,7 +122,7 @@ def test_model_fields_are_those_of_the_table_that_a_job_may_give(algorithm):
 @pytest.mark.parametrize("model", BASELINES, ids=lambda model: model["algorithm"])
 def test_a_baseline_takes_the_least_values_of_its_section(model):
     given = job(model=model).model.parameters()
-    estimator = estimator_of(model["algorithm"], given)
+    estimator = ESTIMATORS[model["algorithm"]](**given)
     estimator.check_parameters()
     assert {"seed": given.pop("random_state", 7)} | given == {
         key: value for key, value in model.items() if key != "algorithm"

@@ -1,35 +1,29 @@
-"""Which estimator an algorithm has, imported when it is asked for.
+"""The estimators by their algorithms.
 
-Estimators import scikit-learn, which takes a second. Workers have engines, which do without.
+They import scikit-learn, which takes a second. What workers do is in engines, which do without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
-ESTIMATORS = {
-    "auto": ("automatic.estimator", "AutoClustering"),
-    "support-vector": ("support_vector.estimator", "SupportVectorClustering"),
-    "imdh": ("hyperplanes.estimator", "IncrementalMDH"),
-    "linear-one-class": ("linear.estimators", "LinearOneClassSVM"),
-    "linear-svdd": ("linear.estimators", "LinearSVDD"),
-    "bico": ("baselines.bico", "BICO"),
-    "spdc": ("baselines.spdc", "SPDC"),
-    "depddp": ("baselines.depddp", "DePDDP"),
-    "fuzzy-c-means": ("baselines.fuzzy", "FuzzyCMeans"),
+from distsvc.models.automatic.estimator import AutoClustering
+from distsvc.models.baselines.bico import BICO
+from distsvc.models.baselines.depddp import DePDDP
+from distsvc.models.baselines.fuzzy import FuzzyCMeans
+from distsvc.models.baselines.spdc import SPDC
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+
+ESTIMATORS: dict[str, Any] = {
+    "auto": AutoClustering,
+    "support-vector": SupportVectorClustering,
+    "imdh": IncrementalMDH,
+    "linear-one-class": LinearOneClassSVM,
+    "linear-svdd": LinearSVDD,
+    "bico": BICO,
+    "spdc": SPDC,
+    "depddp": DePDDP,
+    "fuzzy-c-means": FuzzyCMeans,
 }
-"""The module, below `distsvc.models`, and the name of every algorithm's estimator."""
-
-
-def estimator_of(algorithm: str, given: Mapping[str, Any]) -> Any:
-    """Return the estimator of an algorithm with the parameters that are given, not fitted."""
-    module, name = ESTIMATORS[algorithm]
-    return getattr(import_module(f"distsvc.models.{module}"), name)(**given)
-
-
-def parameters_of(algorithm: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all parameters of an algorithm: those that are given, and defaults."""
-    parameters: dict[str, Any] = estimator_of(algorithm, given).get_params()
-    return parameters

@@ -14,7 +14,6 @@ import numpy as np
 
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.engine import Engine
-from distsvc.models.estimators import parameters_of
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.rules import Rule
 from distsvc.models.sampling import Ranges
@@ -26,28 +25,22 @@ from distsvc.models.support_vector.level_engine import LevelTreeEngine
 
 LEVEL_TREE, HYPERPLANES = "support-vector", "imdh"
 
-TREE_ROWS = 20_000
-"""Most rows that trees of hyperplanes are learned from: more hardly change them."""
-
-SHARED = ("n_clusters", "random_state")
-"""Parameters that both have; the others are the level tree's."""
-
 
 class AutomaticEngine(Engine):
     """Holds both engines; `choose` settles which of them has the answer.
 
     Parameters
     ----------
-    parameters : mapping of str to object
-        Those of `AutoClustering`, in range.
+    parameters : mapping of str to dict
+        All parameters of both, by algorithm, in range.
     seed : int
 
     Attributes
     ----------
     levels : LevelTreeEngine
     trees : TreeEngine
-    parameters_of : dict of str to dict
-        All parameters of both, by algorithm.
+    parameters_of : mapping of str to dict
+        Those that it was given.
     centre : ndarray of shape (d,), float64
         What is subtracted from the rows first, the same for both.
     chosen : str
@@ -66,14 +59,10 @@ class AutomaticEngine(Engine):
     likeness: float | None
     rule: Rule
 
-    def __init__(self, parameters: Mapping[str, Any], seed: int):
-        shared = {name: parameters[name] for name in SHARED}
-        self.parameters_of = {
-            LEVEL_TREE: parameters_of(LEVEL_TREE, parameters),
-            HYPERPLANES: parameters_of(HYPERPLANES, shared | {"max_samples": TREE_ROWS}),
-        }
-        self.levels = LevelTreeEngine(Parameters.of(self.parameters_of[LEVEL_TREE]), seed)
-        self.trees = TreeEngine(self.parameters_of[HYPERPLANES], seed)
+    def __init__(self, parameters: Mapping[str, dict[str, Any]], seed: int):
+        self.parameters_of = parameters
+        self.levels = LevelTreeEngine(Parameters.of(parameters[LEVEL_TREE]), seed)
+        self.trees = TreeEngine(parameters[HYPERPLANES], seed)
         self.notes: list[str] = []
 
     def key_ranges(self, n_rows: int) -> Ranges:

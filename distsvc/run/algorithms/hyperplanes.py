@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.estimators import parameters_of
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
@@ -59,11 +58,11 @@ class Hyperplanes(Room):
         self.parameters, self.engine, self.phase = parameters, engine, phase or LEARN
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> Hyperplanes | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Hyperplanes | None:
         """Return the room of a job for iMDH."""
         if job.model.algorithm != "imdh":
             return None
-        parameters = parameters_of("imdh", job.model.parameters())
+        parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
         engine = TreeEngine(parameters, job.model.seed)
         engine.set_width(len(table.columns))

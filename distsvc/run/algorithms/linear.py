@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from distsvc.config import PreprocessConfig
-from distsvc.models.estimators import parameters_of
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import working_rows
@@ -54,11 +53,11 @@ class Linear(Room):
         self.parameters, self.engine = parameters, engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> Linear | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Linear | None:
         """Return the room of a job for a linear one-class model."""
         if job.model.algorithm not in PROBLEMS:
             return None
-        parameters = parameters_of(job.model.algorithm, job.model.parameters())
+        parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
         X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.sampled import SampledEngine
-from distsvc.models.estimators import estimator_of
 from distsvc.run.room import (
     Checkpoint,
     Held,
@@ -36,11 +36,10 @@ class Sampled(Room):
         self.parameters, self.engine = engine.estimator.get_params(), engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> Sampled | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Sampled | None:
         """Return the room of a job for one of the baselines."""
         if job.model.algorithm not in BASELINES:
             return None
-        estimator = estimator_of(job.model.algorithm, job.model.parameters())
         estimator.check_parameters()
         engine = SampledEngine(estimator)
         engine.set_width(len(table.columns))

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from distsvc.models.estimators import parameters_of
 from distsvc.models.support_vector.engine import Engine
 from distsvc.models.support_vector.engines import engine_for
 from distsvc.report.content import Sample
@@ -31,11 +30,11 @@ class SupportVectorRoom(Room):
         self.parameters, self.engine = parameters, engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> SupportVectorRoom | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> SupportVectorRoom | None:
         """Return the room of a job for support vector clustering, if its engine is this room's."""
         if job.model.algorithm != "support-vector":
             return None
-        parameters = parameters_of("support-vector", job.model.parameters())
+        parameters = estimator.get_params()
         engine = engine_for(parameters, job.model.seed)
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
