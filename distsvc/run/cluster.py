@@ -40,7 +40,7 @@ TASKS = "distsvc.run.labelling"
 KEPT_BYTES = 2**25
 """The largest piece of memory that workers here keep when it is free, to use it again.
 
-Dask has every piece above 64 KB given back to the system, which clears it before the next use."""
+By what Dask sets, pieces above 128 KB go back to the system, which clears them for the next use."""
 
 _ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
 
