@@ -7,7 +7,7 @@ from distsvc.run.continuity import ids_of
 from distsvc.run.labeller import Labeller
 from distsvc.run.labelling import Labelled, label_table
 from distsvc.run.phases import Steps
-from distsvc.run.preparation import prepare
+from distsvc.run.preparing import prepare
 from distsvc.run.room import Pilot, Room
 from distsvc.run.survey import survey_table
 
