@@ -11,6 +11,7 @@ from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.fields import Array, Field, Flag, Word, check_fields
 from distsvc.models.scaling import KINDS, Scaling
 from distsvc.models.validation import LONGEST, check_length
+from distsvc.run.aside import rows_aside
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.storage.tables import Block
 
@@ -70,15 +71,27 @@ def prepared(run: RunDirectory, X: np.ndarray, name: str = PREPARATION) -> np.nd
 def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> np.ndarray:
     """Return the rows (n, d) of a block, of any table, as the rule of a preparation wants them.
 
+    Rows that were set aside when it was learned may be of any length: they are drawn in.
+
     Raises
     ------
     DataError
-        A row is too long for the rule once it is scaled. The table of the fit has none: about
+        Another row is too long for the rule once it is scaled. The table of the fit has none: about
         another origin its rows are at most twice as long.
 
     """
-    table = run.plan.table
-    return checked_rows(Preparation.restored(run.read(name)), block, table.shown, table.columns)
+    table, preparation = run.plan.table, Preparation.restored(run.read(name))
+    try:
+        return checked_rows(preparation, block, table.shown, table.columns)
+    except DataError:
+        aside = np.isin(block.rows, rows_aside(run))
+        if not aside.any():
+            raise
+    Z = preparation(block.X)
+    most = LONGEST / np.sqrt(Z.shape[1])
+    Z[aside] = np.clip(Z[aside], -most, most)
+    _check(Z, block, table.shown, table.columns)
+    return Z
 
 
 def checked_rows(
@@ -86,6 +99,11 @@ def checked_rows(
 ) -> np.ndarray:
     """Return the prepared rows (n, d) of a block; errors as in `prepared_block`."""
     Z = preparation(block.X)
+    _check(Z, block, shown, columns)
+    return Z
+
+
+def _check(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:
     try:
         check_length(Z, 2.0 * LONGEST)
     except UnusableRowsError:
@@ -95,4 +113,3 @@ def checked_rows(
             f"a row of a length of at most {2.0 * LONGEST:g} once it is scaled, found "
             f"{block.X[row, column]:g}"
         ) from None
-    return Z

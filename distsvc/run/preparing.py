@@ -9,7 +9,7 @@ import numpy as np
 from distsvc.config import PreprocessConfig
 from distsvc.errors import DataError
 from distsvc.models.scaling import ColumnSums, Scaling
-from distsvc.run.far_rows import told_of_far_rows
+from distsvc.run.far_rows import told_of_aside, told_of_far_rows
 from distsvc.run.phases import Steps
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.room import Room
@@ -30,6 +30,7 @@ def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) 
         together = one_hot_columns(table.features)
         scaling, notes = make_scaling(config, survey, table.columns, together)
         scaling.check(survey.sums, table.columns)
+        notes += told_of_aside(survey.aside, table.columns)
         notes += told_of_far_rows(survey, config.scale, table.features)
         engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         engine.notes.extend([*steps.run.plan.notes, *notes])
