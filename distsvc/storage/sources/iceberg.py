@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +22,7 @@ from distsvc.storage.sources.lake import Lake
 
 _SNAPSHOT = re.compile(r"snapshot=(\d{1,19})")
 _EQUALITY = "equality delete"
+_VECTOR = "deletion-vector-v1"
 
 
 class Iceberg(Lake):
@@ -248,11 +251,32 @@ class _Deletes:
         from pyiceberg.table.puffin import PuffinFile
 
         with self._io.new_input(file.file_path).open() as stream:
-            vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
+            content = stream.read()
+        try:
+            puffin = PuffinFile(content)
+            for blob in puffin.footer.blobs:
+                _check_blob(blob, puffin.get_blob_payload(blob))
+            vectors = deletion_vectors_from_puffin_file(puffin)
+        except (ValueError, KeyError, struct.error) as error:
+            raise DataError(
+                f"{self._shown}: can't read the deletion vectors of {file.file_path}: {error}"
+            ) from None
         return {
             one.referenced_data_file: np.asarray(one.to_vector().to_numpy(), np.int64)
             for one in vectors
         }
+
+
+def _check_blob(blob: Any, content: bytes) -> None:
+    """Raise ValueError for what is no deletion vector, or was damaged: pyiceberg looks at neither.
+
+    Its length stands before it, and its checksum behind it.
+    """
+    (length,) = struct.unpack(">I", content[:4])
+    if blob.type != _VECTOR:
+        raise ValueError(f"expected {_VECTOR}, found {blob.type}")
+    if zlib.crc32(content[4 : 4 + length]) != struct.unpack(">I", content[4 + length :])[0]:
+        raise ValueError("the checksum is another")
 
 
 def _ordered(files: Iterable[Any]) -> list[Any]:
