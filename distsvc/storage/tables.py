@@ -275,7 +275,7 @@ def check_unchanged(table: Table) -> None:
 
     """
     if table.lake:
-        check_snapshot(table)
+        check_snapshot(table, source_named(table.format).folder(table))
         return
     locations = [Location.of(address) for address in table.sources]
     try:
