@@ -14,19 +14,20 @@ from typing import NamedTuple
 import numpy as np
 
 from distsvc.models import sampling
-from distsvc.models.aside import fences, most_aside
+from distsvc.models.aside import RANGES, Reach, how_many_aside, most_aside
 from distsvc.models.scaling import ColumnSums
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.usable import chosen
 from distsvc.storage.tables import Block
 
-ASIDE, FENCES = "aside", "fences"
+ASIDE, REACH = "aside", "reach"
 
 
 class FarRow(NamedTuple):
-    """A row's number, a column in which it lies far from all others, and its value there."""
+    """How far a row is, its number, the column where it is so far, and its value there."""
 
+    distance: float
     row: int
     column: int
     value: float
@@ -35,18 +36,18 @@ class FarRow(NamedTuple):
 def far_rows(steps: Steps, sums: ColumnSums, pilot: np.ndarray, found_by: Phase) -> list[FarRow]:
     """Return the rows that nothing should be learned from, by their numbers.
 
-    They have a value beyond the `fences` that pilot rows (m, d) put around its column. They are
-    few, or none: more are part of what the table is. Read again are the partitions whose ends,
-    in the results of the phase `found_by`, lie beyond a fence.
+    They lie far outside the `Reach` of pilot rows (m, d) in some column, and are few. Read again
+    are the partitions of which the results of the phase `found_by` have such ends of a column.
     """
-    low, high = fences(pilot)
-    if (sums.least >= low).all() and (sums.most <= high).all():
+    reach, most = Reach.of(pilot), most_aside(len(pilot))
+    if not _reaches_out(reach, sums.least, sums.most):
         return []
-    most = most_aside(len(pilot))
     facts = {"most": most, "phase": found_by.name}
-    steps.run.write(FENCES, Result(facts, {"low": low, "high": high}))
+    steps.run.write(REACH, Result(facts, vars(reach)))
     rows = [FarRow(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
-    return rows if len(rows) <= most else []
+    rows = _farthest(rows, most + 1)
+    rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
+    return sorted(rows, key=lambda far: far.row)
 
 
 def set_aside(run: RunDirectory, rows: Sequence[FarRow]) -> None:
@@ -84,21 +85,34 @@ def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
 
 
 def find_far_rows(run: RunDirectory, number: int) -> Result:
-    """Return a partition's rows beyond the fences, by their numbers; all, or too many."""
-    found = run.read(FENCES)
-    low, high = found.arrays["low"], found.arrays["high"]
+    """Return a partition's rows that lie far out, one more of them at most than may be."""
+    found = run.read(REACH)
+    reach, most = Reach(**found.arrays), found.facts["most"] + 1
     ends = run.load(f"{found.facts['phase']}/{number:05d}").arrays
-    if (ends["least"] >= low).all() and (ends["most"] <= high).all():
+    if not _reaches_out(reach, ends["least"], ends["most"]):
         return Result({"rows": []})
     rows: list[FarRow] = []
     for block in run.plan.blocks(number):
-        beyond = (low > block.X) | (high < block.X)
-        for place in np.flatnonzero(beyond.any(axis=1)).tolist():
-            column = int(beyond[place].argmax())
-            rows.append(FarRow(int(block.rows[place]), column, float(block.X[place, column])))
-        if len(rows) > found.facts["most"]:
-            break
+        distances = reach.distances(block.X)
+        columns = distances.argmax(axis=1)
+        farthest = distances[np.arange(len(columns)), columns]
+        for place in np.argsort(-farthest, kind="stable")[:most].tolist():
+            if farthest[place] > RANGES:
+                column = int(columns[place])
+                value = float(block.X[place, column])
+                rows.append(FarRow(float(farthest[place]), int(block.rows[place]), column, value))
+    rows = _farthest(rows, most)
     return Result({"rows": rows})
 
 
 FAR = Phase("far-rows", find_far_rows)
+
+
+def _reaches_out(reach: Reach, least: np.ndarray, most: np.ndarray) -> bool:
+    """Return whether a table with these ends of its columns (d,) has rows that lie far out."""
+    return bool((reach.distances(np.stack([least, most])) > RANGES).any())
+
+
+def _farthest(rows: list[FarRow], most: int) -> list[FarRow]:
+    """Return the rows that lie farthest, the farthest first."""
+    return sorted(rows, key=lambda far: (-far.distance, far.row))[:most]

@@ -65,7 +65,7 @@ def test_they_are_labelled_outside_and_told_of(tmp_path):
     assert {row.row for row in report.reasons.farthest[:4]} == set(np.flatnonzero(is_far()))
     assert notes(report) == [
         "set aside, as far from all other rows: 0 (x0 = 1e+09), 138 (x1 = -1e+09), "
-        "140 (x0 = 1e+09), 423 (x1 = 1e+09); nothing was learned from these, and they are "
+        "140 (x1 = 1e+09), 423 (x1 = 1e+09); nothing was learned from these, and they are "
         "labelled like any other"
     ]
 
@@ -98,6 +98,14 @@ def test_many_are_part_of_what_the_table_is(tmp_path):
     report, _ = done(tmp_path, rows, ROOMS["hyperplanes"])
     assert not notes(report)
     assert any("a few far rows decide" in text for text in report.warnings)
+
+
+def test_those_far_beyond_the_other_far_rows(tmp_path):
+    crowd = np.insert(X, np.full(20, 200), [200.0, 9.0], axis=0)
+    _, clean = done(tmp_path, crowd, name="clean")
+    report, found = done(tmp_path, np.insert(crowd, 7, 1e9, axis=0))
+    assert found.filter(np.arange(found.num_rows) != 7)["label"].equals(clean["label"])
+    assert ": 7 (x1 = 1e+09); nothing" in notes(report)[0]
 
 
 def test_where_rows_with_missing_values_are_left_out(tmp_path):
