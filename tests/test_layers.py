@@ -58,7 +58,7 @@ OURS = {
     "models": {"constraints", "errors", "inputs", "kernels", "models", "parameters"},
     "datasets": {"datasets", "errors"},
     "kernels": {"kernels"},
-    "storage": {"config", "errors", "faults", "forms", "storage", "urls"},
+    "storage": {"config", "errors", "faults", "forms", "inputs", "storage", "urls"},
     "report": {"errors", "forms", "metrics", "report"},
     "ending": {"faults", "run"},
     "config": {"config", "constraints", "errors", "parameters", "urls"},

@@ -1,14 +1,16 @@
-"""What an estimator reads block by block."""
+"""Rows that are given, whoever holds them: in pieces as they are, or as blocks of numbers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
-from distsvc.errors import UnusableRowsError
+from distsvc.errors import UnusableRowsError, shown
 
 BLOCK_VALUES = 2**20
 """Values of a block, at most: what learns or labels makes several copies of it."""
@@ -16,57 +18,109 @@ BLOCK_VALUES = 2**20
 OfRows = Callable[[np.ndarray], np.ndarray]
 """Returns a value (n,) for each of some rows (n, d); that of a row depends on no other row."""
 
+OfPart = Callable[["Input", int, str], np.ndarray]
+"""Returns a value (n,) for each row of a part of what is lazy; also given are the number of its
+first row and, where rows are counted from the part's beginning, words for the part."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What differs between those who read rows.
+
+    Attributes
+    ----------
+    name : str
+        What messages call the rows.
+    rows : int or None
+        Of a piece, at most; by default as many as make a block of a moderate size.
+    index : bool
+        Whether the index of a pandas frame is a column, too, if it has a name.
+
+    """
+
+    name: str = "X"
+    rows: int | None = None
+    index: bool = False
+
+    def most(self, n_columns: int) -> int:
+        """Return how many rows of so many columns a piece has at most."""
+        return self.rows or block_rows(n_columns)
+
 
 class Input(ABC):
     """Rows that are read in passes, each from the first row to the last.
 
-    Parameters
-    ----------
-    header : object
-        What has the columns' number and names, if any, as scikit-learn looks for them.
-    kinds : sequence of dtype
-        Of the columns, or of the array.
-    names : sequence of str or None
-
     Attributes
     ----------
-    dtype : dtype
-        Of the blocks: float32 where it holds all columns, as scikit-learn has it, else float64.
+    X : object
+        What was given.
+    asked : Asked
+    shape : tuple or None
+        Of an array, whose columns have no names.
     in_memory : bool
-        Whether the rows are in this process's memory, so that a copy does no harm.
+        Whether NumPy takes X as it is, so that a copy does no harm.
     once : bool
         Whether a second pass is impossible.
     lazy : bool
         Whether `map` computes nothing yet.
+    header : object
+        What has the columns' number and names, as scikit-learn looks for them. This and the
+        following are set by `opened`.
+    names : sequence of str or None
+    n_features : int
+    dtype : dtype
+        Of the blocks: float32 where it holds all columns, as scikit-learn has it, else float64.
 
     """
 
-    in_memory = False
-    once = False
-    lazy = False
+    shape: tuple[Any, ...] | None = None
+    in_memory = once = lazy = False
+    header: Any
+    names: Sequence[str] | None
+    n_features: int
+    dtype: np.dtype
 
-    def __init__(self, header: Any, kinds: Sequence[Any], names: Sequence[str] | None = None):
-        self.header, self.names = header, names
-        self.n_features = int(header.shape[1])
-        common = np.result_type(*kinds) if len(kinds) else np.dtype(np.float64)
-        self.dtype = common if common == np.float32 else np.dtype(np.float64)
+    def __init__(self, X: Any, asked: Asked):
+        self.X, self.asked = X, asked
 
     @abstractmethod
-    def chunks(self) -> Iterable[np.ndarray]:
-        """Yield the rows (n, d) of a pass, in any dtype of numbers and in chunks of any length."""
+    def pieces(self) -> Iterator[Any]:
+        """Yield the rows of a pass: arrays (n, d) of numbers, or record batches of Arrow's."""
 
-    def blocks(self) -> Iterator[np.ndarray]:
+    @abstractmethod
+    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+        """Return the header, what dtypes hold the columns, and their names."""
+
+    def opened(self) -> Self:
+        """Make ready for passes of blocks, and return itself.
+
+        Raises
+        ------
+        UnusableRowsError
+            They are no table of numbers.
+
+        """
+        self.header, kinds, self.names = self.columns()
+        self.n_features = int(self.header.shape[1])
+        common = np.result_type(*kinds)
+        self.dtype = common if common == np.float32 else np.dtype(np.float64)
+        return self
+
+    def chunks(self) -> Iterator[np.ndarray]:
+        """Yield the rows (n, d) of a pass, in any dtype of numbers and in chunks of any length."""
+        return self.pieces()
+
+    def blocks(self, first: int = 0, words: str = "") -> Iterator[np.ndarray]:
         """Yield the rows (n, d) of a pass in blocks of a moderate size, C order.
 
         Raises
         ------
         UnusableRowsError
-            A value is missing or not finite; names its row.
+            A value is missing or not finite; names its row, counted from `first` on, with `words`.
 
         """
-        first = 0
         for block in self._joined(block_rows(self.n_features)):
-            check_finite(block, self.names, "row {}", first)
+            self._check_finite(block, first, words)
             yield block
             first += len(block)
 
@@ -81,13 +135,29 @@ class Input(ABC):
             As in `blocks`; or there is no row.
 
         """
-        found = [np.asarray(function(block), dtype) for block in self.blocks()]
+        if self.lazy:
+            return self.map_parts(partial(_of_part, function, self.dtype), dtype, name)
+        found = [function(block) for block in self.blocks()]
         if not found:
             raise UnusableRowsError(
                 "Found array with 0 sample(s) while a minimum of 1 is required: a stream that has "
                 "been read has no rows left"
             )
-        return np.concatenate(found)
+        return np.concatenate(found, dtype=dtype)
+
+    def map_parts(self, of_part: OfPart, dtype: Any, name: str) -> Any:
+        """Return the values of dask's parts, as dask's; only of what is lazy."""
+        raise NotImplementedError
+
+    def _check_finite(self, block: np.ndarray, first: int, words: str) -> None:
+        bad = ~np.isfinite(block)
+        if bad.any():
+            row, column = divmod(int(bad.argmax()), block.shape[1])
+            told = column if self.names is None else repr(self.names[column])
+            raise UnusableRowsError(
+                f"{self.asked.name}: column {told}, row {first + row}{words}: expected a finite "
+                f"number, found {block[row, column]}"
+            )
 
     def _joined(self, most: int) -> Iterator[np.ndarray]:
         """Yield blocks of `most` rows at most: long chunks are cut, short ones put together."""
@@ -108,6 +178,12 @@ class Input(ABC):
         return np.ascontiguousarray(whole, self.dtype)
 
 
+def _of_part(function: OfRows, dtype: np.dtype, part: Input, first: int, words: str) -> np.ndarray:
+    """Return the values of a part, whose rows become blocks of `dtype`, wherever it is computed."""
+    part.opened().dtype = dtype
+    return np.concatenate([function(block) for block in part.blocks(first, words)] or [np.empty(0)])
+
+
 def block_rows(n_features: int) -> int:
     """Return how many rows a block has at most."""
     return max(BLOCK_VALUES // max(n_features, 1), 1)
@@ -119,40 +195,13 @@ def cut(chunk: np.ndarray, most: int) -> Iterator[np.ndarray]:
         yield chunk[first : first + most]
 
 
-def check_finite(
-    block: np.ndarray, names: Sequence[str] | None, row_words: str, first: int = 0
-) -> None:
-    """Raise UnusableRowsError for the first value of rows (n, d) that is not finite.
-
-    `row_words` say which row it is, with its number, from `first` on, for the braces.
-    """
-    bad = ~np.isfinite(block)
-    if bad.any():
-        row, column = divmod(int(bad.argmax()), block.shape[1])
-        shown = repr(names[column]) if names is not None else str(column)
-        raise UnusableRowsError(
-            f"X: column {shown}, {row_words.format(first + row)}: expected a finite number, "
-            f"found {block[row, column]}"
-        )
-
-
-def check_numbers(dtype: Any) -> None:
-    """Raise UnusableRowsError for the dtype of an array that holds no real numbers."""
-    if np.dtype(dtype).kind not in "biuf":
-        raise UnusableRowsError(f"X has the dtype {dtype}, expected numbers")
-
-
-def check_table(shape: tuple[Any, ...]) -> None:
-    """Raise UnusableRowsError for the shape of an array that is no table."""
-    if len(shape) != 2:
-        raise UnusableRowsError(
-            f"Expected 2D array, got {len(shape)}D array instead: give rows by columns (n, d)"
-        )
-    if not shape[1] > 0:
-        raise UnusableRowsError(
-            f"X has {shape[1]} columns, expected at least 1, and a known number "
-            "(dask: X.compute_chunk_sizes())"
-        )
+def no_rows(X: Any, name: str) -> UnusableRowsError:
+    """Return the error for what is neither an array nor a table."""
+    value = "" if hasattr(type(X), "__dask_graph__") else f" {shown(X)}"
+    return UnusableRowsError(
+        f"{name}: expected an array (n, d), or a table that pyarrow can read "
+        f"(__arrow_c_stream__), found {type(X).__module__}.{type(X).__qualname__}{value}"
+    )
 
 
 def check_array(X: Any) -> None:

@@ -1,7 +1,6 @@
-"""Rows that are given in memory, or as a stream, as the blocks that a table's rows come in.
+"""Rows that users give, as the blocks that a table's rows come in.
 
-Tables come through Arrow, batch by batch, whoever made them: pyarrow, polars, pandas, DuckDB. Their
-columns are found by name. Arrays have the columns in the model's order.
+The columns of tables are found by name. Arrays have the columns in the model's order.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
+from distsvc.inputs.given import rows_of
+from distsvc.inputs.rows import Asked, no_rows
 from distsvc.storage.blocks import Block
 from distsvc.storage.columns import plain, some
 from distsvc.storage.features import (
@@ -23,9 +24,9 @@ from distsvc.storage.features import (
     fill,
     names_of,
 )
-from distsvc.storage.pieces import NAME, pieces
 
-__all__ = ["NAME", "array_columns", "given_blocks"]
+NAME = "the rows"
+"""What messages call them."""
 
 _KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
 """Of these types a feature takes one, whatever it is, where a column has no value at all."""
@@ -39,8 +40,8 @@ def given_blocks(
     Parameters
     ----------
     X
-        What `pieces` takes: an array with `array_columns`, or a table that has the stored columns
-        by name.
+        What `rows_of` takes: an array with `array_columns`, or a table that has the stored
+        columns by name.
     features
         How stored columns become numbers.
     block_rows
@@ -54,14 +55,27 @@ def given_blocks(
         X is nothing of that, lacks columns, or has one with values that a feature can't take.
 
     """
+    rows = rows_of(X, Asked(NAME, block_rows, index=True))
+    if rows is None:
+        raise no_rows(X, NAME)
+    if rows.shape is not None:
+        _check_width(rows.shape, array_columns(features))
     row = 0
-    for piece in pieces(X, array_columns(features), block_rows):
+    for piece in rows.pieces():
         if isinstance(piece, np.ndarray):
             block = Block(_rows(row, len(piece)), _from_array(row, piece, features), None, None)
         else:
             block = _from_table(row, piece, features, id_name)
         row += len(block.rows)
         yield block
+
+
+def _check_width(shape: tuple[Any, ...], columns: Sequence[str]) -> None:
+    if len(shape) != 2 or shape[1] != len(columns):
+        raise DataError(
+            f"{NAME}: expected an array of {len(columns)} columns ({some(columns)}), found one of "
+            f"shape {tuple(shape)}"
+        )
 
 
 def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:

@@ -121,6 +121,16 @@ def test_labels_and_scores_are_those_of_the_array_to_the_bit(name, kind, dtype, 
     assert same(model.score_samples(make(X)), scores)
 
 
+class OldFrame:
+    """A table that knows nothing of Arrow's C interface."""
+
+    def __init__(self, X):
+        self.table = table(X)
+
+    def __dataframe__(self, **options):
+        return self.table.__dataframe__(**options)
+
+
 KINDS = {
     "dask dataframe": lambda X: dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3),
     "pandas": frame,
@@ -132,6 +142,10 @@ KINDS = {
     "Arrow dataset": lambda X: pyarrow.dataset.dataset(table(X)),
     "DuckDB": lambda X: duckdb.connect().from_arrow(table(X)),
     "reader": lambda X: table(X).to_reader(),
+    "dictionary": lambda X: dict(zip(NAMES, X.T, strict=True)),
+    "batches": lambda X: table(X).to_batches(max_chunksize=777),
+    "frames, one after another": lambda X: map(frame, np.split(X, [100])),
+    "old frame": OldFrame,
 }
 
 
@@ -295,12 +309,15 @@ def unusable(**columns):
         (da.zeros(9, chunks=3), "Expected 2D array, got 1D array"),
         (da.zeros((9, 2, 2), chunks=3), "Expected 2D array, got 3D array"),
         (da.zeros((9, 0), chunks=3), "X has 0 columns"),
-        (da.zeros((9, 2), chunks=3, dtype=complex), "dtype complex128, expected numbers"),
+        (da.zeros((9, 2), chunks=3, dtype=complex), "array of numbers, found dtype complex128"),
         (zarr.array(np.zeros(9)), "Expected 2D array, got 1D array"),
-        (zarr.array(np.zeros((9, 2), complex)), "dtype complex128, expected numbers"),
+        (zarr.array(np.zeros((9, 2), complex)), "array of numbers, found dtype complex128"),
         (da.zeros((1, 2), chunks=3), "minimum of 2 is required"),
         (unusable().slice(0, 1).to_reader(), "minimum of 2 is required"),
         (da.full((9, 2), 1e300), "scale the features"),
+        (dd.from_pandas(pd.Series(np.zeros(9)), npartitions=1), "expected an array .*Series"),
+        ([unusable(), unusable(b=np.zeros(9))], "equal columns, found one that has .*'b'"),
+        ([unusable(), unusable().cast(pa.schema({"a": pa.string()}))], "column 'a' has the type"),
     ],
 )
 def test_what_is_no_table_of_numbers(X, message):

@@ -270,6 +270,7 @@ class OldFrame:
 KINDS = {
     "array in Fortran's order": np.asfortranarray,
     "sparse": sparse.csr_array,
+    "sparse, without slices": sparse.coo_array,
     "dictionary": frame,
     "pyarrow": lambda X: pa.table(frame(X)),
     "batch": lambda X: pa.record_batch(frame(X)),
@@ -343,6 +344,7 @@ def test_float32_stored_and_in_memory(published, tmp_path):
         ([[1.0, 2.0, 3.0]], "expected an array .* found builtins.list"),
         ("x.parquet", "found builtins.str 'x.parquet'"),
         (None, "found builtins.NoneType None"),
+        (iter([[1.0, 2.0]]), r"found builtins.list \[1.0, 2.0\]"),
     ],
 )
 def test_what_are_no_rows(published, X, message):
@@ -396,6 +398,8 @@ def test_an_id_is_passed_on(published, table):
     stored = pq.read_table(table)
     found = pa.Table.from_batches(published.model.predict_batches(stored))
     assert found.equals(published.labels().combine_chunks())
+    by_index = stored.to_pandas().set_index("ident")
+    assert pa.Table.from_batches(published.model.predict_batches(by_index)).equals(found)
     without = next(published.model.predict_batches(stored.drop_columns("ident")))
     assert without.schema.names == ["label", "score", "outlier", "reasons"]
 
