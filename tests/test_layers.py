@@ -46,6 +46,7 @@ OURS = {
         "errors",
         "faults",
         "forms",
+        "inputs",
         "job_file",
         "metrics",
         "run",

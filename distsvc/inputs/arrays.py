@@ -5,14 +5,14 @@ Nothing of SciPy, dask or Zarr is imported: the object that is given is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.rows import Asked, Input, OfPart, cut
+from distsvc.inputs.rows import Answer, Asked, Input, cut
 
 
 class Array(Input):
@@ -83,22 +83,27 @@ class DaskArray(Array):
             n += size if known else 0
         yield from self._cut(X.blocks[start:].compute())
 
-    def map_parts(self, of_part: OfPart, dtype: Any, name: str) -> Any:
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
         """Return a dask array of the values, with the chunks of the input's rows."""
-        task = partial(_of_chunk, of_part, self.asked, np.dtype(dtype))
-        return self._whole().map_blocks(task, dtype=dtype, drop_axis=1, meta=np.empty(0, dtype))
+        task, whole = partial(_of_chunk, of_part, self.asked), self._whole()
+        shape: dict[str, Any] = {"drop_axis": 1}
+        if answer.columns is not None:
+            shape = {"chunks": (whole.chunks[0], (len(answer.columns),))}
+        return whole.map_blocks(task, dtype=answer.dtype, meta=answer.none, **shape)
 
     def _whole(self) -> Any:
         return self.X.rechunk({1: -1})
 
 
 def _of_chunk(
-    of_part: OfPart, asked: Asked, dtype: np.dtype, X: Any, block_info: Any = None
+    of_part: Callable[[Input], np.ndarray], asked: Asked, X: Any, block_info: Any = None
 ) -> np.ndarray:
     """Return the values of the rows (n, d) of one chunk, wherever dask computes it."""
-    first, words = 0, ""
+    part = Array(X, asked)
     if block_info:
         first, number = block_info[0]["array-location"][0][0], block_info[0]["chunk-location"][0]
-        if first != first:
-            first, words = 0, f" of chunk {number}"
-    return of_part(Array(X, asked), int(first), words).astype(dtype, copy=False)
+        if first == first:
+            part.first = int(first)
+        else:
+            part.words = f" of chunk {number}"
+    return of_part(part)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.rows import Asked, Input, OfPart, no_rows
+from distsvc.inputs.rows import Answer, Asked, Input, no_rows
 
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 """What pyarrow raises for a table, or a value in it, that it can't read."""
@@ -100,16 +100,26 @@ class DaskFrame(Tables):
         for number in range(self.X.npartitions):
             yield self.X.partitions[number].compute()
 
-    def map_parts(self, of_part: OfPart, dtype: Any, name: str) -> Any:
-        """Return a dask series of the values, with the index and the partitions of the input."""
-        task = partial(_of_partition, of_part, self.asked, name)
-        return self.X.map_partitions(task, meta=(name, dtype))
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+        """Return a series or a dataframe of the values, with the index of the input."""
+        named: Any = (answer.name, answer.dtype)
+        if answer.columns is not None:
+            named = [(name, answer.dtype) for name in answer.columns]
+        return self.X.map_partitions(
+            partial(_of_partition, of_part, answer, self.asked), meta=named
+        )
 
 
-def _of_partition(of_part: OfPart, asked: Asked, name: str, frame: Any) -> Any:
-    """Return the values of the rows of one partition as a series, wherever dask computes it."""
-    values = of_part(Tables(frame, asked, lambda: [frame]), 0, " of a partition")
-    return type(frame.iloc[:, 0])(values, index=frame.index, name=name)
+def _of_partition(
+    of_part: Callable[[Input], np.ndarray], answer: Answer, asked: Asked, frame: Any
+) -> Any:
+    """Return the values of one partition, with its index, wherever dask computes it."""
+    part = Tables(frame, asked, lambda: [frame])
+    part.words = " of a partition"
+    found = of_part(part)
+    if answer.columns is not None:
+        return type(frame)(found, index=frame.index, columns=answer.columns)
+    return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)
 
 
 def _parts(table: Any, asked: Asked) -> Iterator[Any]:

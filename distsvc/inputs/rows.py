@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -15,12 +15,46 @@ from distsvc.errors import UnusableRowsError, shown
 BLOCK_VALUES = 2**20
 """Values of a block, at most: what learns or labels makes several copies of it."""
 
-OfRows = Callable[[np.ndarray], np.ndarray]
-"""Returns a value (n,) for each of some rows (n, d); that of a row depends on no other row."""
 
-OfPart = Callable[["Input", int, str], np.ndarray]
-"""Returns a value (n,) for each row of a part of what is lazy; also given are the number of its
-first row and, where rows are counted from the part's beginning, words for the part."""
+@dataclass(frozen=True)
+class Answer:
+    """What values rows get.
+
+    Attributes
+    ----------
+    name : str
+        What a series of the values is called.
+    dtype : dtype
+    columns : sequence of int or None
+        Where a row has several values, the names of their columns.
+
+    """
+
+    name: str
+    dtype: Any
+    columns: Sequence[int] | None = None
+
+    @property
+    def none(self) -> np.ndarray:
+        """The values of no rows."""
+        return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
+
+    def joined(self, parts: Iterable[np.ndarray]) -> np.ndarray:
+        """Return the values of all rows, (n,) or (n, k), from those of some after others."""
+        return np.concatenate([self.none, *parts], dtype=self.dtype)
+
+
+class OfRows(Protocol):
+    """What has values for rows; those of a row depend on no other row."""
+
+    @property
+    def answer(self) -> Answer:
+        """What they are."""
+        ...
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the values (n,) or (n, k) of rows X (n, d)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,6 +97,9 @@ class Input(ABC):
         Whether a second pass is impossible.
     lazy : bool
         Whether `map` computes nothing yet.
+    first, words
+        The number of the first row; and words for what the rows are counted in, where they are a
+        part of what was given.
     header : object
         What has the columns' number and names, as scikit-learn looks for them. This and the
         following are set by `opened`.
@@ -75,6 +112,7 @@ class Input(ABC):
 
     shape: tuple[Any, ...] | None = None
     in_memory = once = lazy = False
+    first, words = 0, ""
     header: Any
     names: Sequence[str] | None
     n_features: int
@@ -82,6 +120,11 @@ class Input(ABC):
 
     def __init__(self, X: Any, asked: Asked):
         self.X, self.asked = X, asked
+
+    @property
+    def shown(self) -> str:
+        """What messages call the rows, or the part of them that this is."""
+        return self.asked.name + self.words
 
     @abstractmethod
     def pieces(self) -> Iterator[Any]:
@@ -110,24 +153,23 @@ class Input(ABC):
         """Yield the rows (n, d) of a pass, in any dtype of numbers and in chunks of any length."""
         return self.pieces()
 
-    def blocks(self, first: int = 0, words: str = "") -> Iterator[np.ndarray]:
+    def blocks(self) -> Iterator[np.ndarray]:
         """Yield the rows (n, d) of a pass in blocks of a moderate size, C order.
 
         Raises
         ------
         UnusableRowsError
-            A value is missing or not finite; names its row, counted from `first` on, with `words`.
+            A value is missing or not finite; names its row.
 
         """
+        first = self.first
         for block in self._joined(block_rows(self.n_features)):
-            self._check_finite(block, first, words)
+            self._check_finite(block, first)
             yield block
             first += len(block)
 
-    def map(self, function: OfRows, dtype: Any, name: str) -> Any:
-        """Return the values (n,) that a function has for the rows, as an array of `dtype`.
-
-        It is as lazy as the input is; `name` is that of the values, where they have one.
+    def map(self, of_rows: OfRows) -> Any:
+        """Return the values (n,) or (n, k) of all rows, as lazy as these are.
 
         Raises
         ------
@@ -136,27 +178,31 @@ class Input(ABC):
 
         """
         if self.lazy:
-            return self.map_parts(partial(_of_part, function, self.dtype), dtype, name)
-        found = [function(block) for block in self.blocks()]
-        if not found:
+            return self.map_parts(partial(_of_part, of_rows, self.dtype), of_rows.answer)
+        found = of_rows.answer.joined(map(of_rows, self.blocks()))
+        if not len(found):
             raise UnusableRowsError(
                 "Found array with 0 sample(s) while a minimum of 1 is required: a stream that has "
                 "been read has no rows left"
             )
-        return np.concatenate(found, dtype=dtype)
+        return found
 
-    def map_parts(self, of_part: OfPart, dtype: Any, name: str) -> Any:
-        """Return the values of dask's parts, as dask's; only of what is lazy."""
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+        """Return what a function gives for each part of what is lazy, put together by dask.
+
+        Of an array it is an array with the same chunks of rows; of a dataframe a series, or a
+        dataframe where a row has several values, with the same index.
+        """
         raise NotImplementedError
 
-    def _check_finite(self, block: np.ndarray, first: int, words: str) -> None:
+    def _check_finite(self, block: np.ndarray, first: int) -> None:
         bad = ~np.isfinite(block)
         if bad.any():
             row, column = divmod(int(bad.argmax()), block.shape[1])
             told = column if self.names is None else repr(self.names[column])
             raise UnusableRowsError(
-                f"{self.asked.name}: column {told}, row {first + row}{words}: expected a finite "
-                f"number, found {block[row, column]}"
+                f"{self.asked.name}: column {told}, row {first + row}{self.words}: expected a "
+                f"finite number, found {block[row, column]}"
             )
 
     def _joined(self, most: int) -> Iterator[np.ndarray]:
@@ -178,10 +224,10 @@ class Input(ABC):
         return np.ascontiguousarray(whole, self.dtype)
 
 
-def _of_part(function: OfRows, dtype: np.dtype, part: Input, first: int, words: str) -> np.ndarray:
-    """Return the values of a part, whose rows become blocks of `dtype`, wherever it is computed."""
+def _of_part(of_rows: OfRows, dtype: np.dtype, part: Input) -> np.ndarray:
+    """Return the values of a part, the blocks of which are of `dtype`, wherever it is computed."""
     part.opened().dtype = dtype
-    return np.concatenate([function(block) for block in part.blocks(first, words)] or [np.empty(0)])
+    return of_rows.answer.joined(map(of_rows, part.blocks()))
 
 
 def block_rows(n_features: int) -> int:

@@ -212,6 +212,25 @@ def test_a_dask_dataframe_gets_a_series_with_its_index():
     assert same(labels.compute().sort_index(ascending=False), model.labels_)
 
 
+@pytest.mark.parametrize("name", ["level tree", "boundary", "trees"])
+def test_shares_of_clusters_are_as_lazy_as_the_rows(name):
+    X = rows()
+    model = fresh(name).fit(X)
+    shares, k = model.predict_proba(X), model.n_clusters_
+    lazy = model.predict_proba(da.from_array(X, chunks=(6000, 2)))
+    assert (lazy.dtype, lazy.chunks) == (np.float32, ((6000, 4500), (k,)))
+    parts = dd.from_pandas(frame(X).sort_index(), npartitions=3)
+    of_parts = model.predict_proba(parts)
+    assert of_parts.columns.tolist() == list(range(k))
+    assert of_parts.divisions == parts.divisions
+    for found in (
+        lazy,
+        of_parts.compute().sort_index(ascending=False),
+        model.predict_proba(table(X)),
+    ):
+        assert same(found, shares)
+
+
 def test_what_is_sent_to_other_processes_is_small():
     model = fresh("level tree").fit(rows())
     values = model._values("label")
