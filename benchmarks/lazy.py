@@ -27,7 +27,8 @@ SEED = 0
 def lazy(options: Namespace) -> None:
     """Peak memory of `AutoClustering` on dask, Zarr and streams, beside the job's.
 
-    That of the fit alone is ``fit_peak_mb``: dask computes its labels afterwards.
+    That of the fit alone is ``fit_peak_mb``: dask computes its labels afterwards. Those of a
+    dataframe are taken without its index, and once more as a series, ``series_peak_mb``.
 
     The table has `--rows` noisy rows of shuttle, 9 columns of float32, as Parquet and as Zarr. Each
     is fitted in a process of its own, and all labels are computed; the job runs in one process,
@@ -67,10 +68,17 @@ def _fit(make: Callable[..., Any], name: str, table: Path, array: Path) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         labels = AutoClustering(random_state=SEED).fit(make(table, array)).labels_
-    fitted = peak_memory_mb()
+    fitted, series = peak_memory_mb(), None
+    if hasattr(labels, "to_dask_array"):
+        labels, series = labels.to_dask_array(), labels
     labels = labels.compute() if hasattr(labels, "compute") else labels
     row = _row(name, time.perf_counter() - started, peak_memory_mb(), np.asarray(labels))
-    return row | {"fit_peak_mb": fitted}
+    row["fit_peak_mb"] = fitted
+    if series is not None:
+        del labels
+        series.compute()
+        row["series_peak_mb"] = peak_memory_mb()
+    return row
 
 
 def _row(name: str, seconds: float, peak: float, labels: np.ndarray) -> Row:
@@ -80,6 +88,7 @@ def _row(name: str, seconds: float, peak: float, labels: np.ndarray) -> Row:
         "seconds": seconds,
         "peak_mb": peak,
         "fit_peak_mb": peak,
+        "series_peak_mb": None,
         "digest": digest,
     }
 

@@ -96,18 +96,19 @@ class DaskFrame(Tables):
     def __init__(self, X: Any, asked: Asked):
         super().__init__(X, asked, self._computed)
 
+    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+        """Return the header, what dtypes hold the columns, and their names; computes nothing."""
+        empty = self.X._meta
+        return Tables(empty, self.asked, lambda: [empty]).columns()
+
     def _computed(self) -> Iterator[Any]:
         for number in range(self.X.npartitions):
             yield self.X.partitions[number].compute()
 
     def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
         """Return a series or a dataframe of the values, with the index of the input."""
-        named: Any = (answer.name, answer.dtype)
-        if answer.columns is not None:
-            named = [(name, answer.dtype) for name in answer.columns]
-        return self.X.map_partitions(
-            partial(_of_partition, of_part, answer, self.asked), meta=named
-        )
+        task = partial(_of_partition, of_part, answer, self.asked)
+        return self.X.map_partitions(task, meta=task(self.X._meta))
 
 
 def _of_partition(

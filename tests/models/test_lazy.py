@@ -204,9 +204,17 @@ def test_dask_in_is_dask_out_and_nothing_is_computed_before_it_is_asked_for():
 
 def test_a_dask_dataframe_gets_a_series_with_its_index():
     X = rows()
+    read = []
+
+    def noted(part):
+        read.append(len(part))
+        return part
+
     parts = dd.from_pandas(frame(X).sort_index(), npartitions=3)
+    parts = parts.map_partitions(noted, meta=frame(X[:0]))
     model = fresh("trees").fit(X)
     labels, scores = model.predict(parts), model.score_samples(parts)
+    assert read == []
     assert (labels.name, labels.dtype, scores.name) == ("label", np.int32, "score")
     assert labels.divisions == parts.divisions
     assert same(labels.compute().sort_index(ascending=False), model.labels_)
