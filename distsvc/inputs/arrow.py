@@ -118,6 +118,7 @@ def _of_partition(
     part = Tables(frame, asked, lambda: [frame])
     part.words = " of a partition"
     found = of_part(part)
+    pa.default_memory_pool().release_unused()  # of reading, which threads keep for themselves
     if answer.columns is not None:
         return type(frame)(found, index=frame.index, columns=answer.columns)
     return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)

@@ -130,7 +130,6 @@ def _of_many(X: Any, asked: Asked) -> Input | None:
 
     if not _has(type(X), "__getitem__"):
         return Tables(X, asked, lambda: X, once=True)
-    kinds = {type(one) for one in X}
-    if isinstance(X, (str, bytes)) or not all(map(_is_table, kinds)):
+    if isinstance(X, (str, bytes)) or not all(_is_table(type(one)) for one in X):
         return None
-    return Tables(X, asked, lambda: X, once=any(map(_is_stream, kinds)))
+    return Tables(X, asked, lambda: X, once=any(_is_stream(type(one)) for one in X))
