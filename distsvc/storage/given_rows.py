@@ -18,12 +18,12 @@ from distsvc.storage.blocks import Block
 from distsvc.storage.columns import plain, some
 from distsvc.storage.features import (
     Feature,
-    Number,
     UnusableValueError,
     Vector,
-    fill,
+    is_as_stored,
     names_of,
 )
+from distsvc.storage.filling import fill
 
 NAME = "the rows"
 """What messages call them."""
@@ -100,14 +100,14 @@ def _check_width(shape: tuple[Any, ...], columns: Sequence[str]) -> None:
 
 def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
     """Return the names of an array's columns: the stored ones, and each value of a vector."""
-    each = (f.names if isinstance(f, Vector) else (f.column,) for f in features)
+    each = (f.places if isinstance(f, Vector) else (f.column,) for f in features)
     return tuple(name for names in each for name in names)
 
 
 def _numbers(piece: Any, features: Sequence[Feature]) -> np.ndarray:
     """Return the numbers (n, d) float64 of an array or a record batch as it is stored."""
     if isinstance(piece, np.ndarray):
-        if all(isinstance(feature, (Number, Vector)) for feature in features):
+        if all(map(is_as_stored, features)):
             return np.ascontiguousarray(piece, dtype=np.float64)
         arrays = _of_array(piece, features)
     else:
