@@ -27,7 +27,9 @@ SEED = 0
 def lazy(options: Namespace) -> None:
     """Peak memory of `AutoClustering` on dask, Zarr and streams, beside the job's.
 
-    That of the fit alone is ``fit_peak_mb``: dask computes its labels afterwards.
+    Labels of dask are written chunk by chunk, as the job writes its own; that of the fit alone is
+    ``fit_peak_mb``. Then they are taken into memory, as an array (``array_peak_mb``), and of a
+    dataframe as a series with its index, too (``series_peak_mb``).
 
     The table has `--rows` noisy rows of shuttle, 9 columns of float32, as Parquet and as Zarr. Each
     is fitted in a process of its own, and all labels are computed; the job runs in one process,
@@ -43,7 +45,7 @@ def lazy(options: Namespace) -> None:
             if options.methods and name not in options.methods:
                 continue
             print(f"fitting {name}", file=sys.stderr, flush=True)
-            rows.append(alone(_fit, make, name, table, array))
+            rows.append(alone(_fit, make, name, table, array, work / f"labels of {name}"))
     job = rows[0]["peak_mb"]
     rows = [row | {"rows": options.rows, "of_the_job": row["peak_mb"] / job} for row in rows]
     show("bars: of_the_job at most 1.2, one digest", rows)
@@ -60,17 +62,35 @@ def _job(path: Path, out: Path) -> Row:
     return _row(f"job, {path.suffix[1:]}", seconds, peak, _labels(out))
 
 
-def _fit(make: Callable[..., Any], name: str, table: Path, array: Path) -> Row:
+def _fit(make: Callable[..., Any], name: str, table: Path, array: Path, out: Path) -> Row:
     from distsvc import AutoClustering
 
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         labels = AutoClustering(random_state=SEED).fit(make(table, array)).labels_
-    fitted = peak_memory_mb()
-    labels = labels.compute() if hasattr(labels, "compute") else labels
-    row = _row(name, time.perf_counter() - started, peak_memory_mb(), np.asarray(labels))
-    return row | {"fit_peak_mb": fitted}
+    fitted, peaks = peak_memory_mb(), {}
+    if hasattr(labels, "dask"):
+        _write(labels, out)
+    seconds, peak = time.perf_counter() - started, peak_memory_mb()
+    series = labels if hasattr(labels, "to_dask_array") else None
+    if hasattr(labels, "dask"):
+        labels = (labels if series is None else series.to_dask_array()).compute()
+        peaks["array_peak_mb"] = peak_memory_mb()
+    row = _row(name, seconds, peak, np.asarray(labels))
+    if series is not None:
+        del labels
+        series.compute()
+        peaks["series_peak_mb"] = peak_memory_mb()
+    return row | {"fit_peak_mb": fitted} | peaks
+
+
+def _write(labels: Any, out: Path) -> None:
+    """Write what dask will compute, chunk by chunk."""
+    if hasattr(labels, "to_frame"):
+        labels.to_frame().to_parquet(out, write_index=False)
+    else:
+        labels.to_zarr(str(out), overwrite=True)
 
 
 def _row(name: str, seconds: float, peak: float, labels: np.ndarray) -> Row:
@@ -80,6 +100,8 @@ def _row(name: str, seconds: float, peak: float, labels: np.ndarray) -> Row:
         "seconds": seconds,
         "peak_mb": peak,
         "fit_peak_mb": peak,
+        "array_peak_mb": None,
+        "series_peak_mb": None,
         "digest": digest,
     }
 

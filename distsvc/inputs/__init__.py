@@ -1,1 +1,1 @@
-"""Tables that estimators read block by block: dask, Zarr, and whatever speaks Arrow."""
+"""Arrays and tables that users give in Python, of any kind, read piece by piece."""

@@ -1,169 +1,217 @@
-"""Tables that speak Arrow: frames, queries and streams.
-
-A frame is whatever has ``__arrow_c_stream__``. Some inputs are one, others a row of them.
-"""
+"""Tables that speak Arrow: frames, queries and streams, and those that dask will compute."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.interchange import from_dataframe
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.chunked import values_of
-from distsvc.inputs.rows import Input, OfRows, block_rows
+from distsvc.inputs.rows import Answer, Asked, Input, no_rows
 
-FEW_COLUMNS = 8
-"""Columns that a slice of a pandas frame is made for, at least: its length is not known before."""
+_UNREADABLE = (pa.ArrowException, TypeError, ValueError)
+"""What pyarrow raises for a table, or a value in it, that it can't read."""
 
 
-class Frames(Input):
-    """Frames with equal columns, whose rows follow each other.
+class Tables(Input):
+    """Tables whose rows follow each other.
 
     Parameters
     ----------
-    frames : callable
-        Returns an iterator of the frames; a new one at each call, unless `once`.
-    in_memory, once : bool
+    X, asked, in_memory, once
         As in `Input`.
-    header : object, optional
-        As in `Input`; the Arrow schema's names otherwise.
+    tables : callable
+        Returns the tables; new ones at each call, unless `once`.
 
     """
 
     def __init__(
         self,
-        frames: Callable[[], Iterator[Any]],
+        X: Any,
+        asked: Asked,
+        tables: Callable[[], Iterable[Any]],
         *,
         in_memory: bool = False,
         once: bool = False,
-        header: Any = None,
     ):
-        self.in_memory, self.once, self.frames = in_memory, once, frames
-        self._waiting: Iterator[pa.RecordBatch] | None
-        schema, self._waiting = self._opened()
-        check_names(schema)
-        kinds = [number_type(field) for field in schema]
-        header = schema.empty_table() if header is None else header
-        super().__init__(header, kinds, schema.names)
+        super().__init__(X, asked)
+        self.tables, self.in_memory, self.once = tables, in_memory, once
+        self._begun = False
+        self._waiting: Iterator[pa.RecordBatch] | None = None
+
+    def pieces(self) -> Iterator[pa.RecordBatch]:
+        """Yield slices of the record batches; a pass that `columns` began goes on."""
+        batches, self._waiting = self._waiting, None
+        for batch in self._batches(self._readers()) if batches is None else batches:
+            most = self.asked.most(batch.num_columns)
+            for first in range(0, batch.num_rows, most):
+                yield batch.slice(first, most)
+
+    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+        """Return the header, what dtypes hold the columns, and their names; a pass begins."""
+        readers = self._readers()
+        first = next(readers, None)
+        if first is None:
+            raise UnusableRowsError(f"{self.asked.name} has no rows")
+        self._waiting = self._batches(chain([first], readers))
+        header = self.X if self.in_memory else first.schema.empty_table()
+        return header, number_types(first.schema, self.asked.name), first.schema.names
 
     def chunks(self) -> Iterator[np.ndarray]:
-        """Yield the rows of the record batches. The first pass goes on with the opened stream."""
-        batches, self._waiting = self._waiting, None
-        if batches is None:
-            if self.once:
-                raise UnusableRowsError("X can be read only once, and it has been: give a new one")
-            _, batches = self._opened()
-        rows = block_rows(self.n_features)
-        for batch in batches:
-            for first in range(0, batch.num_rows, rows):
-                yield matrix(batch.slice(first, rows), self.dtype)
+        """Yield the rows of the batches, all of which have the columns of the first one."""
+        known = None
+        for batch in self.pieces():
+            if known is None or not batch.schema.equals(known):
+                known = batch.schema
+                number_types(known, self.asked.name, self.names)
+            yield matrix(batch, self.dtype)
 
-    def _opened(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        frames = iter(self.frames())
-        first = next(frames, None)
-        if first is None:
-            raise UnusableRowsError("X has no rows")
-        reader = stream(first)
-        return reader.schema, chain(reader, chain.from_iterable(map(stream, frames)))
+    def _readers(self) -> Iterator[pa.RecordBatchReader]:
+        if self.once and self._begun:
+            raise UnusableRowsError(
+                f"{self.asked.name} can be read only once, and it has been: give a new one"
+            )
+        self._begun = True
+        parts = (part for table in self.tables() for part in _parts(table, self.asked))
+        return (_reader(part, self.asked.name) for part in parts)
+
+    def _batches(self, readers: Iterable[pa.RecordBatchReader]) -> Iterator[pa.RecordBatch]:
+        for reader in readers:
+            try:
+                yield from reader
+            except _UNREADABLE as error:
+                raise _unreadable(self.asked.name, error) from error
 
 
-class DaskFrame(Frames):
+class DaskFrame(Tables):
     """A dask dataframe, whose partitions are computed one after another."""
 
     lazy = True
 
-    def __init__(self, X: Any):
-        self.X = X
-        super().__init__(self._computed)
+    def __init__(self, X: Any, asked: Asked):
+        super().__init__(X, asked, self._computed)
+
+    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+        """Return the header, what dtypes hold the columns, and their names; computes nothing."""
+        empty = self.X._meta
+        return Tables(empty, self.asked, lambda: [empty]).columns()
 
     def _computed(self) -> Iterator[Any]:
         for number in range(self.X.npartitions):
-            yield from slices(self.X.partitions[number].compute())
+            yield self.X.partitions[number].compute()
 
-    def map(self, function: OfRows, dtype: Any, name: str) -> Any:
-        """Return a dask series of the values, with the index and the partitions of the input."""
-        task = partial(_of_partition, function, self.dtype, np.dtype(dtype), name)
-        return self.X.map_partitions(task, meta=(name, dtype))
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+        """Return a series or a dataframe of the values, with the index of the input."""
+        task = partial(_of_partition, of_part, answer, self.asked)
+        return self.X.map_partitions(task, meta=task(self.X._meta))
 
 
 def _of_partition(
-    function: OfRows, dtype: np.dtype, out: np.dtype, name: str, frame: Any
-) -> np.ndarray:
-    """Return the values of the rows of one partition as a series, wherever dask computes it."""
-    values, done = np.empty(len(frame), out), 0
-    for part in slices(frame) if len(frame) else ():
-        for batch in stream(part):
-            X = matrix(batch, dtype)
-            where = "row {} of a partition"
-            found = values_of(function, X, dtype, out, batch.schema.names, where, done)
-            values[done : done + len(X)] = found
-            done += len(X)
-    return type(frame.iloc[:, 0])(values, index=frame.index, name=name)
+    of_part: Callable[[Input], np.ndarray], answer: Answer, asked: Asked, frame: Any
+) -> Any:
+    """Return the values of one partition, with its index, wherever dask computes it."""
+    part = Tables(frame, asked, lambda: [frame])
+    part.words = " of a partition"
+    found = of_part(part)
+    pa.default_memory_pool().release_unused()  # of reading, which threads keep for themselves
+    if answer.columns is not None:
+        return type(frame)(found, index=frame.index, columns=answer.columns)
+    return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)
 
 
-def slices(frame: Any) -> Iterator[Any]:
-    """Yield a pandas frame in slices, whose index Arrow does not take for a column."""
-    step = block_rows(max(frame.shape[1], FEW_COLUMNS))
-    for first in range(0, max(len(frame), 1), step):
-        yield frame.iloc[first : first + step].reset_index(drop=True)
+def _parts(table: Any, asked: Asked) -> Iterator[Any]:
+    """Yield a table; one of pandas in slices, so that it is not copied whole."""
+    if not hasattr(type(table), "iloc"):
+        yield table
+        return
+    named = not {None, *table.columns} & set(table.index.names)
+    step = asked.most(table.shape[1])
+    for first in range(0, max(len(table), 1), step):
+        part = table.iloc[first : first + step]
+        yield part.reset_index(drop=not (asked.index and named))
 
 
-def stream(frame: Any) -> pa.RecordBatchReader:
-    """Return the reader of a frame's record batches.
+def _reader(table: Any, name: str) -> pa.RecordBatchReader:
+    """Return the reader of a table's record batches.
 
     Raises
     ------
     UnusableRowsError
-        It can't be had as a table of Arrow's.
+        It is no table, or none that Arrow can read.
 
     """
     try:
-        return pa.RecordBatchReader.from_stream(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        text = str(error).split("\n", 1)[0]
-        raise UnusableRowsError(f"X can't be read as an Arrow table of numbers: {text}") from error
+        if hasattr(table, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(table)
+        if hasattr(table, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(table)]).to_reader()
+        if isinstance(table, dict):
+            return pa.table(table).to_reader()
+        if hasattr(table, "__dataframe__"):
+            return from_dataframe(table).to_reader()
+    except _UNREADABLE as error:
+        raise _unreadable(name, error) from error
+    raise no_rows(table, name)
 
 
-def check_names(schema: pa.Schema) -> None:
-    """Raise UnusableRowsError for a table without columns, or with two of one name."""
-    if not schema.names:
-        raise UnusableRowsError("X has no columns, expected at least 1")
-    twice = {name for name in schema.names if schema.names.count(name) > 1}
-    if twice:
-        raise UnusableRowsError(f"X has two columns of the name {min(twice)!r}: rename one")
+def _unreadable(name: str, error: Exception) -> UnusableRowsError:
+    text = str(error).split("\n", 1)[0]
+    return UnusableRowsError(f"{name} can't be read as an Arrow table: {text}")
 
 
-def number_type(field: pa.Field) -> np.dtype:
-    """Return the dtype that holds a column's numbers.
+def number_types(
+    schema: pa.Schema, name: str, names: Sequence[str] | None = None
+) -> list[np.dtype]:
+    """Return the dtypes that hold the columns' numbers.
 
     Raises
     ------
     UnusableRowsError
-        It holds none; says what to do.
+        There is no column, or two have one name, or they are not those of these `names`, or one
+        holds no numbers.
 
     """
+    if not schema.names:
+        raise UnusableRowsError(f"{name} has no columns, expected at least 1")
+    twice = {name for name in schema.names if schema.names.count(name) > 1}
+    if twice:
+        raise UnusableRowsError(f"{name} has two columns of the name {min(twice)!r}: rename one")
+    if names is not None and schema.names != names:
+        raise UnusableRowsError(
+            f"{name}: expected tables with equal columns, found one that has {schema.names} after "
+            f"one that has {names}"
+        )
+    return [_number_type(field, name) for field in schema]
+
+
+def _number_type(field: pa.Field, name: str) -> np.dtype:
     kind = field.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return np.dtype(kind.to_pandas_dtype())
     if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         return np.dtype(np.float64)
     raise UnusableRowsError(
-        f"column {field.name!r} has the type {kind}, expected numbers: leave the column out, or "
-        "make numbers of it"
+        f"{name}: column {field.name!r} has the type {kind}, expected numbers: leave the column "
+        "out, or make numbers of it"
     )
 
 
+def numbers(array: pa.Array) -> np.ndarray:
+    """Return the numbers (n,) of a column of numbers, booleans or decimals; null is NaN."""
+    kind = array.type
+    if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        array = array.cast(pa.float64(), safe=False)
+    return array.to_numpy(zero_copy_only=False)
+
+
 def matrix(batch: pa.RecordBatch, dtype: np.dtype) -> np.ndarray:
-    """Return the rows (n, d) of a record batch; null is NaN."""
+    """Return the rows (n, d) of a record batch of numbers."""
     X = np.empty((batch.num_rows, batch.num_columns), dtype)
     for k, column in enumerate(batch.columns):
-        kind = column.type
-        if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            column = column.cast(pa.float64(), safe=False)
-        X[:, k] = column.to_numpy(zero_copy_only=False)
+        X[:, k] = numbers(column)
     return X

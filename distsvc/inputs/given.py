@@ -1,25 +1,25 @@
-"""What an estimator is given: an array in memory, or what is read block by block."""
+"""The kinds of arrays and tables that users give, told by what their types have.
+
+Nothing of pandas, dask or Zarr is imported: the type that is given is asked what it can do. (A
+relation of DuckDB answers to the name of every column, so objects are not asked.)
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from distsvc.inputs.arrays import Array, DaskArray
+from distsvc.inputs.rows import Asked, Input, check_array, no_rows
 
-from distsvc.errors import UnusableRowsError
-from distsvc.inputs.chunked import DaskArray, StoredArray
-from distsvc.inputs.rows import Input, check_array
-
-ARROW = ("__arrow_c_stream__", "collect_batches", "scanner")
-STORED = ("shape", "dtype", "chunks", "__getitem__")
+TABLE = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+"""Arrow makes a table of what has one of these."""
 
 
 def opened(X: Any) -> Input | None:
     """Return what reads X block by block, or None where scikit-learn's checks take it.
 
-    These take NumPy arrays, lists and sparse matrices. Read are dask arrays and dataframes, arrays
-    of Zarr and h5py, polars' LazyFrame, datasets of pyarrow, whatever narwhals wraps, and whatever
-    has ``__arrow_c_stream__``. A query begins to run, and a stream belongs to what is returned.
+    These take NumPy arrays, lists and sparse matrices. Read is what else `rows_of` takes. A query
+    begins to run, and a stream belongs to what is returned.
 
     Raises
     ------
@@ -27,76 +27,109 @@ def opened(X: Any) -> Input | None:
         It is one of these and no table of numbers.
 
     """
-    X = _unwrapped(X)
-    check_array(X)
-    kind = type(X)
-    if _is_dask(kind):
-        return _of_dask(X)
-    if _has_any(kind, ARROW):
-        return _of_arrow(X)
-    return StoredArray(X) if _is_stored(kind) else None
+    found = rows_of(X, Asked())
+    if found is None or not (isinstance(found, Array) and found.in_memory):
+        return found and found.opened()
+    check_array(found.X)
+    return None
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Return whether X is read block by block and is no frame in this process's memory."""
-    kind = type(_unwrapped(X))
-    if _is_dask(kind):
-        return True
-    return not _is_frame(kind) if _has_any(kind, ARROW) else _is_stored(kind)
+    """Return whether X is read block by block and is nothing that NumPy takes as it is."""
+    found = rows_of(X, Asked())
+    return found is not None and not found.in_memory
 
 
-# Types are told by what they have: a relation of DuckDB has every name, as that of a column.
+def rows_of(X: Any, asked: Asked) -> Input | None:
+    """Return what reads X in pieces, as it is asked for; None where it is no array and no table.
+
+    Parameters
+    ----------
+    X
+        An array (n, d): of NumPy, SciPy (sparse), dask, Zarr, or anything else with a shape and
+        slices. Or a table: what has ``__arrow_c_stream__``, such as those of pyarrow, pandas and
+        polars, the relations of DuckDB and readers of batches; ``__arrow_c_array__`` or
+        ``__dataframe__``; a dictionary of arrays, a polars LazyFrame, a pyarrow Dataset, a dask
+        dataframe; or an iterable of tables. Or what narwhals or xarray makes of one.
+    asked
+
+    Raises
+    ------
+    UnusableRowsError
+        It is of dask, and is neither.
+
+    """
+    X = _unwrapped(X)
+    kind = type(X)
+    if _has(kind, "__dask_graph__"):
+        return _of_dask(X, asked)
+    if _is_table(kind) or _is_query(kind):
+        return _of_table(X, asked)
+    if hasattr(X, "shape"):
+        return Array(X, asked) if _has(kind, "__getitem__") or _has(kind, "tocsr") else None
+    if issubclass(kind, dict):
+        return _of_table(X, asked)
+    return _of_many(X, asked) if _has(kind, "__iter__") and not _has(kind, "__array__") else None
 
 
 def _unwrapped(X: Any) -> Any:
     """Return what narwhals or an array of xarray wraps."""
     kind = type(X)
-    if hasattr(kind, "to_native"):
+    if _has(kind, "to_native"):
         return X.to_native()
-    return X.data if hasattr(kind, "to_dataset") and hasattr(kind, "dims") else X
+    return X.data if _has(kind, "to_dataset", "dims") else X
 
 
-def _is_dask(kind: type) -> bool:
-    return hasattr(kind, "__dask_graph__")
+def _has(kind: type, *names: str) -> bool:
+    return all(hasattr(kind, name) for name in names)
 
 
-def _is_stored(kind: type) -> bool:
-    return not issubclass(kind, np.ndarray) and all(hasattr(kind, name) for name in STORED)
+def _is_table(kind: type) -> bool:
+    return any(hasattr(kind, name) for name in TABLE)
 
 
-def _is_frame(kind: type) -> bool:
-    """Return whether it is a frame in memory: it has a shape, and NumPy takes it."""
-    return hasattr(kind, "shape") and hasattr(kind, "__array__")
+def _is_query(kind: type) -> bool:
+    """Return whether it is one of polars, or a dataset of pyarrow."""
+    return _has(kind, "collect", "collect_schema") or _has(kind, "scanner")
 
 
-def _has_any(kind: type, names: tuple[str, ...]) -> bool:
-    return any(hasattr(kind, name) for name in names)
+def _is_stream(kind: type) -> bool:
+    """Return whether a table can be read once: a query of DuckDB has a shape, and runs again."""
+    return _has(kind, "__arrow_c_stream__") and not _has(kind, "shape")
 
 
-def _of_dask(X: Any) -> Input | None:
-    if hasattr(type(X), "rechunk"):
-        return DaskArray(X)
-    if not hasattr(type(X), "map_partitions"):
-        raise UnusableRowsError(
-            f"X is a {type(X).__module__.partition('.')[0]} {type(X).__name__}, expected a table "
-            "or an array of rows by columns (n, d)"
-        )
+def _of_dask(X: Any, asked: Asked) -> Input:
+    if _has(type(X), "rechunk"):
+        return DaskArray(X, asked)
+    if not _has(type(X), "map_partitions") or X.ndim != 2:
+        raise no_rows(X, asked.name)
     from distsvc.inputs.arrow import DaskFrame
 
-    return DaskFrame(X) if X.ndim == 2 else None
+    return DaskFrame(X, asked)
 
 
-def _of_arrow(X: Any) -> Input | None:
-    from distsvc.inputs.arrow import Frames, slices
+def _of_table(X: Any, asked: Asked) -> Input | None:
+    from distsvc.inputs.arrow import Tables
 
     kind = type(X)
-    if hasattr(kind, "collect_batches"):  # polars, a query
-        return Frames(X.collect_batches)
-    if hasattr(kind, "scanner"):  # pyarrow, a dataset
-        return Frames(lambda: iter([X.scanner().to_reader()]))
-    if _is_frame(kind):
-        pandas, table = hasattr(kind, "iloc"), len(X.shape) == 2
-        frames = (lambda: slices(X)) if pandas else (lambda: iter([X]))
-        return Frames(frames, in_memory=True, header=X) if table else None
-    # A query of DuckDB has a shape and runs again at each reading; a stream has none.
-    return Frames(lambda: iter([X]), once=not hasattr(kind, "shape"))
+    if _has(kind, "collect_batches"):  # of polars
+        return Tables(X, asked, X.collect_batches)
+    if _has(kind, "collect", "collect_schema"):  # of polars before
+        return Tables(X, asked, lambda: [X.collect()])
+    if _has(kind, "scanner"):
+        return Tables(X, asked, lambda: [X.scanner().to_reader()])
+    in_memory = _has(kind, "shape", "__array__")
+    if in_memory and len(X.shape) != 2:
+        return None
+    return Tables(X, asked, lambda: [X], in_memory=in_memory, once=_is_stream(kind))
+
+
+def _of_many(X: Any, asked: Asked) -> Input | None:
+    """Return what reads an iterable of tables; None for a sequence of something else."""
+    from distsvc.inputs.arrow import Tables
+
+    if not _has(type(X), "__getitem__"):
+        return Tables(X, asked, lambda: X, once=True)
+    if isinstance(X, (str, bytes)) or not all(_is_table(type(one)) for one in X):
+        return None
+    return Tables(X, asked, lambda: X, once=any(_is_stream(type(one)) for one in X))

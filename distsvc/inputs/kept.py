@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,16 @@ class Kept(Input):
     """
 
     def __init__(self, source: Input):
-        super().__init__(source.header, [source.dtype], source.names)
+        super().__init__(source.X, source.asked)
         self.source, self._whole = source, False
         self._file = tempfile.TemporaryFile(prefix="distsvc-")  # noqa: SIM115 - `close` does
+        self.opened()
 
-    def chunks(self) -> Iterator[np.ndarray]:
+    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+        """Return those of the source."""
+        return self.source.header, [self.source.dtype], self.source.names
+
+    def pieces(self) -> Iterator[np.ndarray]:
         """Yield the rows, from the input or from its copy."""
         return self._read() if self._whole else self._copied()
 

@@ -1,59 +1,157 @@
-"""What an estimator reads block by block."""
+"""Rows that are given, whoever holds them: in pieces as they are, or as blocks of numbers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from distsvc.errors import UnusableRowsError
+from distsvc.errors import UnusableRowsError, shown
 
 BLOCK_VALUES = 2**20
 """Values of a block, at most: what learns or labels makes several copies of it."""
 
-OfRows = Callable[[np.ndarray], np.ndarray]
-"""Returns a value (n,) for each of some rows (n, d); that of a row depends on no other row."""
+
+@dataclass(frozen=True)
+class Answer:
+    """What values rows get.
+
+    Attributes
+    ----------
+    name : str
+        What a series of the values is called.
+    dtype : dtype
+    columns : sequence of int or None
+        Where a row has several values, the names of their columns.
+
+    """
+
+    name: str
+    dtype: Any
+    columns: Sequence[int] | None = None
+
+    @property
+    def none(self) -> np.ndarray:
+        """The values of no rows."""
+        return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
+
+    def joined(self, parts: Iterable[np.ndarray]) -> np.ndarray:
+        """Return the values of all rows, (n,) or (n, k), from those of some after others."""
+        return np.concatenate([self.none, *parts], dtype=self.dtype)
+
+
+class OfRows(Protocol):
+    """What has values for rows; those of a row depend on no other row."""
+
+    @property
+    def answer(self) -> Answer:
+        """What they are."""
+        ...
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the values (n,) or (n, k) of rows X (n, d)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What differs between those who read rows.
+
+    Attributes
+    ----------
+    name : str
+        What messages call the rows.
+    rows : int or None
+        Of a piece, at most; by default as many as make a block of a moderate size.
+    index : bool
+        Whether the index of a pandas frame is a column, too, if it has a name.
+
+    """
+
+    name: str = "X"
+    rows: int | None = None
+    index: bool = False
+
+    def most(self, n_columns: int) -> int:
+        """Return how many rows of so many columns a piece has at most."""
+        return self.rows or block_rows(n_columns)
 
 
 class Input(ABC):
     """Rows that are read in passes, each from the first row to the last.
 
-    Parameters
-    ----------
-    header : object
-        What has the columns' number and names, if any, as scikit-learn looks for them.
-    kinds : sequence of dtype
-        Of the columns, or of the array.
-    names : sequence of str or None
-
     Attributes
     ----------
-    dtype : dtype
-        Of the blocks: float32 where it holds all columns, as scikit-learn has it, else float64.
+    X : object
+        What was given.
+    asked : Asked
+    shape : tuple or None
+        Of an array, whose columns have no names.
     in_memory : bool
-        Whether the rows are in this process's memory, so that a copy does no harm.
+        Whether NumPy takes X as it is, so that a copy does no harm.
     once : bool
         Whether a second pass is impossible.
     lazy : bool
         Whether `map` computes nothing yet.
+    first, words
+        The number of the first row; and words for what the rows are counted in, where they are a
+        part of what was given.
+    header : object
+        What has the columns' number and names, as scikit-learn looks for them. This and the
+        following are set by `opened`.
+    names : sequence of str or None
+    n_features : int
+    dtype : dtype
+        Of the blocks: float32 where it holds all columns, as scikit-learn has it, else float64.
 
     """
 
-    in_memory = False
-    once = False
-    lazy = False
+    shape: tuple[Any, ...] | None = None
+    in_memory = once = lazy = False
+    first, words = 0, ""
+    header: Any
+    names: Sequence[str] | None
+    n_features: int
+    dtype: np.dtype
 
-    def __init__(self, header: Any, kinds: Sequence[Any], names: Sequence[str] | None = None):
-        self.header, self.names = header, names
-        self.n_features = int(header.shape[1])
-        common = np.result_type(*kinds) if len(kinds) else np.dtype(np.float64)
-        self.dtype = common if common == np.float32 else np.dtype(np.float64)
+    def __init__(self, X: Any, asked: Asked):
+        self.X, self.asked = X, asked
+
+    @property
+    def shown(self) -> str:
+        """What messages call the rows, or the part of them that this is."""
+        return self.asked.name + self.words
 
     @abstractmethod
-    def chunks(self) -> Iterable[np.ndarray]:
+    def pieces(self) -> Iterator[Any]:
+        """Yield the rows of a pass: arrays (n, d) of numbers, or record batches of Arrow's."""
+
+    @abstractmethod
+    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+        """Return the header, what dtypes hold the columns, and their names."""
+
+    def opened(self) -> Self:
+        """Make ready for passes of blocks, and return itself.
+
+        Raises
+        ------
+        UnusableRowsError
+            They are no table of numbers.
+
+        """
+        self.header, kinds, self.names = self.columns()
+        self.n_features = int(self.header.shape[1])
+        common = np.result_type(*kinds)
+        self.dtype = common if common == np.float32 else np.dtype(np.float64)
+        return self
+
+    def chunks(self) -> Iterator[np.ndarray]:
         """Yield the rows (n, d) of a pass, in any dtype of numbers and in chunks of any length."""
+        return self.pieces()
 
     def blocks(self) -> Iterator[np.ndarray]:
         """Yield the rows (n, d) of a pass in blocks of a moderate size, C order.
@@ -64,16 +162,14 @@ class Input(ABC):
             A value is missing or not finite; names its row.
 
         """
-        first = 0
+        first = self.first
         for block in self._joined(block_rows(self.n_features)):
-            check_finite(block, self.names, "row {}", first)
+            self._check_finite(block, first)
             yield block
             first += len(block)
 
-    def map(self, function: OfRows, dtype: Any, name: str) -> Any:
-        """Return the values (n,) that a function has for the rows, as an array of `dtype`.
-
-        It is as lazy as the input is; `name` is that of the values, where they have one.
+    def map(self, of_rows: OfRows) -> Any:
+        """Return the values (n,) or (n, k) of all rows, as lazy as these are.
 
         Raises
         ------
@@ -81,13 +177,33 @@ class Input(ABC):
             As in `blocks`; or there is no row.
 
         """
-        found = [np.asarray(function(block), dtype) for block in self.blocks()]
-        if not found:
+        if self.lazy:
+            return self.map_parts(partial(_of_part, of_rows, self.dtype), of_rows.answer)
+        found = of_rows.answer.joined(map(of_rows, self.blocks()))
+        if not len(found):
             raise UnusableRowsError(
                 "Found array with 0 sample(s) while a minimum of 1 is required: a stream that has "
                 "been read has no rows left"
             )
-        return np.concatenate(found)
+        return found
+
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+        """Return what a function gives for each part of what is lazy, put together by dask.
+
+        Of an array it is an array with the same chunks of rows; of a dataframe a series, or a
+        dataframe where a row has several values, with the same index.
+        """
+        raise NotImplementedError
+
+    def _check_finite(self, block: np.ndarray, first: int) -> None:
+        bad = ~np.isfinite(block)
+        if bad.any():
+            row, column = divmod(int(bad.argmax()), block.shape[1])
+            told = column if self.names is None else repr(self.names[column])
+            raise UnusableRowsError(
+                f"{self.asked.name}: column {told}, row {first + row}{self.words}: expected a "
+                f"finite number, found {block[row, column]}"
+            )
 
     def _joined(self, most: int) -> Iterator[np.ndarray]:
         """Yield blocks of `most` rows at most: long chunks are cut, short ones put together."""
@@ -108,6 +224,12 @@ class Input(ABC):
         return np.ascontiguousarray(whole, self.dtype)
 
 
+def _of_part(of_rows: OfRows, dtype: np.dtype, part: Input) -> np.ndarray:
+    """Return the values of a part, the blocks of which are of `dtype`, wherever it is computed."""
+    part.opened().dtype = dtype
+    return of_rows.answer.joined(map(of_rows, part.blocks()))
+
+
 def block_rows(n_features: int) -> int:
     """Return how many rows a block has at most."""
     return max(BLOCK_VALUES // max(n_features, 1), 1)
@@ -119,40 +241,13 @@ def cut(chunk: np.ndarray, most: int) -> Iterator[np.ndarray]:
         yield chunk[first : first + most]
 
 
-def check_finite(
-    block: np.ndarray, names: Sequence[str] | None, row_words: str, first: int = 0
-) -> None:
-    """Raise UnusableRowsError for the first value of rows (n, d) that is not finite.
-
-    `row_words` say which row it is, with its number, from `first` on, for the braces.
-    """
-    bad = ~np.isfinite(block)
-    if bad.any():
-        row, column = divmod(int(bad.argmax()), block.shape[1])
-        shown = repr(names[column]) if names is not None else str(column)
-        raise UnusableRowsError(
-            f"X: column {shown}, {row_words.format(first + row)}: expected a finite number, "
-            f"found {block[row, column]}"
-        )
-
-
-def check_numbers(dtype: Any) -> None:
-    """Raise UnusableRowsError for the dtype of an array that holds no real numbers."""
-    if np.dtype(dtype).kind not in "biuf":
-        raise UnusableRowsError(f"X has the dtype {dtype}, expected numbers")
-
-
-def check_table(shape: tuple[Any, ...]) -> None:
-    """Raise UnusableRowsError for the shape of an array that is no table."""
-    if len(shape) != 2:
-        raise UnusableRowsError(
-            f"Expected 2D array, got {len(shape)}D array instead: give rows by columns (n, d)"
-        )
-    if not shape[1] > 0:
-        raise UnusableRowsError(
-            f"X has {shape[1]} columns, expected at least 1, and a known number "
-            "(dask: X.compute_chunk_sizes())"
-        )
+def no_rows(X: Any, name: str) -> UnusableRowsError:
+    """Return the error for what is neither an array nor a table."""
+    value = "" if hasattr(type(X), "__dask_graph__") else f" {shown(X)}"
+    return UnusableRowsError(
+        f"{name}: expected an array (n, d), or a table that pyarrow can read "
+        f"(__arrow_c_stream__), found {type(X).__module__}.{type(X).__qualname__}{value}"
+    )
 
 
 def check_array(X: Any) -> None:

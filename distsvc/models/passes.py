@@ -16,11 +16,13 @@ from sklearn.utils.validation import validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
-from distsvc.inputs.rows import Input, OfRows, block_rows, cut
+from distsvc.inputs.rows import Answer, Input, OfRows, block_rows, cut
 from distsvc.models import sampling
 from distsvc.models.rules import Rule
 from distsvc.models.sampling import PILOT_ROWS, Ranges
 from distsvc.models.validation import check_length, validated
+
+DTYPES = {"label": np.int32, "score": np.float64, "share": np.float32}
 
 SLACK = 1.25
 """Rows that are held while the sample is drawn, over those that it has in the end, at most."""
@@ -48,8 +50,8 @@ class Values:
     rule : Rule
     centre : ndarray of shape (d,), float64
         What is subtracted from rows first.
-    column : str
-        ``label`` or ``score``.
+    what : str
+        ``label``, ``score`` or ``share``.
     least : float
         Label rows with a lower score as -1.
 
@@ -57,31 +59,36 @@ class Values:
 
     rule: Rule
     centre: np.ndarray
-    column: str
+    what: str
     least: float = -np.inf
 
+    @property
+    def answer(self) -> Answer:
+        """What it returns: labels and scores (n,), or shares (n, k)."""
+        clusters = range(self.rule.n_clusters) if self.what == "share" else None
+        return Answer(self.what, DTYPES[self.what], clusters)
+
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the values (n,) of raw rows X (n, d)."""
+        """Return the values of raw rows X (n, d)."""
         check_length(X)
         Z = np.ascontiguousarray(X - self.centre, np.float32)
-        if self.column == "label" and self.least == -np.inf:
+        if self.what == "share":
+            return self.rule.shares(Z)
+        if self.what == "label" and self.least == -np.inf:
             return self.rule.labels(Z)
         found = self.rule.label(Z)
-        if self.column == "score":
+        if self.what == "score":
             return found["score"].astype(np.float64)
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
 
-def answered(estimator: Any, X: Any, of_rows: OfRows, dtype: Any, name: str) -> Any:
-    """Return the values (n,) of rows that an estimator is given, as lazy as these are.
-
-    They are of `dtype`; `name` is that of a series.
-    """
+def answered(estimator: Any, X: Any, of_rows: OfRows) -> Any:
+    """Return the values (n,) or (n, k) of rows that an estimator is given, as lazy as these are."""
     source = given(estimator, X, reset=False)
     if source is not None:
-        return source.map(of_rows, dtype, name)
+        return source.map(of_rows)
     X = validated(estimator, X, reset=False)
-    return np.concatenate([of_rows(part) for part in cut(X, block_rows(X.shape[1]))])
+    return of_rows.answer.joined(of_rows(part) for part in cut(X, block_rows(X.shape[1])))
 
 
 class Passes:
@@ -150,7 +157,7 @@ class Passes:
     def labels(self, of_rows: OfRows) -> Any:
         """Return the labels (n,) int32 of all rows, as lazy as these are; errors as in `again`."""
         if self.source.lazy:
-            return self.source.map(of_rows, np.int32, "label")
+            return self.source.map(of_rows)
         found, done = np.empty(self.n_rows, np.int32), 0
         for block, _ in self.again():
             found[done : done + len(block)] = of_rows(block)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.inputs.rows import Input
 from distsvc.run.partitions import choose_block_rows
 from distsvc.run.usable import chosen, usable_rows
 from distsvc.storage.features import Feature, names_of
-from distsvc.storage.given_rows import NAME, array_columns, given_blocks
+from distsvc.storage.given_rows import NAME, array_columns, given_blocks, given_rows
 from distsvc.storage.tables import Block
 
-__all__ = ["NAME", "Given", "array_columns", "names_of", "raw_blocks"]
+__all__ = ["NAME", "Given", "array_columns", "names_of", "raw_blocks", "raw_rows"]
 
 
 @dataclass(frozen=True)
@@ -34,18 +35,23 @@ class Given:
     known: np.ndarray
 
 
+def raw_rows(X: Any, features: Sequence[Feature]) -> Input:
+    """Return what reads rows that are given; `DataError` where these are no table and no array."""
+    return given_rows(X, features, choose_block_rows(len(names_of(features))))
+
+
 def raw_blocks(
-    X: Any, features: Sequence[Feature], missing: str, unit: bool, id_name: str | None
+    rows: Input, features: Sequence[Feature], missing: str, unit: bool, id_name: str | None
 ) -> Iterator[Given]:
     """Yield rows, of which those that ``missing = "drop"`` leaves out are not usable.
 
     Raises
     ------
     DataError
-        X is no table (`given_blocks`), or holds what a job refuses (`usable_rows`).
+        Columns or values are not the model's (`given_blocks`), or a job refuses them
+        (`usable_rows`).
 
     """
-    block_rows = choose_block_rows(len(names_of(features)))
-    for block in given_blocks(X, features, block_rows, id_name):
-        known = usable_rows(block, NAME, features, missing, unit)
+    for block in given_blocks(rows, features, id_name):
+        known = usable_rows(block, rows.shown, features, missing, unit)
         yield Given(block, chosen(block, known), known)

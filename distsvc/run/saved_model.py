@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
+from distsvc.inputs.rows import Answer, Input
 from distsvc.run.labeller import Labeller
 from distsvc.run.model import FILES, read_model
 from distsvc.run.model_form import features_of, job_of, restored
 from distsvc.run.output_columns import published_names
 from distsvc.run.preparation import Preparation, checked_rows
-from distsvc.run.raw_rows import NAME, array_columns, names_of, raw_blocks
+from distsvc.run.raw_rows import NAME, Given, array_columns, names_of, raw_blocks, raw_rows
 from distsvc.run.reasons import Reasons
 from distsvc.run.shares import shared_columns
 from distsvc.storage.arrays import read_arrays
 from distsvc.storage.published import published_columns
-from distsvc.storage.tables import Block
 
 UNLABELLED = -1
 """In place of a label, of a row that the job would have left out."""
@@ -34,7 +35,9 @@ class Model:
     ignored; or an array (n, d) with `array_columns` in their order. Where the job leaves out rows
     with missing values (``missing = "drop"``), such a row has no label: `UNLABELLED` or null, and
     no score. All methods take rows in blocks, so that beside X and the answer they need little
-    memory.
+    memory. Of a dask array `predict`, `score_samples` and `predict_proba` return a dask array with
+    the same chunks of rows, and of a dask dataframe a series, or for shares a dataframe whose
+    columns are `ids`, with the same index; nothing is computed before that is asked for.
 
     All methods raise `distsvc.errors.DataError` where X is no table or array, has not the model's
     columns, or holds what the job would have refused: infinity, or a missing value where
@@ -91,13 +94,25 @@ class Model:
         except DataError as error:
             raise DataError(f"{folder}: {error}") from None
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Return the labels (n,) int32 of raw rows."""
-        return self._one_column("label", X, UNLABELLED, np.int32)
+        return self._values(X, Answer("label", np.int32))
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any) -> Any:
         """Return the scores (n,) float32 of raw rows, whose meaning the manifest tells."""
-        return self._one_column("score", X, np.nan, np.float32)
+        return self._values(X, Answer("score", np.float32))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the shares (n, k) float32 of all clusters in raw rows, in the order of `ids`.
+
+        A row's add up to 1. `DataError` where the model only tells rows inside from rows outside.
+        """
+        if not self._labeller.rule.shared:
+            raise DataError(
+                "predict_proba needs a model with clusters, found one that only tells rows inside "
+                "from rows outside"
+            )
+        return self._values(X, Answer("share", np.float32, self.ids.tolist()))
 
     def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
         """Yield what a job publishes of raw rows, batch by batch, in their order.
@@ -114,40 +129,59 @@ class Model:
             model has one and X, too. A batch of X becomes one batch, or several if it is long.
 
         """
-        for block, known, columns in self._labelled(X):
+        rows = raw_rows(X, self._features)
+        reasons = Reasons(self._labeller, self._features, self._asked.reasons)
+        for given in self._blocks(rows):
+            columns = self._columns(given, self._prepared(given, rows), reasons)
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
-            if not known.all():
-                places = pa.array(np.cumsum(known) - 1, mask=~known)
+            if not given.known.all():
+                places = pa.array(np.cumsum(given.known) - 1, mask=~given.known)
                 arrays = {name: array.take(places) for name, array in arrays.items()}
-            yield pa.record_batch(arrays if block.ids is None else {self.id: block.ids} | arrays)
+            ids = given.all.ids
+            yield pa.record_batch(arrays if ids is None else {self.id: ids} | arrays)
 
     def label(self, X: Any) -> pa.Table:
         """Return all that `predict_batches` yields as one table."""
         batches = list(self.predict_batches(X))
         return pa.Table.from_batches(batches, None if batches else self.published)
 
-    def _one_column(self, name: str, X: Any, missing: Any, dtype: Any) -> np.ndarray:
-        parts = [np.empty(0, dtype)]
-        for _, known, columns in self._labelled(X):
-            values = np.full(len(known), missing, dtype)
-            values[known] = columns[name]
+    def _values(self, X: Any, answer: Answer) -> Any:
+        """Return the values of raw rows, as lazy as these are."""
+        rows = raw_rows(X, self._features)
+        of_part = partial(self._of_part, answer)
+        return rows.map_parts(of_part, answer) if rows.lazy else of_part(rows)
+
+    def _of_part(self, answer: Answer, rows: Input) -> np.ndarray:
+        """Return the values of rows that are not lazy, wherever they are."""
+        parts, missing = [], UNLABELLED if answer.name == "label" else np.nan
+        for given in self._blocks(rows):
+            found = self._found(answer.name, self._prepared(given, rows))
+            values = np.full((len(given.known), *found.shape[1:]), missing, answer.dtype)
+            values[given.known] = found
             parts.append(values)
-        return np.concatenate(parts)
+        return answer.joined(parts)
 
-    def _labelled(self, X: Any) -> Iterator[tuple[Block, np.ndarray, dict[str, Any]]]:
-        """Yield blocks of X, which of their rows (n,) are labelled, and the columns of these."""
-        reasons = Reasons(self._labeller, self._features, self._asked.reasons)
+    def _found(self, name: str, Z: np.ndarray) -> np.ndarray:
+        """Return the labels or scores (n,) of prepared rows Z (n, d), or the shares (n, k)."""
+        rule = self._labeller.rule
+        if name == "share":
+            return rule.shares(Z)
+        return self.ids[rule.labels(Z)] if name == "label" else rule.label(Z)["score"]
+
+    def _blocks(self, rows: Input) -> Iterator[Given]:
         unit = self._preparation.scaling.kind == "unit"
-        for given in raw_blocks(X, self._features, self._missing, unit, self.id):
-            yield given.all, given.known, self._label(given.usable, reasons)
+        return raw_blocks(rows, self._features, self._missing, unit, self.id)
 
-    def _label(self, block: Block, reasons: Reasons) -> dict[str, Any]:
-        Z = checked_rows(self._preparation, block, NAME, self._numbers)
+    def _prepared(self, given: Given, rows: Input) -> np.ndarray:
+        return checked_rows(self._preparation, given.usable, rows.shown, self._numbers)
+
+    def _columns(self, given: Given, Z: np.ndarray, reasons: Reasons) -> dict[str, Any]:
+        """Return what is published of the usable rows of a block, prepared as Z (n, d)."""
         columns = dict(self._labeller.rule.label(Z))
         if self._asked.reasons:
-            columns |= reasons.add(block, Z, columns)
+            columns |= reasons.add(given.usable, Z, columns)
         columns |= shared_columns(self._asked, self._labeller, Z, columns["label"])
-        columns["label"] = self._labeller.ids[columns["label"]]
+        columns["label"] = self.ids[columns["label"]]
         return columns
 
     def __repr__(self) -> str:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from distsvc.forms import Form
+from distsvc.inputs.arrow import numbers
 from distsvc.storage.categories import Category as Category
 from distsvc.storage.categories import Frequency, OneHot
 from distsvc.storage.categories import Uncounted as Uncounted
@@ -104,10 +105,7 @@ class Number:
 
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the numbers (n,)."""
-        kind = array.type
-        if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            array = array.cast(pa.float64(), safe=False)
-        return array.to_numpy(zero_copy_only=False)
+        return numbers(array)
 
 
 class _Described(Form):

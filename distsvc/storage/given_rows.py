@@ -1,7 +1,6 @@
-"""Rows that are given in memory, or as a stream, as the blocks that a table's rows come in.
+"""Rows that users give, as the blocks that a table's rows come in.
 
-Tables come through Arrow, batch by batch, whoever made them: pyarrow, polars, pandas, DuckDB. Their
-columns are found by name. Arrays have the columns in the model's order.
+The columns of tables are found by name. Arrays have the columns in the model's order.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
+from distsvc.inputs.given import rows_of
+from distsvc.inputs.rows import Asked, Input, no_rows
 from distsvc.storage.blocks import Block
 from distsvc.storage.columns import plain, some
 from distsvc.storage.features import (
@@ -23,45 +24,78 @@ from distsvc.storage.features import (
     names_of,
 )
 from distsvc.storage.filling import fill
-from distsvc.storage.pieces import NAME, pieces
 
-__all__ = ["NAME", "array_columns", "given_blocks"]
+NAME = "the rows"
+"""What messages call them."""
 
 _KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
 """Of these types a feature takes one, whatever it is, where a column has no value at all."""
 
 
-def given_blocks(
-    X: Any, features: Sequence[Feature], block_rows: int, id_name: str | None = None
-) -> Iterator[Block]:
-    """Yield all rows of X in order, in blocks of at most so many; none is empty.
+def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
+    """Return what reads X, in blocks of at most so many rows.
 
     Parameters
     ----------
     X
-        What `pieces` takes: an array with `array_columns`, or a table that has the stored columns
-        by name.
+        What `rows_of` takes: an array with `array_columns`, or a table that has the stored
+        columns by name.
     features
         How stored columns become numbers.
     block_rows
         At least 1.
-    id_name
-        The column that becomes the blocks' ids, where X is a table that has it.
 
     Raises
     ------
     DataError
-        X is nothing of that, lacks columns, or has one with values that a feature can't take.
+        X is nothing of that.
 
     """
-    row = 0
-    for piece in pieces(X, array_columns(features), block_rows):
-        if isinstance(piece, np.ndarray):
-            block = Block(_rows(row, len(piece)), _from_array(row, piece, features), None, None)
-        else:
-            block = _from_table(row, piece, features, id_name)
-        row += len(block.rows)
-        yield block
+    rows = rows_of(X, Asked(NAME, block_rows, index=True))
+    if rows is None:
+        raise no_rows(X, NAME)
+    if rows.shape is not None:
+        _check_width(rows.shape, array_columns(features))
+    return rows
+
+
+def given_blocks(
+    rows: Input, features: Sequence[Feature], id_name: str | None = None
+) -> Iterator[Block]:
+    """Yield all rows in order, in blocks; none is empty.
+
+    Parameters
+    ----------
+    rows, features
+        As in `given_rows`.
+    id_name
+        The column that becomes the blocks' ids, where it is there.
+
+    Raises
+    ------
+    DataError
+        Columns are missing, or there is one with values that a feature can't take.
+
+    """
+    row = rows.first
+    for piece in rows.pieces():
+        try:
+            X = _numbers(piece, features)
+        except UnusableValueError as error:
+            raise DataError(
+                f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
+            ) from None
+        places = np.arange(row, row + len(X), dtype=np.int64)
+        yield Block(places, X, _column(piece, id_name), None)
+        row += len(X)
+
+
+def _check_width(shape: tuple[Any, ...], columns: Sequence[str]) -> None:
+    if len(shape) != 2 or shape[1] != len(columns):
+        raise DataError(
+            f"{NAME}: expected an array of {len(columns)} columns ({some(columns)}), found one of "
+            f"shape {tuple(shape)}"
+        )
 
 
 def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
@@ -70,21 +104,27 @@ def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
     return tuple(name for names in each for name in names)
 
 
-def _rows(first: int, n: int) -> np.ndarray:
-    return np.arange(first, first + n, dtype=np.int64)
+def _numbers(piece: Any, features: Sequence[Feature]) -> np.ndarray:
+    """Return the numbers (n, d) float64 of an array or a record batch as it is stored."""
+    if isinstance(piece, np.ndarray):
+        if all(map(is_as_stored, features)):
+            return np.ascontiguousarray(piece, dtype=np.float64)
+        arrays = _of_array(piece, features)
+    else:
+        arrays = _of_table(piece, features)
+    X = np.empty((len(piece), len(names_of(features))))
+    fill(X, features, arrays)
+    return X
 
 
-def _from_array(row: int, piece: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
-    """Return the numbers (n, d) float64 of columns (n, d) as they are stored."""
-    if all(is_as_stored(feature) for feature in features):
-        return np.ascontiguousarray(piece, dtype=np.float64)
+def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
     arrays: list[pa.Array] = []
     first = 0
     for feature in features:
         width = feature.width if isinstance(feature, Vector) else 1
         arrays.append(_stored(np.ascontiguousarray(piece[:, first : first + width]), feature))
         first += width
-    return _filled(row, len(piece), features, arrays)
+    return arrays
 
 
 def _stored(part: np.ndarray, feature: Feature) -> pa.Array:
@@ -100,6 +140,24 @@ def _stored(part: np.ndarray, feature: Feature) -> pa.Array:
     return array
 
 
+def _of_table(batch: pa.RecordBatch, features: Sequence[Feature]) -> list[pa.Array]:
+    names = batch.schema.names
+    missing = [f.column for f in features if names.count(f.column) != 1]
+    if missing:
+        raise DataError(
+            f"{NAME}: expected the model's {len(features)} columns, each once; missing or there "
+            f"twice: {some(missing)}; found: {some(names)}"
+        )
+    return [_plain(batch.column(feature.column), feature) for feature in features]
+
+
+def _column(piece: Any, name: str | None) -> pa.Array | None:
+    """Return the column of a name, where the piece is of a table that has one."""
+    if isinstance(piece, np.ndarray) or piece.schema.names.count(name) != 1:
+        return None
+    return piece.column(name)
+
+
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     """Return the values that a feature takes, without dictionary; `DataError` for others."""
     kind = plain(array.type)
@@ -110,32 +168,3 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     if pa.types.is_dictionary(array.type):  # Arrow takes no views by their places
         array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(kind))
     return array.cast(kind) if kind != array.type else array
-
-
-def _filled(
-    row: int, n_rows: int, features: Sequence[Feature], arrays: Sequence[pa.Array]
-) -> np.ndarray:
-    X = np.empty((n_rows, len(names_of(features))))
-    try:
-        fill(X, features, arrays)
-    except UnusableValueError as error:
-        raise DataError(
-            f"{NAME}: column {error.column!r}, row {row + error.place}: {error}"
-        ) from None
-    return X
-
-
-def _from_table(
-    row: int, batch: pa.RecordBatch, features: Sequence[Feature], id_name: str | None
-) -> Block:
-    names = batch.schema.names
-    missing = [f.column for f in features if names.count(f.column) != 1]
-    if missing:
-        raise DataError(
-            f"{NAME}: expected the model's {len(features)} columns, each once; missing or there "
-            f"twice: {some(missing)}; found: {some(names)}"
-        )
-    arrays = [_plain(batch.column(feature.column), feature) for feature in features]
-    X = _filled(row, batch.num_rows, features, arrays)
-    ids = batch.column(id_name) if id_name is not None and names.count(id_name) == 1 else None
-    return Block(_rows(row, batch.num_rows), X, ids, None)

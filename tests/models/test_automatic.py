@@ -122,3 +122,23 @@ def test_the_trees_learn_from_a_part_of_a_large_table(monkeypatch):
     assert 200 < model._engine.trees.n_samples < 400
     assert (model.predict(X) == model.labels_).all()
     assert adjusted_rand_score(y, model.labels_) > 0.5
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_cut_is_that_of_the_algorithm_whose_answer_it_is(trusted, monkeypatch):
+    monkeypatch.setattr(automatic, "LOW_SUPPORT", -1.0 if trusted else 1.0)
+    X, _ = blobs()
+    model = quietly(estimator(), X)
+    own = (
+        SupportVectorClustering(effort="fast", random_state=0)
+        if trusted
+        else IncrementalMDH(random_state=0)
+    )
+    own = quietly(own, X)
+    for k in (2, 6):
+        assert (model.cut(k, X) == own.cut(k)).all()
+    assert model.cut(3, X).max() == 2
+    assert model.cut(10**6, X).max() < len(X)
+    assert (model.predict(X) == model.labels_).all()
+    with pytest.raises(ValueError, match="n_clusters"):
+        model.cut(0, X)

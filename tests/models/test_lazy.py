@@ -121,6 +121,16 @@ def test_labels_and_scores_are_those_of_the_array_to_the_bit(name, kind, dtype, 
     assert same(model.score_samples(make(X)), scores)
 
 
+class OldFrame:
+    """A table that knows nothing of Arrow's C interface."""
+
+    def __init__(self, X):
+        self.table = table(X)
+
+    def __dataframe__(self, **options):
+        return self.table.__dataframe__(**options)
+
+
 KINDS = {
     "dask dataframe": lambda X: dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3),
     "pandas": frame,
@@ -132,6 +142,10 @@ KINDS = {
     "Arrow dataset": lambda X: pyarrow.dataset.dataset(table(X)),
     "DuckDB": lambda X: duckdb.connect().from_arrow(table(X)),
     "reader": lambda X: table(X).to_reader(),
+    "dictionary": lambda X: dict(zip(NAMES, X.T, strict=True)),
+    "batches": lambda X: table(X).to_batches(max_chunksize=777),
+    "frames, one after another": lambda X: map(frame, np.split(X, [100])),
+    "old frame": OldFrame,
 }
 
 
@@ -190,12 +204,39 @@ def test_dask_in_is_dask_out_and_nothing_is_computed_before_it_is_asked_for():
 
 def test_a_dask_dataframe_gets_a_series_with_its_index():
     X = rows()
+    read = []
+
+    def noted(part):
+        read.append(len(part))
+        return part
+
     parts = dd.from_pandas(frame(X).sort_index(), npartitions=3)
+    parts = parts.map_partitions(noted, meta=frame(X[:0]))
     model = fresh("trees").fit(X)
     labels, scores = model.predict(parts), model.score_samples(parts)
+    assert read == []
     assert (labels.name, labels.dtype, scores.name) == ("label", np.int32, "score")
     assert labels.divisions == parts.divisions
     assert same(labels.compute().sort_index(ascending=False), model.labels_)
+
+
+@pytest.mark.parametrize("name", ["level tree", "boundary", "trees"])
+def test_shares_of_clusters_are_as_lazy_as_the_rows(name):
+    X = rows()
+    model = fresh(name).fit(X)
+    shares, k = model.predict_proba(X), model.n_clusters_
+    lazy = model.predict_proba(da.from_array(X, chunks=(6000, 2)))
+    assert (lazy.dtype, lazy.chunks) == (np.float32, ((6000, 4500), (k,)))
+    parts = dd.from_pandas(frame(X).sort_index(), npartitions=3)
+    of_parts = model.predict_proba(parts)
+    assert of_parts.columns.tolist() == list(range(k))
+    assert of_parts.divisions == parts.divisions
+    for found in (
+        lazy,
+        of_parts.compute().sort_index(ascending=False),
+        model.predict_proba(table(X)),
+    ):
+        assert same(found, shares)
 
 
 def test_what_is_sent_to_other_processes_is_small():
@@ -295,12 +336,15 @@ def unusable(**columns):
         (da.zeros(9, chunks=3), "Expected 2D array, got 1D array"),
         (da.zeros((9, 2, 2), chunks=3), "Expected 2D array, got 3D array"),
         (da.zeros((9, 0), chunks=3), "X has 0 columns"),
-        (da.zeros((9, 2), chunks=3, dtype=complex), "dtype complex128, expected numbers"),
+        (da.zeros((9, 2), chunks=3, dtype=complex), "array of numbers, found dtype complex128"),
         (zarr.array(np.zeros(9)), "Expected 2D array, got 1D array"),
-        (zarr.array(np.zeros((9, 2), complex)), "dtype complex128, expected numbers"),
+        (zarr.array(np.zeros((9, 2), complex)), "array of numbers, found dtype complex128"),
         (da.zeros((1, 2), chunks=3), "minimum of 2 is required"),
         (unusable().slice(0, 1).to_reader(), "minimum of 2 is required"),
         (da.full((9, 2), 1e300), "scale the features"),
+        (dd.from_pandas(pd.Series(np.zeros(9)), npartitions=1), "expected an array .*Series"),
+        ([unusable(), unusable(b=np.zeros(9))], "equal columns, found one that has .*'b'"),
+        ([unusable(), unusable().cast(pa.schema({"a": pa.string()}))], "column 'a' has the type"),
     ],
 )
 def test_what_is_no_table_of_numbers(X, message):

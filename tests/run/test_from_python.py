@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import dask.array
+import dask.dataframe
 import duckdb
 import narwhals
 import numpy as np
@@ -270,6 +271,7 @@ class OldFrame:
 KINDS = {
     "array in Fortran's order": np.asfortranarray,
     "sparse": sparse.csr_array,
+    "sparse, without slices": sparse.coo_array,
     "dictionary": frame,
     "pyarrow": lambda X: pa.table(frame(X)),
     "batch": lambda X: pa.record_batch(frame(X)),
@@ -305,10 +307,71 @@ def test_masked_values_are_missing(published):
         published.model.predict(X)
 
 
+def test_dask_in_is_dask_out(published):
+    read = []
+
+    def noted(block):
+        read.append(len(block))
+        return block
+
+    X, model = rows(1), published.model
+    lazy = dask.array.from_array(X, chunks=(250, 2)).map_blocks(noted, meta=np.empty((0, 0)))
+    labels, scores, shares = (
+        model.predict(lazy),
+        model.score_samples(lazy),
+        model.predict_proba(lazy),
+    )
+    assert read == []
+    assert labels.chunks == scores.chunks == ((250, 250, 100),)
+    assert shares.chunks == ((250, 250, 100), (len(model.ids),))
+    for found, expected in [
+        (labels, model.predict(X)),
+        (scores, model.score_samples(X)),
+        (shares, model.predict_proba(X)),
+    ]:
+        assert found.dtype == expected.dtype
+        assert found.compute().tobytes() == expected.tobytes()
+
+
 def test_a_dask_dataframe(published):
-    dataframe = pytest.importorskip("dask.dataframe")
-    X = dataframe.from_pandas(pd.DataFrame(frame(rows())), npartitions=3)
-    assert (published.model.predict(X) == published.model.predict(rows())).all()
+    X = pd.DataFrame(frame(rows()), index=np.arange(N) * 3)
+    parts, model = dask.dataframe.from_pandas(X, npartitions=3), published.model
+    labels, shares = model.predict(parts), model.predict_proba(parts)
+    assert (labels.name, labels.dtype, labels.divisions) == ("label", np.int32, parts.divisions)
+    assert labels.compute().equals(pd.Series(model.predict(X), X.index, name="label"))
+    assert shares.columns.tolist() == model.ids.tolist()
+    assert shares.compute().equals(
+        pd.DataFrame(model.predict_proba(X), X.index, model.ids.tolist())
+    )
+
+
+def test_rows_of_dask_that_can_not_be_labelled(published):
+    X, model = rows(), published.model
+    X[450, 2] = np.nan
+    lazy = dask.array.from_array(X, chunks=(200, 3))
+    with pytest.raises(DataError, match=r"found one of shape \(600, 2\)"):
+        model.predict(lazy[:, :2])
+    with pytest.raises(DataError, match="the rows: column 'x2', row 450: expected a finite"):
+        model.predict(lazy).compute()
+    parts = dask.dataframe.from_pandas(pd.DataFrame(frame(X)), npartitions=2)
+    with pytest.raises(DataError, match="the rows of a partition: column 'x2', row 150"):
+        model.predict(parts).compute()
+    with pytest.raises(DataError, match="the rows of chunk 1: column 'x2', row 150"):
+        model.predict(parts[list(COLUMNS)].to_dask_array()).compute()
+    with pytest.raises(DataError, match="missing or there twice: x2"):
+        model.predict(parts[["x0", "x1"]]).compute()
+
+
+def test_shares_of_clusters(published, table, tmp_path):
+    X, model = rows(1), published.model
+    shares = model.predict_proba(X)
+    assert (shares.shape, shares.dtype) == ((N, len(model.ids)), np.float32)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-5)
+    assert (model.ids[shares.argmax(axis=1)] == model.predict(X)).all()
+    assert model.predict_proba(X[:0]).shape == (0, len(model.ids))
+    job = sections(table, tmp_path / "out") | {"model": ROOMS["linear"]}
+    with pytest.raises(DataError, match="predict_proba needs a model with clusters"):
+        distsvc.run(job).model.predict_proba(X)
 
 
 def test_values_of_any_type_of_number(published):
@@ -343,6 +406,7 @@ def test_float32_stored_and_in_memory(published, tmp_path):
         ([[1.0, 2.0, 3.0]], "expected an array .* found builtins.list"),
         ("x.parquet", "found builtins.str 'x.parquet'"),
         (None, "found builtins.NoneType None"),
+        (iter([[1.0, 2.0]]), r"found builtins.list \[1.0, 2.0\]"),
     ],
 )
 def test_what_are_no_rows(published, X, message):
@@ -389,6 +453,10 @@ def test_missing_values_are_treated_as_by_the_job(with_missing, tmp_path):
     if kind == "drop":
         assert np.flatnonzero(labels == -1).tolist() == [3, 49]
         assert np.flatnonzero(np.isnan(scores)).tolist() == [3, 49]
+        lazy = dask.array.from_array(with_gaps(), chunks=(10, 3))
+        assert run.model.predict(lazy).compute().tolist() == labels.tolist()
+        shares = run.model.predict_proba(lazy).compute()
+        assert np.flatnonzero(np.isnan(shares).all(axis=1)).tolist() == [3, 49]
         assert [found[name].null_count for name in found.column_names] == [2, 2, 2]
 
 
@@ -396,6 +464,8 @@ def test_an_id_is_passed_on(published, table):
     stored = pq.read_table(table)
     found = pa.Table.from_batches(published.model.predict_batches(stored))
     assert found.equals(published.labels().combine_chunks())
+    by_index = stored.to_pandas().set_index("ident")
+    assert pa.Table.from_batches(published.model.predict_batches(by_index)).equals(found)
     without = next(published.model.predict_batches(stored.drop_columns("ident")))
     assert without.schema.names == ["label", "score", "outlier", "reasons"]
 
@@ -474,8 +544,9 @@ def test_categories_as_polars_and_pandas_hold_them(tmp_path):
         frame.with_columns(pl.col("c").cast(enum)).lazy(),
         plain.to_pandas().astype({"c": "category"}),
         plain.to_pandas().astype({"c": object}),
+        dask.dataframe.from_pandas(plain.to_pandas(), npartitions=2),
     ):
-        assert (model.score_samples(X) == expected).all()
+        assert np.array_equal(np.asarray(model.score_samples(X)), expected)
 
 
 def test_an_array_of_features(tmp_path):

@@ -12,7 +12,7 @@ from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.features import Log, Number, Time, Vector, descriptions, restored
 from distsvc.storage.filling import fill
-from distsvc.storage.given_rows import array_columns, given_blocks
+from distsvc.storage.given_rows import array_columns, given_blocks, given_rows
 from distsvc.storage.tables import open_table, shown_columns
 
 DAY = datetime.datetime(1970, 1, 3, 12)
@@ -110,7 +110,8 @@ def test_logarithms_of_a_vector(tmp_path, kind):
     expected = [[0.0, np.log(4), np.log(101), 1.0], [np.nan] * 3 + [2.0]]
     np.testing.assert_allclose(everything(table)[1], expected, rtol=1e-15)
     assert array_columns(table.features) == ("v[0]", "v[1]", "v[2]", "x")
-    blocks = list(given_blocks(np.array([[0.0, 3, 100, 1]]), table.features, 10))
+    rows = given_rows(np.array([[0.0, 3, 100, 1]]), table.features, 10)
+    blocks = list(given_blocks(rows, table.features))
     np.testing.assert_allclose(blocks[0].X, expected[:1], rtol=1e-15)
 
 

@@ -106,6 +106,12 @@ class AutomaticEngine(Engine):
         scored = ScoredTreeRule.fields_of(levels.ensemble.components, score)
         self.rule = ScoredTreeRule(**tree, cut_into=self.trees.n_clusters, **scored)
 
+    def cut(self, n_clusters: int) -> Rule:
+        """Return what labels rows with so many clusters, by the engine that has the answer."""
+        if self.chosen == LEVEL_TREE:
+            return self.levels.rule_of(self.levels.levels.cut(n_clusters))
+        return self.trees.rule_of(n_clusters)
+
     def counts(self) -> dict[str, int]:
         """Return the clusters that each found, by algorithm."""
         found = {LEVEL_TREE: self.levels.levels.answer.n_clusters}

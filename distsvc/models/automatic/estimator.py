@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.constraints import COUNT
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input
 from distsvc.models import sampling
@@ -122,16 +123,35 @@ class AutoClustering(ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Return the cluster (n,) int32 of every row of X (n, d)."""
         check_is_fitted(self, "labels_")
-        return answered(self, X, self._values("label"), np.int32, "label")
+        return answered(self, X, self._values("label"))
 
     def decision_function(self, X: Any) -> Any:
         """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
         check_is_fitted(self, "labels_")
-        return answered(self, X, self._values("score"), np.float64, "score")
+        return answered(self, X, self._values("score"))
 
     def score_samples(self, X: Any) -> Any:
         """Return the score (n,) float64 of every row of X (n, d), as `decision_function`."""
         return self.decision_function(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
+
+        As of the algorithm whose answer it is; a row's add up to 1.
+        """
+        check_is_fitted(self, "labels_")
+        return answered(self, X, self._values("share"))
+
+    def cut(self, n_clusters: int, X: Any) -> Any:
+        """Return the cluster (n,) int32 of every row of X (n, d) for another number of clusters.
+
+        By the algorithm whose answer it is, without learning again. There are fewer where no tree
+        has so many branches.
+        """
+        check_is_fitted(self, "labels_")
+        COUNT.check("n_clusters", n_clusters)
+        rule, centre = self._engine.cut(n_clusters), self._engine.centre
+        return answered(self, X, Values(rule, centre, "label"))
 
     @staticmethod
     def _learn_array(engine: AutomaticEngine, X: np.ndarray) -> None:
@@ -175,15 +195,6 @@ class AutoClustering(ClusterMixin, BaseEstimator):
     def _values(self, column: str) -> Values:
         """Return what labels or scores raw rows."""
         return Values(self._engine.rule, self._engine.centre, column)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
-
-        As of the algorithm whose answer it is; a row's add up to 1.
-        """
-        check_is_fitted(self, "labels_")
-        X = validated(self, X, reset=False)
-        return self._engine.rule.shares(self._engine.levels.centred(X))
 
 
 def _first(trees: TreeEngine, keys: np.ndarray, n_rows: int) -> slice:

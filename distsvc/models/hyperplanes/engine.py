@@ -199,7 +199,12 @@ class TreeEngine:
     @property
     def rule(self) -> TreeRule:
         """What labels rows."""
-        return TreeRule(**vars(self.cluster_tree), cut_into=self.n_clusters)
+        return self.rule_of(self.n_clusters)
+
+    def rule_of(self, n_clusters: int) -> TreeRule:
+        """Return what labels rows where the tree is cut into so many clusters, if it has them."""
+        tree = self.cluster_tree
+        return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
     def fitted_facts(self) -> dict[str, Any]:
         """Return the numbers that the fit arrived at."""

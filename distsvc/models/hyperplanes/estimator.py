@@ -246,7 +246,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Return the cluster (n,) int32 of every row of X (n, d)."""
         self._checked_cut()
-        return answered(self, X, self._values("label"), np.int32, "label")
+        return answered(self, X, self._values("label"))
 
     def score_samples(self, X: Any) -> Any:
         """Return the distance (n,) float64 of every row of X (n, d) to the nearest hyperplane.
@@ -255,18 +255,16 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         near 0 the row could have gone to another cluster. Infinity where there is one cluster.
         """
         self._checked_cut()
-        return answered(self, X, self._values("score"), np.float64, "score")
+        return answered(self, X, self._values("score"))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Any:
         """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
 
         A row's add up to 1. Every hyperplane divides it between its sides, the more evenly the
         nearer it is; a cluster that many cut off may have less of its row than another.
         """
         self._checked_cut()
-        X, rule = validated(self, X, reset=False), self._engine.rule
-        found = [rule.shares(self._engine.centred(X[part])) for part in _parts(*X.shape)]
-        return np.concatenate(found)
+        return answered(self, X, self._values("share"))
 
     def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
         """Return labels (n,) int32 for another number of clusters, without learning again.

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
+from distsvc.inputs.rows import Answer
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -47,6 +48,11 @@ class Decision:
     offset: float
     ball: bool
     sides: bool
+
+    @property
+    def answer(self) -> Answer:
+        """What the values are."""
+        return Answer("label", np.int64) if self.sides else Answer("score", np.float64)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values (n,) of rows X (n, d)."""
@@ -100,7 +106,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         """Return 1 (n,) int64 for every row of X (n, d) that is inside, -1 for outliers."""
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
-            return answered(self, X, self._of_rows(self.offset_, sides=True), np.int64, "label")
+            return answered(self, X, self._of_rows(self.offset_, sides=True))
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
     def decision_function(self, X: Any) -> Any:
@@ -111,7 +117,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         """Return how much inside every row of X (n, d) is, (n,) float64, without the offset."""
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
-            return answered(self, X, self._of_rows(0.0), np.float64, "score")
+            return answered(self, X, self._of_rows(0.0))
         return self._scores(_checked(self, X, reset=False))
 
     def __sklearn_tags__(self) -> Any:

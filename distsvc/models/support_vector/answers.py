@@ -31,15 +31,15 @@ class Answers(ClusterMixin, BaseEstimator):
         the level tree's largest weighted kernel sum there. With `noise` rows outside have -1.
         """
         self._settle()
-        return answered(self, X, self._values("label"), np.int32, "label")
+        return answered(self, X, self._values("label"))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Any:
         """Return the shares (n, k) float32 of all clusters in rows X (n, d); a row's add up to 1.
 
         That of its cluster is the largest. They tell nothing of whether it is outside.
         """
         self._settle()
-        return self._engine.rule.shares(self._engine.centred(validated(self, X, reset=False)))
+        return answered(self, X, self._values("share"))
 
     def decision_function(self, X: Any) -> Any:
         """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
@@ -47,7 +47,7 @@ class Answers(ClusterMixin, BaseEstimator):
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
             return engine.values(self._seen(X)).astype(np.float64)
-        return answered(self, X, self._values("score"), np.float64, "score")
+        return answered(self, X, self._values("score"))
 
     def score_samples(self, X: Any) -> Any:
         """Return `decision_function` + 1, (n,) float64: w.phi(x) >= 0, but for the level tree."""

@@ -95,10 +95,15 @@ class LevelTreeEngine(Engine):
         f = DecisionFunction(tree.S, (tree.a / boundary).astype(np.float32), tree.gamma)
         components = self.ensemble.components
         self.decision = f
-        self.rule = LevelRule.of(components, tree, levels.part, levels.nearest, levels.score)
+        self.rule = self.rule_of(levels)
         self.equilibria = labelling.climb(f, levels.highest()) @ components[: len(tree.S)]
         self.equilibrium_labels = np.arange(levels.answer.n_clusters, dtype=np.int32)
         self._note_doubts()
+
+    def rule_of(self, levels: LevelSets) -> LevelRule:
+        """Return what labels rows by a cut of the trees, and scores them as the answer does."""
+        components, score = self.ensemble.components, self.levels.score
+        return LevelRule.of(components, levels.tree, levels.part, levels.nearest, score)
 
     def cut(
         self,
