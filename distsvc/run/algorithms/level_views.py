@@ -14,7 +14,8 @@ import numpy as np
 
 from distsvc.models import sampling
 from distsvc.models.sampling import BLOCK_ROWS, Ranges
-from distsvc.models.support_vector.ensemble import MOST_COMPONENTS, Ensemble
+from distsvc.models.support_vector.directions import MOST_COMPONENTS
+from distsvc.models.support_vector.ensemble import Ensemble
 from distsvc.run.preparation import prepared
 from distsvc.run.room import Phase, Result, RunDirectory, Steps
 from distsvc.run.stream import KeyedRows, keyed_blocks, sample_blocks
