@@ -1,6 +1,6 @@
 """The few directions of many columns that the models of a level tree see rows by.
 
-Up to 20 columns these are all principal components. Of more, variance alone can mislead: a
+Up to 40 columns these are the leading principal components. Of more, variance alone can mislead: a
 direction of noise that is wider than the clusters are apart comes first and tells nothing. Near
 rows mostly belong to the same cluster, so a direction in which rows differ much more than near rows
 do tells clusters apart.
@@ -14,6 +14,9 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 MOST_COMPONENTS = 20
+
+NARROW = 2 * MOST_COMPONENTS
+"""Columns, at most, of which principal components are enough."""
 
 SEARCHED = 100
 """Principal components, at most, among whose directions the telling ones are looked for."""
@@ -36,7 +39,7 @@ MOST_IN_TAILS = 0.15
 def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """Return directions (q, d) float32 of pilot rows (m, d) float32, q <= 20, the leading first.
 
-    Up to 20 columns, and where tails decide their scales, they are the leading principal
+    Up to 40 columns, and where tails decide their scales, they are the leading principal
     components. Elsewhere they solve T v = r S v for the largest r, with the scatter T of all rows
     and S of near rows: in each direction near rows are as far apart, and all rows r times. They are
     not orthogonal then. The entry of largest size is positive.
@@ -45,7 +48,7 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
         wide = pilot.astype(np.float64)
         _, vectors = np.linalg.eigh(np.cov(wide.T))
         found = vectors[:, ::-1][:, :MOST_COMPONENTS].T
-        if pilot.shape[1] > MOST_COMPONENTS and _share_in_tails(wide) <= MOST_IN_TAILS:
+        if pilot.shape[1] > NARROW and _share_in_tails(wide) <= MOST_IN_TAILS:
             principal = vectors[:, ::-1][:, :SEARCHED]
             telling = _telling_directions(wide @ principal)
             found = found if telling is None else telling @ principal.T

@@ -54,13 +54,13 @@ def test_clusters_come_before_wide_noise():
 
 def test_rows_as_far_from_each_other_as_near_ones_in_every_direction(monkeypatch):
     monkeypatch.setattr(directions, "SHRUNK", 0.0)
-    X, _ = rows_about_centres(d=30, wide=3)
+    X, _ = rows_about_centres(d=60, wide=3)
     found = leading_directions(X)
     near = near_scatter(X.astype(np.float64))
     np.testing.assert_allclose(found @ near @ found.T, np.eye(MOST_COMPONENTS), atol=1e-3)
     ratios = np.var(X.astype(np.float64) @ found.T, axis=0)
     assert (np.diff(ratios) < 1e-3).all()
-    other = np.random.default_rng(1).normal(size=(200, 30))
+    other = np.random.default_rng(1).normal(size=(200, 60))
     of_others = np.einsum("id,de,ie->i", other, np.cov(X.T), other)
     of_others /= np.einsum("id,de,ie->i", other, near, other)
     assert of_others.max() <= ratios[0] * 1.001
@@ -72,21 +72,22 @@ def test_the_scatter_of_near_rows_is_that_of_all_pairs_of_them(n, p):
     np.testing.assert_allclose(near_scatter(rows), near_scatter_slowly(rows), rtol=1e-10)
 
 
-@pytest.mark.parametrize("d", [4, 20])
+@pytest.mark.parametrize("d", [4, 20, 40])
 def test_few_columns_have_principal_components(d):
     X, _ = rows_about_centres(d=d, wide=2)
-    np.testing.assert_allclose(np.abs(leading_directions(X) @ principal(X).T), np.eye(d), atol=1e-4)
+    found = np.abs(leading_directions(X) @ principal(X).T)
+    np.testing.assert_allclose(found, np.eye(min(d, MOST_COMPONENTS)), atol=1e-3)
 
 
 def test_columns_of_rare_values_have_principal_components():
     random = np.random.default_rng(0)
-    X = np.where(random.random((2000, 30)) < 0.02, random.normal(size=(2000, 30)), 0.0)
+    X = np.where(random.random((2000, 50)) < 0.02, random.normal(size=(2000, 50)), 0.0)
     X = (X / X.std(axis=0)).astype(np.float32)
     found = np.abs(leading_directions(X) @ principal(X).T)
     np.testing.assert_allclose(found, np.eye(MOST_COMPONENTS), atol=1e-3)
 
 
-@pytest.mark.parametrize("X", [np.zeros((50, 30)), np.repeat(np.eye(30), 8, axis=0)])
+@pytest.mark.parametrize("X", [np.zeros((50, 60)), np.repeat(np.eye(60), 8, axis=0)])
 def test_where_near_rows_are_equal_there_are_principal_components(X):
     found = leading_directions(X.astype(np.float32))
     np.testing.assert_allclose(found @ found.T, np.eye(MOST_COMPONENTS), atol=1e-5)

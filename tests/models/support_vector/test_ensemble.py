@@ -63,7 +63,7 @@ def test_few_features_are_looked_at_as_they_are(d, effort):
         (5, [2, 3, 4, 5]),
         (9, [2, 3, 4, 6, 8, 9]),
         (16, [2, 3, 4, 6, 8, 12, 16]),
-        (20, [2, 3, 4, 6, 8, 12, 16, 20]),
+        (40, [2, 3, 4, 6, 8, 12, 16, 20]),
     ],
 )
 def test_of_more_features_the_leading_components(d, expected):
