@@ -20,7 +20,7 @@ from distsvc.run.labeller import Labeller
 from distsvc.run.labelling import Labelled, fill_output, label_table
 from distsvc.run.phases import Steps
 from distsvc.run.plan import Plan
-from distsvc.run.preparation import prepare
+from distsvc.run.preparing import prepare
 from distsvc.run.progress import Progress
 from distsvc.run.room import Room
 from distsvc.run.survey import Survey, survey_table

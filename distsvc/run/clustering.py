@@ -7,7 +7,7 @@ from distsvc.run.continuity import ids_of
 from distsvc.run.labeller import Labeller
 from distsvc.run.labelling import Labelled, label_table
 from distsvc.run.phases import Steps
-from distsvc.run.preparation import prepare
+from distsvc.run.preparing import prepare
 from distsvc.run.room import Pilot, Room
 from distsvc.run.survey import survey_table
 
@@ -15,10 +15,11 @@ from distsvc.run.survey import survey_table
 def cluster_table(steps: Steps, job: Job, room: Room) -> tuple[Pilot, Labelled]:
     """Do it all; return the pilot, and what labelling counted.
 
-    The table is read once for its statistics and a random sample (twice where rows are left out),
-    and once to label it; some algorithms read it in between.
+    The table is read once for its statistics and a random sample (twice where rows are left out or
+    set aside), and once to label it; some algorithms read it in between.
     """
-    survey = survey_table(steps, room.sample_ranges)
+    all_rows = room.all_rows or steps.run.plan.unit
+    survey = survey_table(steps, room.sample_ranges, all_rows)
     prepared_pilot = prepare(steps, job.preprocess, room, survey)
     rule = room.fit(steps, survey)
     ids = ids_of(steps, rule, survey, job.continuity.match)

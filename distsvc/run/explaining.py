@@ -86,7 +86,7 @@ def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarra
         values, names = rows.raw[:, places], list(feature.names)
         if isinstance(feature, Vector) and len(names) > 1:
             values = components(rows.X[:, places])
-            names = [f"{feature.column}: component {k + 1}" for k in range(values.shape[1])]
+            names = [f"{feature.whole}: component {k + 1}" for k in range(values.shape[1])]
         if isinstance(feature, OneHot):
             one_hot.append(slice(len(columns), len(columns) + len(names)))
         columns.extend(names)

@@ -1,4 +1,4 @@
-"""The note that a few far rows decide a column's scale, and what helps."""
+"""What a page tells of far rows: which were set aside, and whether others decide a scale."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from distsvc.models.spread import Column, known
+from distsvc.run.aside import FarRow
 from distsvc.run.survey import Survey
 from distsvc.storage.features import Feature, Number, names_of, one_hot_columns
 
 SHOWN = 5
+
+
+def told_of_aside(rows: Sequence[FarRow], columns: Sequence[str]) -> list[str]:
+    """Return a note, or none, about the rows that nothing was learned from."""
+    if not rows:
+        return []
+    told = [f"{far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows[:SHOWN]]
+    return [
+        f"set aside, as far from all other rows: {_and_more(told, len(rows))}; nothing was learned "
+        "from these, and they are labelled like any other"
+    ]
 
 
 def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:

@@ -9,8 +9,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from distsvc.models.rules import Rule
-from distsvc.models.sampling import rows_of
 from distsvc.report.content import Sample
+from distsvc.run.aside import numbers_of
 from distsvc.run.directory import RunDirectory
 from distsvc.run.preparation import PREPARATION, Preparation
 from distsvc.run.room import Pilot, Rows
@@ -21,7 +21,7 @@ SHOWN_ROWS = 3000
 def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> Rows:
     """Return the pilot, labelled and with what is drawn of it."""
     preparation = Preparation.restored(run.read(PREPARATION))
-    X, numbers = preparation(pilot.X), rows_of(run.plan.seed, pilot.keys)
+    X, numbers = preparation(pilot.X), numbers_of(run, pilot.keys)
     labelled = rule.label(X)
     labels, scores = labelled["label"], labelled["score"]
     raw = np.where(np.isnan(pilot.X), preparation.scaling.fill, pilot.X)

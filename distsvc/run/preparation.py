@@ -7,20 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.config import PreprocessConfig
 from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.fields import Array, Field, Flag, Word, check_fields
-from distsvc.models.scaling import KINDS, ColumnSums, Scaling
+from distsvc.models.scaling import KINDS, Scaling
 from distsvc.models.validation import LONGEST, check_length
+from distsvc.run.aside import rows_aside
 from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.far_rows import told_of_far_rows
-from distsvc.run.phases import Steps
-from distsvc.run.room import Room
-from distsvc.run.survey import Survey
-from distsvc.storage.features import one_hot_columns
 from distsvc.storage.tables import Block
 
-SHOWN = 20
 PREPARATION = "scaling"
 NEEDS: dict[str, Field] = {
     "centre": Array("float64", "d"),
@@ -77,15 +71,27 @@ def prepared(run: RunDirectory, X: np.ndarray, name: str = PREPARATION) -> np.nd
 def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> np.ndarray:
     """Return the rows (n, d) of a block, of any table, as the rule of a preparation wants them.
 
+    Rows that were set aside when it was learned may be of any length: they are drawn in.
+
     Raises
     ------
     DataError
-        A row is too long for the rule once it is scaled. The table of the fit has none: about
+        Another row is too long for the rule once it is scaled. The table of the fit has none: about
         another origin its rows are at most twice as long.
 
     """
-    table = run.plan.table
-    return checked_rows(Preparation.restored(run.read(name)), block, table.shown, table.columns)
+    table, preparation = run.plan.table, Preparation.restored(run.read(name))
+    try:
+        return checked_rows(preparation, block, table.shown, table.columns)
+    except DataError:
+        aside = np.isin(block.rows, rows_aside(run))
+        if not aside.any():
+            raise
+    Z = preparation(block.X)
+    most = LONGEST / np.sqrt(Z.shape[1])
+    Z[aside] = np.clip(Z[aside], -most, most)
+    _check(Z, block, table.shown, table.columns)
+    return Z
 
 
 def checked_rows(
@@ -93,6 +99,11 @@ def checked_rows(
 ) -> np.ndarray:
     """Return the prepared rows (n, d) of a block; errors as in `prepared_block`."""
     Z = preparation(block.X)
+    _check(Z, block, shown, columns)
+    return Z
+
+
+def _check(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:
     try:
         check_length(Z, 2.0 * LONGEST)
     except UnusableRowsError:
@@ -102,74 +113,3 @@ def checked_rows(
             f"a row of a length of at most {2.0 * LONGEST:g} once it is scaled, found "
             f"{block.X[row, column]:g}"
         ) from None
-    return Z
-
-
-def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) -> np.ndarray:
-    """Settle scaling and origin, and all that takes a pilot; return the prepared pilot (m, d).
-
-    The sample holds rows as the table has them, so every learner prepares them alike.
-    """
-    engine = room.engine
-    with steps.progress.phase("prepare"):
-        table = steps.run.plan.table
-        together = one_hot_columns(table.features)
-        scaling, notes = make_scaling(config, survey, table.columns, together)
-        scaling.check(survey.sums, table.columns)
-        notes += told_of_far_rows(survey, config.scale, table.features)
-        engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
-        engine.notes.extend([*steps.run.plan.notes, *notes])
-        preparation = Preparation(scaling, engine.centre, room.rules[0].float64)
-        steps.run.write(PREPARATION, preparation.result())
-        return preparation(survey.pilot)
-
-
-def make_scaling(
-    config: PreprocessConfig,
-    survey: Survey,
-    columns: Sequence[str],
-    together: Sequence[slice] = (),
-) -> tuple[Scaling, list[str]]:
-    """Turn the column sums into the scaling that the job asks for, and say what is remarkable.
-
-    The columns of a slice of `together` are the values of one column.
-    """
-    sums, notes = survey.sums, []
-    empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
-    if empty:
-        raise DataError(f"column {empty[0]!r} has no value in any row")
-    fill = np.zeros(len(columns))
-    if config.missing == "median":
-        fill, n_missing = _fill(sums, survey, together)
-        if n_missing:
-            notes.append(f"{n_missing} missing values were replaced by their columns' medians")
-    varies = sums.least < sums.most
-    for group in together:  # a rare value may not come up at all
-        varies[group] = varies[group].any()
-    constant = [name for name, some in zip(columns, varies, strict=True) if not some]
-    if constant:
-        more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
-        shown = ", ".join(constant[:SHOWN])
-        notes.append(f"constant columns carry no information: {shown}{more}")
-    if config.scale == "robust":
-        scaling = Scaling.robust(sums, survey.pilot, fill)
-    else:
-        scaling = Scaling.from_sums(sums, config.scale, fill)
-    return scaling.together(sums, together), notes
-
-
-def _fill(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> tuple[np.ndarray, int]:
-    """Return the pilot's medians (d,) and how many values they replace, which `sums` then count.
-
-    Of one-hot columns that is the value of more than half of the rows, or none.
-    """
-    means, _ = sums.mean_and_variance()
-    pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
-    fill = np.nanmedian(pilot, axis=0)
-    missing = survey.n_rows - sums.counts
-    for group in together:
-        fill[group] = np.floor(fill[group])
-        missing[group.start + 1 : group.stop] = 0  # all are missing where one is
-    n_missing = int(missing.sum())
-    sums.impute(fill, survey.n_rows)
-    return fill, n_missing

@@ -89,6 +89,8 @@ class Room(Protocol):
     learning, readings : tuple of str
         The phases of `fit` that take as long as `work` says, and those that read the table; all
         others take the same time for every table.
+    all_rows : bool
+        Whether all rows count, those that lie far from all others too.
     folder : Path or None
         Of the published model that it is, if it learns none.
 
@@ -97,6 +99,7 @@ class Room(Protocol):
     rules: ClassVar[tuple[type[Rule], ...]]
     learning: ClassVar[tuple[str, ...]]
     readings: ClassVar[tuple[str, ...]] = ()
+    all_rows: ClassVar[bool] = False
     folder: Path | None = None
     parameters: dict[str, Any]
     engine: Engine

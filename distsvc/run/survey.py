@@ -1,15 +1,17 @@
 """The survey: one reading of the table for its statistics, the pilot and the sample.
 
 Which rows the sample has follows from their number. Where rows are left out, that is known only
-afterwards, and the sample takes another reading. Where partitions are many, their parts of it are
+afterwards, and the sample takes another reading. Where a few rows lie far from all others, the
+survey is taken again without them. Where partitions are many, their parts of the sample are
 gathered into fewer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from distsvc.errors import DataError
 from distsvc.models import sampling
 from distsvc.models.sampling import Ranges
 from distsvc.models.scaling import ColumnSums
+from distsvc.run.aside import FarRow, far_rows, learned_blocks, rows_aside, set_aside
 from distsvc.run.directory import Result, RunDirectory
 from distsvc.run.phases import Phase, Steps
 from distsvc.run.plan import Plan
@@ -25,6 +28,7 @@ MOST_PARTS = 200
 """Parts that the sample is left in: a learner keeps two files of each open."""
 
 LAST_KEY = 2**64 - 1
+NONE = np.zeros(0, np.int64)
 
 KeyRanges = Callable[[int], Ranges]
 """The ranges of the sample that a table of so many rows has."""
@@ -37,16 +41,19 @@ class Survey:
     Attributes
     ----------
     n_rows : int
-        Rows that are used.
+        Rows that are learned from.
     sums : ColumnSums
     lowest : Pilot
         The raw rows with the lowest keys.
+    aside : sequence of FarRow
+        The rows, far from all others, that nothing is learned from.
 
     """
 
     n_rows: int
     sums: ColumnSums
     lowest: Pilot
+    aside: Sequence[FarRow] = ()
 
     @property
     def pilot(self) -> np.ndarray:
@@ -54,14 +61,35 @@ class Survey:
         return self.lowest.X
 
 
-def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
-    """Read the table once, and a second time where the sample needs it."""
+def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> Survey:
+    """Read the table once, and a second time where the sample or rows that lie far away need it.
+
+    Unless `all_rows` count, those are left out of all that is learned, as `far_rows` says.
+    """
     plan = steps.run.plan
-    limit = {"pilot": _limit(plan)}
-    keys_of_sample = _write_keys(steps, SURVEY, key_ranges(plan.table.n_rows), limit)
+    guessed = key_ranges(plan.table.n_rows)
+    survey = _surveyed(steps, SURVEY, guessed)
+    ranges = key_ranges(survey.n_rows)
+    aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, SURVEY)
+    if aside:
+        set_aside(steps.run, aside)
+        ranges = key_ranges(survey.n_rows - len(aside))
+        survey = replace(_surveyed(steps, AGAIN, ranges), aside=aside)
+    elif _ends(ranges) != _ends(guessed):
+        _write_keys(steps, SAMPLE, ranges)
+        steps.do(SAMPLE)
+    if steps.n_partitions > MOST_PARTS:
+        steps.do(GATHER, -(-steps.n_partitions // shared_parts(plan)))
+    return survey
+
+
+def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
+    """Read the table, keeping the sample that has these ranges of keys."""
+    plan = steps.run.plan
+    _write_keys(steps, phase, ranges, {"pilot": _limit(plan)})
     sums = ColumnSums.empty(plan.shift.copy())
     pilot, n_rows = Pilot(plan), 0
-    for result in steps.map(SURVEY):
+    for result in steps.map(phase):
         facts, arrays = result.facts, result.arrays
         n_rows += facts["n_rows"]
         bounds = arrays["least"], arrays["most"], arrays["counts"]
@@ -71,18 +99,12 @@ def survey_table(steps: Steps, key_ranges: KeyRanges) -> Survey:
         raise DataError(f"{plan.table.shown} has no rows without a missing value")
     if n_rows < 2:
         raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
-    ranges = key_ranges(n_rows)
-    if _range(ranges) != keys_of_sample:
-        _write_keys(steps, SAMPLE, ranges)
-        steps.do(SAMPLE)
-    if steps.n_partitions > MOST_PARTS:
-        steps.do(GATHER, -(-steps.n_partitions // shared_parts(plan)))
     return Survey(n_rows, sums, pilot)
 
 
 def sampling_phase(run: RunDirectory) -> Phase:
     """Return the phase whose results have the partitions' parts of the sample."""
-    return SAMPLE if run.has(_keys_of(SAMPLE)) else SURVEY
+    return next((phase for phase in (AGAIN, SAMPLE) if run.has(_keys_of(phase))), SURVEY)
 
 
 def sample_parts(run: RunDirectory) -> list[str]:
@@ -98,18 +120,20 @@ def sample_keys(run: RunDirectory) -> tuple[int, int]:
     return facts["low"], facts["high"] - 1
 
 
-def survey_partition(run: RunDirectory, number: int) -> Result:
-    """Sum up a partition's columns; keep its rows with the lowest keys and those of the sample."""
-    plan = run.plan
+def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
+    """Sum up a partition's columns; keep its rows with the lowest keys and those of the sample.
+
+    The first time all rows count, and `again` those that are not set aside.
+    """
+    plan, phase = run.plan, AGAIN if again else SURVEY
     sums = ColumnSums.empty(plan.shift.copy())
-    limit = run.read(_keys_of(SURVEY)).facts["pilot"]
-    pilot, sample, n_rows = Pilot(plan, limit), _Sample(run, SURVEY), 0
-    for block in plan.blocks(number):
+    limit = run.read(_keys_of(phase)).facts["pilot"]
+    pilot, sample, n_rows = Pilot(plan, limit), _Sample(run, phase), 0
+    for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
         too_far = sums.add(block.X)
         if too_far:
             raise plan.unusable(block, *too_far)
         n_rows += len(block.rows)
-        keys = sampling.row_keys(plan.seed, block.rows)
         sample.add(block.X, keys)
         pilot.add(block.X, keys)
     return Result(
@@ -129,9 +153,9 @@ def survey_partition(run: RunDirectory, number: int) -> Result:
 def sample_partition(run: RunDirectory, number: int) -> Result:
     """Keep a partition's rows of the sample, where the survey could not know which they are."""
     sample, n_rows = _Sample(run, SAMPLE), 0
-    for block in run.plan.blocks(number):
+    for block, keys in learned_blocks(run, number, NONE):
         n_rows += len(block.rows)
-        sample.add(block.X, sampling.row_keys(run.plan.seed, block.rows))
+        sample.add(block.X, keys)
     return Result(large=sample.arrays(), rows=n_rows)
 
 
@@ -147,6 +171,7 @@ def gather_sample(run: RunDirectory, number: int) -> Result:
 
 
 SURVEY = Phase("survey", survey_partition)
+AGAIN = Phase("survey-again", partial(survey_partition, again=True))
 SAMPLE = Phase("sample", sample_partition)
 GATHER = Phase("gather", gather_sample)
 
@@ -241,13 +266,13 @@ def _keys_of(phase: Phase) -> str:
     return f"{phase.name}-keys"
 
 
-def _range(ranges: Ranges) -> dict[str, int]:
-    return {"low": ranges[0][0], "high": ranges[-1][1]}
-
-
 def _write_keys(
     steps: Steps, phase: Phase, ranges: Ranges, more: dict[str, int] | None = None
-) -> dict[str, int]:
+) -> None:
     """Tell the tasks of a phase which keys [low, high) the rows of the sample have, and `more`."""
-    steps.run.write(_keys_of(phase), Result(_range(ranges) | (more or {})))
-    return _range(ranges)
+    low, high = _ends(ranges)
+    steps.run.write(_keys_of(phase), Result({"low": low, "high": high} | (more or {})))
+
+
+def _ends(ranges: Ranges) -> tuple[int, int]:
+    return ranges[0][0], ranges[-1][1]

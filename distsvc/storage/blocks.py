@@ -18,11 +18,11 @@ from distsvc.storage.features import (
     Feature,
     UnusableValueError,
     descriptions,
-    fill,
     fits_float32,
     names_of,
     restored,
 )
+from distsvc.storage.filling import fill
 from distsvc.storage.location import Location
 from distsvc.storage.versions import Version, Versions
 from distsvc.storage.where import parse_where

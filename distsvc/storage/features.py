@@ -7,7 +7,6 @@ saved with the model, so that other tables are read alike.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,11 +24,6 @@ from distsvc.storage.categories import Uncounted as Uncounted
 
 MOST_COLUMNS = 2**20
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
-
-_TILE_ROWS = 8_192
-
-_MANY, _TURNED_ROWS, _TURNED_AT_ONCE = 24, 4_096, 256
-"""Columns that are many, and rows that are put aside and turned, both small beside a cache."""
 
 _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
 """The words for Arrow's types whose values float32 holds."""
@@ -156,8 +150,13 @@ class Log(_Described):
 
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the logarithms (n,) float64."""
-        x = Number(self.column).values(array).astype(np.float64)
-        return np.copysign(np.log1p(np.abs(x)), x)
+        return _logarithms(Number(self.column).values(array))
+
+
+def _logarithms(x: np.ndarray) -> np.ndarray:
+    """Return sign(x) log(1 + |x|) in float64."""
+    x = x.astype(np.float64)
+    return np.copysign(np.log1p(np.abs(x)), x)
 
 
 class Time(_Described):
@@ -193,24 +192,35 @@ class Time(_Described):
 
 
 class Vector(_Described):
-    """A list of as many numbers in every row, such as an embedding."""
+    """A list of as many numbers in every row, such as an embedding; with `log` their logarithms."""
 
     kind: Literal["vector"] = "vector"
     width: Annotated[int, Field(ge=1, le=MOST_COLUMNS)]
+    log: bool = False
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The names of the stored numbers: the column's with a place behind it, from 0."""
+        return tuple(f"{self.column}[{k}]" for k in range(self.width))
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        return tuple(f"{self.column}[{k}]" for k in range(self.width))
+        return tuple(f"log({place})" for place in self.places) if self.log else self.places
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The column's name with a place behind it, from 0."""
+        """Those of the stored numbers, of logarithms in ``log()``."""
         return self._names
+
+    @property
+    def whole(self) -> str:
+        """What all the numbers together are called."""
+        return f"log({self.column})" if self.log else self.column
 
     @property
     def shown(self) -> str:
         """The column and its length."""
-        return f"{self.column} ({self.width} numbers)"
+        return f"{self.whole} ({self.width} numbers)"
 
     @property
     def expected(self) -> str:
@@ -223,7 +233,11 @@ class Vector(_Described):
         return is_vector(kind) and (not fixed or kind.list_size == self.width)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return the vectors (n, width); all of a null one is NaN."""
+        """Return the vectors (n, width), or their logarithms; all of a null one is NaN."""
+        X = self._stored(array)
+        return _logarithms(X) if self.log else X
+
+    def _stored(self, array: pa.Array) -> np.ndarray:
         lengths = pc.list_value_length(array)
         wrong = pc.fill_null(pc.not_equal(lengths, self.width), False)
         place = pc.index(wrong, True).as_py()
@@ -251,9 +265,12 @@ _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 
 def fits_float32(feature: Feature, kind: str) -> bool:
     """Return whether float32 holds what a feature makes of a stored type, by its words."""
-    return isinstance(feature, OneHot) or (
-        isinstance(feature, Number | Vector) and kind in _IN_FLOAT32
-    )
+    return isinstance(feature, OneHot) or (is_as_stored(feature) and kind in _IN_FLOAT32)
+
+
+def is_as_stored(feature: Feature) -> bool:
+    """Return whether the numbers of a feature are those that are stored."""
+    return isinstance(feature, Number) or (isinstance(feature, Vector) and not feature.log)
 
 
 def is_numeric(kind: pa.DataType) -> bool:
@@ -327,7 +344,9 @@ def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
     firsts: list[int] = []
     width = 0
     for feature in features:
-        own = [feature.column] if isinstance(feature, Vector | OneHot) else list(feature.names)
+        own = list(feature.names)
+        if isinstance(feature, Vector | OneHot):
+            own = [feature.whole if isinstance(feature, Vector) else feature.column]
         firsts.extend(range(width, width + len(own)))
         names.extend(own)
         width += len(feature.names)
@@ -343,41 +362,3 @@ def restored(content: Sequence[Any]) -> tuple[Feature, ...]:
     """Return the features that `descriptions` described."""
     each = _DESCRIPTIONS.validate_python(content)
     return tuple(Number(one) if isinstance(one, str) else one for one in each)
-
-
-def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:
-    """Write features into a matrix X (n, d) of floats, from the values of each one's column."""
-    k = 0
-    several = (f.values(a) for f, a in zip(features, arrays, strict=True))
-    for (ndim, _), alike in itertools.groupby(several, lambda v: (v.ndim, v.dtype)):
-        group = list(alike)
-        width = len(group) if ndim == 1 else sum(values.shape[1] for values in group)
-        part = X[:, k : k + width]
-        if ndim == 1:
-            _fill_columns(part, group)
-        else:
-            np.concatenate(group, axis=1, out=part, casting="unsafe")
-        k += width
-
-
-def _fill_columns(X: np.ndarray, columns: Sequence[np.ndarray]) -> None:
-    """Write columns (n,) of one dtype into X (n, d).
-
-    A tile of X stays in the cache while columns are written into it one after another. Where they
-    are many, each row of a tile is far from the next, so they are put side by side first, and
-    turned a few rows at a time.
-    """
-    many = len(columns) >= _MANY
-    rows = _TURNED_ROWS if many else _TILE_ROWS
-    aside = np.empty((len(columns), min(rows, len(X))), columns[0].dtype) if many else None
-    for first in range(0, len(X), rows):
-        tile = X[first : first + rows]
-        if aside is None:
-            for j, column in enumerate(columns):
-                tile[:, j] = column[first : first + rows]
-            continue
-        for j, column in enumerate(columns):
-            aside[j, : len(tile)] = column[first : first + rows]
-        for start in range(0, len(tile), _TURNED_AT_ONCE):
-            stop = min(start + _TURNED_AT_ONCE, len(tile))
-            tile[start:stop] = aside[:, start:stop].T

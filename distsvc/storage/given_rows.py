@@ -17,12 +17,12 @@ from distsvc.storage.blocks import Block
 from distsvc.storage.columns import plain, some
 from distsvc.storage.features import (
     Feature,
-    Number,
     UnusableValueError,
     Vector,
-    fill,
+    is_as_stored,
     names_of,
 )
+from distsvc.storage.filling import fill
 from distsvc.storage.pieces import NAME, pieces
 
 __all__ = ["NAME", "array_columns", "given_blocks"]
@@ -66,7 +66,7 @@ def given_blocks(
 
 def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
     """Return the names of an array's columns: the stored ones, and each value of a vector."""
-    each = (f.names if isinstance(f, Vector) else (f.column,) for f in features)
+    each = (f.places if isinstance(f, Vector) else (f.column,) for f in features)
     return tuple(name for names in each for name in names)
 
 
@@ -76,7 +76,7 @@ def _rows(first: int, n: int) -> np.ndarray:
 
 def _from_array(row: int, piece: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
     """Return the numbers (n, d) float64 of columns (n, d) as they are stored."""
-    if all(isinstance(feature, (Number, Vector)) for feature in features):
+    if all(is_as_stored(feature) for feature in features):
         return np.ascontiguousarray(piece, dtype=np.float64)
     arrays: list[pa.Array] = []
     first = 0

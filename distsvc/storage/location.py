@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import fsspec
@@ -51,8 +52,10 @@ class Location:
     lake: LakeUrl = NO_LAKE
 
     @classmethod
-    def of(cls, url: str) -> Location:
+    def of(cls, url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Location:
         """Return the location of a path, a URL or a stand-in for one.
+
+        `s3` are options of fsspec for S3, which else come from the environment.
 
         Raises
         ------
@@ -65,7 +68,7 @@ class Location:
             lake = lake_url(original(url))
             if lake.kind == "iceberg" and not is_metadata(lake.path):
                 return cls(None, lake.path, url, lake)  # a name in a catalog
-            bare, options = connection(lake.path)
+            bare, options = connection(lake.path, s3)
             fs, path = fsspec.core.url_to_fs(bare, **options)
         except (ValueError, ImportError, LookupError) as error:
             why = masked(str(error.args[0] if error.args else error))

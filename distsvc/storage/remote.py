@@ -10,7 +10,9 @@ import asyncio
 import base64
 import logging
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
@@ -33,11 +35,13 @@ _NAMED = ("abfs", "abfss", "adl", "az", "wasb", "wasbs")  # container@account is
 _LINK = re.compile(r"(?P<protocol>[\w+.-]+)://(?:(?P<user>[^/?#]*)@)?(?P<rest>.*)", re.DOTALL)
 
 
-def connection(url: str) -> tuple[str, dict[str, Any]]:
+def connection(
+    url: str, s3: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[str, dict[str, Any]]:
     """Return a URL without its secrets and the options with which fsspec opens it.
 
-    The options are fsspec's, by protocol. What the user's configuration of fsspec says of limits
-    goes before what is said here.
+    The options are fsspec's, by protocol; `s3` are more of them for S3. What the user's
+    configuration of fsspec says of limits goes before what is said here.
 
     Raises
     ------
@@ -57,7 +61,7 @@ def connection(url: str) -> tuple[str, dict[str, Any]]:
             chain[k] = f"{protocol}://{host}"
             options[protocol] = {"client_kwargs": _http(chain[k], found["user"], query)}
         elif protocol in _S3:
-            options[protocol] = {"config_kwargs": _s3()}
+            options[protocol] = {"config_kwargs": _s3()} | dict(s3)
     return "::".join(chain), options
 
 

@@ -7,9 +7,10 @@ rows and columns of the others count. What they say is fixed when a table is ope
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,8 @@ class Snapshot(Files):
         The number of each column in the files; empty where names alone tell.
     partitioned_by : tuple of str
         The columns by which the table is partitioned.
+    by_catalog : bool
+        Whether the files are opened with what a catalog says, not with the environment alone.
 
     """
 
@@ -81,6 +84,7 @@ class Snapshot(Files):
     aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     partitioned_by: tuple[str, ...] = ()
+    by_catalog: bool = False
 
     def held(self, schema: pa.Schema, shown: str) -> dict[str, str]:
         """Return what a file calls each column that it holds.
@@ -134,10 +138,16 @@ class Snapshot(Files):
         return condition.may_match({n: v.cast(self.types[n]) for n, v in known.items()})
 
 
-def snapshot_of(location: Location, parts: Sequence[Part], **facts: Any) -> Snapshot:
+def snapshot_of(
+    location: Location,
+    parts: Sequence[Part],
+    s3: Mapping[str, Any] = MappingProxyType({}),
+    **facts: Any,
+) -> Snapshot:
     """Return the snapshot of some files, sorted; they lie in one file system and bucket.
 
-    `facts` are other fields of `Snapshot`.
+    `s3` are options of fsspec by which a catalog has them opened, `facts` other fields of
+    `Snapshot`.
 
     Raises
     ------
@@ -154,17 +164,24 @@ def snapshot_of(location: Location, parts: Sequence[Part], **facts: Any) -> Snap
             f"{location.shown}: expected all files in one file system or bucket, found {one} and "
             f"{other}"
         )
-    first = Location.of(parts[0].url)
+    first = Location.of(parts[0].url, s3)
     paths = [str(first.fs._strip_protocol(part.url)) for part in parts]
     folder = posixpath.commonpath([posixpath.dirname(path) for path in paths])
     ordered = sorted(zip(paths, parts, strict=True), key=lambda pair: pair[0])
     own = {path[len(folder) :].lstrip("/"): part for path, part in ordered}
     infos = {name: {"size": part.size} for name, part in own.items()}
-    return Snapshot(location, first.at(folder), infos, address=first.address, parts=own, **facts)
+    facts |= {"address": first.address, "parts": own, "by_catalog": bool(s3)}
+    return Snapshot(location, first.at(folder), infos, **facts)
 
 
-def check_snapshot(table: Table) -> None:
+def check_snapshot(table: Table, folder: Location) -> None:
     """Compare the files of a table with a log with those that were there when it was opened.
+
+    Parameters
+    ----------
+    table
+    folder
+        That holds its files.
 
     Raises
     ------
@@ -174,7 +191,6 @@ def check_snapshot(table: Table) -> None:
         The store does not answer.
 
     """
-    folder = Location.of(table.path).at(table.root)
     with ThreadPoolExecutor(_THREADS) as pool:
         pairs = ((folder.join(name), version) for name, version in table.versions.items())
         list(pool.map(lambda pair: check_version(*pair), pairs))

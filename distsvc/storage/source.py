@@ -92,6 +92,10 @@ class Source(Protocol):
         """
         raise TypeError(f"{self.title} has no columns but those of numbers")
 
+    def folder(self, table: Table) -> Location:
+        """Return the folder that holds the files of a table that it scanned."""
+        return Location.of(table.path).at(table.root)
+
     def varied(self, table: Table) -> set[str]:
         """Return columns of which metadata tells that they hold fractions or a value twice.
 

@@ -164,12 +164,7 @@ def _features(
     logs = preprocess.log if preprocess is not None else ()
     encode = preprocess.encode if preprocess is not None else {}
     own = {feature.column: feature for feature in known}
-    for name in logs:
-        if name not in columns or not is_numeric(scan.types[name]):
-            found = f", which is {scan.shown[name]}" if name in scan.shown else ""
-            raise JobFileError(
-                f"preprocess.log: expected features that hold numbers, found {name!r}{found}"
-            )
+    _check_logs(logs, scan, columns)
     features: list[Feature] = []
     for name in columns:
         kind = scan.types[name]
@@ -183,13 +178,29 @@ def _features(
         elif name in encode:
             features.append(Uncounted(column=name, kind=encode[name]))
         elif is_vector(kind):
-            features.append(Vector(column=name, width=_length(table, name, kind)))
+            width = _length(table, name, kind)
+            features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
             features.append(Log(column=name) if name in logs else Number(name))
         else:
             features.append(Time.of(name, kind))
     check_names(table.shown, features)
     return tuple(features)
+
+
+def _check_logs(logs: Sequence[str], scan: Scan, columns: Sequence[str]) -> None:
+    """Raise `JobFileError` where ``preprocess.log`` names what is no feature of numbers."""
+    for name in logs:
+        kind = scan.types.get(name)
+        if name in columns and kind is not None and (is_numeric(kind) or is_vector(kind)):
+            continue
+        found = f", which is {scan.shown[name]}" if name in scan.shown else ""
+        whole = name.rpartition("[")[0]
+        if whole in columns and is_vector(scan.types[whole]):
+            found = f"; {whole!r} takes the logarithms of all numbers of the vector"
+        raise JobFileError(
+            f"preprocess.log: expected features that hold numbers, found {name!r}{found}"
+        )
 
 
 def _length(table: Table, column: str, kind: pa.DataType) -> int:
@@ -264,7 +275,7 @@ def check_unchanged(table: Table) -> None:
 
     """
     if table.lake:
-        check_snapshot(table)
+        check_snapshot(table, source_named(table.format).folder(table))
         return
     locations = [Location.of(address) for address in table.sources]
     try:

@@ -5,6 +5,7 @@ from distsvc.run import report_files
 from distsvc.run.job import run_job
 from tests.run import level_tree_jobs
 from tests.run.blob_jobs import blobs, config
+from tests.run.nights import Shop
 
 
 @pytest.fixture
@@ -33,3 +34,9 @@ def flat(tmp_path_factory):
     """A table of two columns for level trees."""
     X, _ = level_tree_jobs.blobs(2)
     return level_tree_jobs.write(tmp_path_factory.mktemp("data") / "flat.parquet", X)
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A folder of tables by date, and what is published."""
+    return Shop(tmp_path)

@@ -14,7 +14,7 @@ from distsvc.run import categories
 from distsvc.run.job import run_job
 from distsvc.run.model import checked_model, read_model
 from distsvc.run.predict import predict_table
-from distsvc.run.preparation import make_scaling
+from distsvc.run.preparing import make_scaling
 from distsvc.run.progress import Progress
 from distsvc.run.survey import Survey
 from distsvc.storage.listing import read_manifest

@@ -11,7 +11,8 @@ from distsvc.config import PreprocessConfig
 from distsvc.errors import DataError
 from distsvc.models.scaling import ColumnSums, Scaling
 from distsvc.run.directory import Result
-from distsvc.run.preparation import PREPARATION, Preparation, make_scaling, prepare, prepared
+from distsvc.run.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.preparing import make_scaling, prepare
 from distsvc.run.survey import Survey, survey_table
 
 X = three_clusters(500, d=3) * [1.0, 1e5, 1e-4]

@@ -6,12 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 from published_files import read_labels
 
+from distsvc import load
 from distsvc.errors import DataError
 from distsvc.job_file import parse_job
 from distsvc.run.job import run_job
 from distsvc.run.predict import predict_table
 
 N, D = 600, 24
+UNIT = {"scale": "unit"}
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +35,12 @@ def write(path, X, row_group_size=100, **columns):
     return str(path)
 
 
-def run(path, out, **cluster):
+def run(path, out, preprocess=UNIT, **cluster):
     return run_job(
         parse_job(
             {
                 "input": {"path": path},
-                "preprocess": {"scale": "unit"},
+                "preprocess": preprocess,
                 "model": {"algorithm": "imdh"},
                 "cluster": cluster,
                 "output": {"path": str(out), "reasons": 1},
@@ -73,6 +75,22 @@ def test_a_vector_is_told_of_as_one(embeddings, tmp_path):
     assert set(texts) == {"v (100%)"}
     html = (tmp_path / "out" / "report.html").read_text()
     assert f"({D} numbers, " in html
+
+
+def test_logarithms_of_vectors_are_told_of_as_one(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.exp(rng.normal(size=(N, 6)) + np.repeat([[0.0], [9.0]], N // 2, axis=0))
+    path = write(tmp_path / "t.parquet", X)
+    report = run(path, tmp_path / "out", {"log": ["v"]}, partition_rows=70)
+    assert report.input.columns == [f"log(v[{k}])" for k in range(6)]
+    told = {reason.column for row in report.reasons.farthest for reason in row.reasons}
+    assert told == {"log(v)"}
+    named = {one.column for cluster in report.profiles.clusters for one in cluster.columns}
+    assert named <= {f"log(v): component {k}" for k in range(1, 7)}
+    predict_table(tmp_path / "out", path, str(tmp_path / "labels"))
+    found = labels_of(tmp_path / "out")
+    assert np.array_equal(found, labels_of(tmp_path / "labels"))
+    assert np.array_equal(found, load(tmp_path / "out").model.predict(X))
 
 
 def test_a_row_of_zeros_has_no_direction(embeddings, tmp_path):

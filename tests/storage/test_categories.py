@@ -1,6 +1,7 @@
 """Categories: what columns of text, booleans and integers become."""
 
 import itertools
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +118,34 @@ def test_whole_numbers_of_csv_are_values_as_they_are_written(tmp_path):
     table, _ = counted(opened(tmp_path, data, encode, "t.csv"))
     assert table.columns[:2] == ("code=12", "code=7")
     assert table.columns[3:5] == ("mixed=1", "mixed=other")
+
+
+def test_codes_of_csv_keep_their_zeros(tmp_path, monkeypatch):
+    monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 128)
+    codes = ["7"] * 60 + ["007"] * 30 + ["", "NA", '""'] + ["A1"] * 20
+    data = {"code": codes, "plain": codes, "x": [k % 5 for k in range(len(codes))]}
+    data["plain"] = [k % 2 for k in range(len(codes))]
+    table, _ = counted(opened(tmp_path, data, {"code": "onehot"}, "t.csv"), [50])
+    assert table.columns == ("code=7", "code=007", "code=A1", "code=other", "plain", "x")
+    X = everything(table)[1]
+    assert X[:, :3].argmax(axis=1)[[0, 60, 93]].tolist() == [0, 1, 2]
+    assert np.isnan(X[:, 0]).nonzero()[0].tolist() == [90, 91, 92], "NA is no number"
+    text = "'code' (string) with 7, which is of another kind"
+    with pytest.raises(DataError, match=re.escape(text)):
+        opened(tmp_path, data, {"code": "onehot"}, "t.csv", where="code == 7")
+
+
+def test_codes_of_csv_may_look_unlike_in_each_file(tmp_path):
+    files = {"a": "7\n" * 12, "b": "n\n" * 12, "c": "007\n" * 12, "d": '""\n' * 2}
+    for name, lines in files.items():
+        (tmp_path / f"{name}.csv").write_text(f"code\n{lines}")
+    preprocess = PreprocessConfig(encode={"code": "frequency"})
+    config = InputConfig(path=str(tmp_path / "*.csv"))
+    table, _ = counted(open_table(config, tmp_path / "staging", preprocess))
+    assert table.features[0].known == ("007", "7", "n")
+    (tmp_path / "b.csv").write_text("code\n" + "7.5\n" * 12)
+    with pytest.raises(JobFileError, match=r"column 'code' of .* is double, expected text"):
+        open_table(config, tmp_path / "staging", preprocess)
 
 
 def test_a_mapping_is_saved_and_checked(tmp_path):

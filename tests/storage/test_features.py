@@ -10,7 +10,9 @@ from small_tables import everything
 
 from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.features import Log, Number, Time, Vector, descriptions, fill, restored
+from distsvc.storage.features import Log, Number, Time, Vector, descriptions, restored
+from distsvc.storage.filling import fill
+from distsvc.storage.given_rows import array_columns, given_blocks
 from distsvc.storage.tables import open_table, shown_columns
 
 DAY = datetime.datetime(1970, 1, 3, 12)
@@ -99,6 +101,27 @@ def test_logarithms(tmp_path):
     np.testing.assert_allclose(found, [0, np.log(2), np.log1p(1e9), -np.log(2)], rtol=1e-15)
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_logarithms_of_a_vector(tmp_path, kind):
+    columns = {"v": pa.array([[0, 3, 100], None], kind), "x": pa.array([1, 2], pa.int8())}
+    table = written(tmp_path, columns, log=["v"])
+    assert table.columns == ("log(v[0])", "log(v[1])", "log(v[2])", "x")
+    assert shown_columns(table)["used"] == "log(v) (3 numbers), x"
+    expected = [[0.0, np.log(4), np.log(101), 1.0], [np.nan] * 3 + [2.0]]
+    np.testing.assert_allclose(everything(table)[1], expected, rtol=1e-15)
+    assert array_columns(table.features) == ("v[0]", "v[1]", "v[2]", "x")
+    blocks = list(given_blocks(np.array([[0.0, 3, 100, 1]]), table.features, 10))
+    np.testing.assert_allclose(blocks[0].X, expected[:1], rtol=1e-15)
+
+
+def test_logarithms_of_a_part_of_a_vector(tmp_path):
+    columns = {"v": pa.array([[1.0, 2.0]], KINDS["list"]), "x[1]": [1]}
+    assert written(tmp_path, columns, log=["x[1]"]).columns == ("v[0]", "v[1]", "log(x[1])")
+    message = r"found 'v\[1\]'; 'v' takes the logarithms of all numbers of the vector"
+    with pytest.raises(JobFileError, match=message):
+        written(tmp_path, columns, log=["v[1]"])
+
+
 @pytest.mark.parametrize("name", ["y", "text", "left"])
 def test_logarithms_of_what_is_no_number(tmp_path, name):
     columns = {"x": [1, 2], "text": ["a", "b"], "left": [1, 2]}
@@ -123,6 +146,7 @@ def test_a_column_that_is_not_the_model_s(tmp_path, known, message):
 def test_features_come_back_from_json():
     features = (
         Number("a"), Log(column="b"), Time(column="c", unit="days"), Vector(column="d", width=2),
+        Vector(column="e", width=2, log=True),
     )  # fmt: skip
     assert restored(descriptions(features)) == features
 

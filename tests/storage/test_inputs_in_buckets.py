@@ -1,7 +1,9 @@
 """Several paths in a bucket, and the file there that says that they are complete."""
 
 import io
+import json
 import os
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,9 +11,11 @@ from small_tables import everything, sample
 
 from distsvc.config import InputConfig
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, SkippedError, TemporaryError
+from distsvc.storage.blocks import Table
 from distsvc.storage.ready import check_ready
+from distsvc.storage.sources.iceberg import _options
 from distsvc.storage.tables import check_unchanged, open_table
-from tests.s3_server import BUCKET, client, reached, s3_server
+from tests.s3_server import BUCKET, SETTINGS, client, forget_stores, reached, s3_server
 
 s3fs = pytest.importorskip("s3fs")
 pytest.importorskip("moto")
@@ -96,3 +100,50 @@ def test_a_delta_table_in_a_bucket(tmp_path):
             open_table(InputConfig(path=path), tmp_path)
     with pytest.raises(InputNotFoundError, match="does not exist"):
         open_table(InputConfig(path=f"delta://s3://{BUCKET}/none"), tmp_path)
+
+
+def catalog_of(tmp_path, monkeypatch, url) -> str:
+    """Let a catalog alone know the store and its keys; return the name of a table there."""
+    pytest.importorskip("sqlalchemy")
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    said = {
+        "TYPE": "sql", "URI": f"sqlite:///{tmp_path}/catalog.db",
+        "WAREHOUSE": f"s3://{BUCKET}/lake", "S3__ENDPOINT": url, "S3__REGION": "us-east-1",
+        "S3__ACCESS_KEY_ID": "planted-key", "S3__SECRET_ACCESS_KEY": "planted-secret",
+    }  # fmt: skip
+    for name, value in said.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__OWN__{name}", value)
+    monkeypatch.setattr(catalogs, "_ENV_CONFIG", type(catalogs._ENV_CONFIG)())
+    forget_stores()
+    catalog = catalogs.load_catalog("own")
+    catalog.create_namespace("db")
+    data = sample(20)
+    table = catalog.create_table("db.t", data.schema)
+    table.append(data)
+    return "iceberg://own/db.t"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_files_are_opened_with_what_the_catalog_says(tmp_path, monkeypatch, store):
+    path = catalog_of(tmp_path, monkeypatch, store)
+    table = open_table(InputConfig(path=path, id="row_id"), tmp_path)
+    written = json.dumps(table.to_dict())
+    assert "planted" not in written
+    forget_stores()
+    _options.cache_clear()  # as in another process
+    again = Table.from_dict(json.loads(written))
+    assert sorted(everything(again)[2]) == sorted(f"id-0-{k}" for k in range(20))
+    check_unchanged(again)
+    monkeypatch.setattr("pyiceberg.catalog.load_catalog", None)
+    assert everything(again)[0].tolist() == list(range(20)), "it is not asked for every block"
+    _options.cache_clear()
+    forget_stores()
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "pyiceberg", None)
+    assert len(everything(again)[2]) == 20, "a worker may have an environment of its own"

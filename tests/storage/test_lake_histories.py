@@ -140,7 +140,7 @@ class IcebergHistory:
     def __init__(self, folder: Path, random: np.random.Generator):
         from pyiceberg.catalog.sql import SqlCatalog
 
-        self.random, self.rows = random, Rows(random)
+        self.random, self.rows, self.folder = random, Rows(random), folder
         place = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
         self.catalog = SqlCatalog("own", **place)
         self.catalog.create_namespace("db")
@@ -163,8 +163,8 @@ class IcebergHistory:
 
     def change(self) -> None:
         """Do something to the table; it keeps a row at least."""
-        one = self.random.choice(["append", "append", "delete", "overwrite", "upsert", "schema"])
-        getattr(self, f"_{one}")()
+        kinds = ["append", "add_file", "delete", "overwrite", "upsert", "schema"]
+        getattr(self, f"_{self.random.choice(kinds)}")()
         if not self.live().num_rows:
             self._append()
         self.seen.append(self.table.current_snapshot().snapshot_id)
@@ -191,6 +191,16 @@ class IcebergHistory:
 
     def _append(self) -> None:
         self.table.append(self._some())
+
+    def _add_file(self) -> None:
+        """Add a file of another writer, whose columns have no numbers, in one partition."""
+        rows, table = self._some(), self.table
+        for field in table.spec().fields:
+            name = table.schema().find_column_name(field.source_id)
+            rows = rows.filter(pc.equal(rows[name], pc.max(rows[name])))
+        path = self.folder / f"added-{rows['id'][0]}.parquet"
+        pq.write_table(rows.cast(pa.schema([(f.name, f.type) for f in rows.schema])), path)
+        table.add_files([f"file://{path}"])
 
     def _delete(self) -> None:
         self.table.delete(f"n < {self.random.integers(1, 4)}")

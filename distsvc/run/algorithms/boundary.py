@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models import sampling
 from distsvc.models.support_vector import labelling
 from distsvc.models.support_vector.boundary_engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
 from distsvc.models.support_vector.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.rules import BoundaryRule
 from distsvc.models.support_vector.training import PENALTY_ROWS
 from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
+from distsvc.run.aside import learned_blocks
 from distsvc.run.preparation import prepared
 from distsvc.run.room import (
     Checkpoint,
@@ -120,9 +120,8 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
     f, facts = _decision(run)
     limit = facts["boundary_size"]
     boundary, n_rows = Boundary.empty(f), 0
-    for block in run.plan.blocks(number):
+    for block, keys in learned_blocks(run, number):
         n_rows += len(block.rows)
-        keys = sampling.row_keys(run.plan.seed, block.rows)
         found = Boundary.collect(f, prepared(run, block.X), keys, facts["epsilon"], limit)
         boundary = boundary.merge(found, limit)
     return Result(arrays=vars(boundary), rows=n_rows)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models import sampling
 from distsvc.models.sampling import BLOCK_ROWS, Ranges
 from distsvc.models.support_vector.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.ensemble import Ensemble
+from distsvc.run.aside import learned_blocks
 from distsvc.run.preparation import prepared
 from distsvc.run.room import Phase, Result, RunDirectory, Steps
 from distsvc.run.stream import KeyedRows, keyed_blocks, sample_blocks
@@ -48,9 +48,8 @@ def view_partition(run: RunDirectory, number: int) -> Result:
     """Keep a partition's rows as models see them, in the order of their keys."""
     ensemble, facts, _ = ensemble_of(run)
     kept, n_rows = Collected(len(ensemble.components), "float32"), 0
-    for block in run.plan.blocks(number):
+    for block, keys in learned_blocks(run, number):
         n_rows += len(block.rows)
-        keys = sampling.row_keys(ensemble.seed, block.rows)
         wanted = _of_sample(keys, facts) | ensemble.tested_by_any(keys, facts["n_rows"])
         X = block.X if wanted.all() else block.X[wanted]
         kept.add(ensemble.view(prepared(run, X)), keys[wanted])
@@ -95,8 +94,7 @@ def partition_views(
             piece = slice(first, first + BLOCK_ROWS)
             yield np.array(keys[piece]), np.array(X[piece])
         return
-    for block in run.plan.blocks(number):
-        keys = sampling.row_keys(ensemble.seed, block.rows)
+    for block, keys in learned_blocks(run, number):
         yield keys, ensemble.view(prepared(run, block.X))
 
 

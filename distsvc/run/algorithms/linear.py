@@ -47,6 +47,7 @@ class Linear(Room):
 
     rules = (OneClassRule, BallRule)
     learning = (TRAINED,)
+    all_rows = True  # nu is a share of them
     readings = ("begin", "pass")
     engine: LinearEngine
 

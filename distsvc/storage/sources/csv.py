@@ -29,6 +29,7 @@ from distsvc.storage.sources.csv_text import (
     check_text,
     is_number,
     separator,
+    with_gaps,
 )
 from distsvc.storage.sources.parquet import Parquet
 from distsvc.storage.versions import unchanged
@@ -44,11 +45,13 @@ class Csv(Parquet):
     """CSV with a header, packed by gzip or not; the header tells what separates its fields.
 
     Types come from the first 16 MiB of each file. A column of whole numbers there becomes float64,
-    as a fraction may follow, unless it is the id, the label, one of ``where`` or of categories; so
-    does a feature that the job names and that is empty at first. A column of text most of whose
-    values there are numbers is refused, as a column of numbers with a value that can't be read. So
-    is one of numbers that are spelled otherwise, such as 0,5. An id that a number would not give
-    back is text. A file that an earlier call made from the same files is used again.
+    as a fraction may follow, unless it is the id, the label or one of ``where``; so does a feature
+    that the job names and that is empty at first. A column of text most of whose values there are
+    numbers is refused, as a column of numbers with a value that can't be read. So is one of numbers
+    that are spelled otherwise, such as 0,5. An id that a number would not give back is text, and so
+    are whole numbers that are categories: 007 and 7 are two. An empty text is missing, quoted or
+    not, as in a number; NA is a text. A file that an earlier call made from the same files is used
+    again.
     """
 
     name = "csv"
@@ -73,32 +76,33 @@ class Csv(Parquet):
 
         """
         as_is, features = {*other_columns(config), *categories}, set(config.columns or ())
-        digest = _digest(found, as_is, features, config.id)
+        digest = _digest(found, as_is, features, set(categories), id_name=config.id)
         target = f"csv-{digest}.parquet"
         known = all(version.tag for version in found.versions.values())
         if not (known and staging.has(target)):
             columns = None if config.columns is None else features
-            schema = _schema(found, as_is, columns, config.id)
+            codes = _codes(found, set(categories))
+            schema = _schema(found, as_is, columns, codes, config.id)
             # Faults of reading are no OSError by then: whose fault one is stays clear.
             with staging.created(target) as path:
-                _convert(found, schema, path)
+                _convert(_batches(found, schema, codes), schema, path)
         place = Location.of(f"{staging.address}/{target}")
         return super().scan(find_files(place), config, staging)
 
 
-def _convert(found: Files, schema: pa.Schema, target: Path) -> None:
+def _convert(batches: Iterator[pa.RecordBatch], schema: pa.Schema, target: Path) -> None:
     def write(stream: BinaryIO) -> None:
         with pq.ParquetWriter(stream, schema) as writer:
-            for table in _row_groups(found, schema):
+            for table in _row_groups(batches, schema):
                 writer.write_table(table, row_group_size=_GROUP_ROWS)
 
     write_whole(target, write)
 
 
-def _row_groups(found: Files, schema: pa.Schema) -> Iterator[pa.Table]:
+def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     rows = 0
-    for batch in _batches(found, schema):
+    for batch in batches:
         held.append(batch)
         rows += batch.num_rows
         if rows >= _GROUP_ROWS:
@@ -111,7 +115,7 @@ def _row_groups(found: Files, schema: pa.Schema) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held, schema)
 
 
-def _batches(found: Files, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(found: Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
     for place, recorded in zip(found.places, found.versions.values(), strict=True):
         with (
             unchanged(place, recorded),
@@ -120,7 +124,7 @@ def _batches(found: Files, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             _open(place, schema) as reader,
         ):
             for batch in reader:
-                yield batch.select(schema.names)
+                yield with_gaps(batch.select(schema.names), codes)
 
 
 @contextmanager
@@ -145,11 +149,13 @@ def _naming_the_value(place: Location, schema: pa.Schema) -> Iterator[None]:
 
 
 def _schema(
-    found: Files, as_is: set[str], features: set[str] | None, id_name: str | None
+    found: Files, as_is: set[str], features: set[str] | None, codes: set[str], id_name: str | None
 ) -> pa.Schema:
+    """Return the types of the columns; `codes` are text, and so is an id that looks like one."""
     schemas: list[pa.Schema] = []
-    as_text = id_name is not None and any(_is_text(place, id_name) for place in found.places)
-    given = pa.schema({id_name: pa.string()} if as_text else {})
+    if id_name is not None and any(_is_text(place, id_name) for place in found.places):
+        codes = codes | {id_name}
+    given = pa.schema([(name, pa.string()) for name in sorted(codes)])
     for place in found.places:
         with place.reading(), _open(place, given) as reader:
             schema = reader.schema
@@ -172,6 +178,21 @@ def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) 
     whole = pa.types.is_integer(kind) and name not in as_is
     empty = pa.types.is_null(kind) and name in features
     return pa.float64() if whole or empty else kind
+
+
+def _codes(found: Files, categories: set[str]) -> set[str]:
+    """Return the categories that look like whole numbers, or are empty at first, in any file."""
+    kinds: dict[str, list[pa.DataType]] = {name: [] for name in categories}
+    for place in found.places if categories else ():
+        with place.reading(), _open(place) as reader:
+            for name in categories.intersection(reader.schema.names):
+                kinds[name].append(reader.schema.field(name).type)
+    text = pa.string()
+    return {
+        name
+        for name, each in kinds.items()
+        if set(each) - {text} and set(each) <= {pa.int64(), pa.null(), text}
+    }
 
 
 def _is_text(place: Location, name: str) -> bool:
@@ -211,6 +232,6 @@ def _stream(place: Location, handle: Any) -> Any:
     return pa.CompressedInputStream(handle, "gzip") if place.is_named([".gz"]) else handle
 
 
-def _digest(found: Files, as_is: set[str], features: set[str], id_name: str | None) -> str:
-    content = [found.folder.path, found.versions, sorted(as_is), sorted(features), id_name]
+def _digest(found: Files, *columns: set[str], id_name: str | None) -> str:
+    content = [found.folder.path, found.versions, *map(sorted, columns), id_name]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from collections.abc import Collection
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,9 @@ _SPELLED = (
     r"(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+|\d+,\d+|\d+(\.\d+)?)\s?[%€$£]?$"
 )
 """Numbers with a decimal comma, separated thousands, a currency or a percent sign."""
+
+_NOTHING = pa.array(csv.ConvertOptions().null_values)
+"""What stands for no number: nothing, and words such as NA."""
 
 _WHOLE = r"^(0|-?[1-9]\d*)$"
 _SHOWN = 40
@@ -78,7 +82,7 @@ def check_distinct(shown: str, names: list[str]) -> None:
 def check_text(shown: str, name: str, values: pa.Array) -> None:
     """Refuse a column of text most of whose values are numbers, in whatever spelling."""
     words = pc.utf8_trim_whitespace(values)
-    given = pc.invert(pc.is_in(words, pa.array(csv.ConvertOptions().null_values)))
+    given = pc.invert(pc.is_in(words, _NOTHING))
     numbers = pc.and_(given, pc.match_substring_regex(words, _NUMBER))
     spelled = pc.and_not(pc.and_(given, pc.match_substring_regex(words, _SPELLED)), numbers)
     n_given, n_numbers, n_spelled = (
@@ -115,3 +119,14 @@ def is_number(values: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def with_gaps(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatch:
+    """Return rows whose empty texts are null; of `codes`, also what stands for no number."""
+    nothing, null = pa.array([""]), pa.scalar(None, pa.string())
+    for k, field in enumerate(batch.schema):
+        if pa.types.is_string(field.type):
+            text = batch.column(k)
+            empty = pc.is_in(text, _NOTHING if field.name in codes else nothing)
+            batch = batch.set_column(k, field, pc.if_else(empty, null, text))
+    return batch

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import struct
+import time
+import zlib
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,14 +17,18 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.faults import fault
+from distsvc.storage.blocks import Table
+from distsvc.storage.bucket import ASKED_AGAIN
 from distsvc.storage.columns import plain
 from distsvc.storage.location import Location
-from distsvc.storage.remote import s3_settings
 from distsvc.storage.snapshots import Part, Snapshot, snapshot_of
+from distsvc.storage.sources.iceberg_s3 import is_s3, s3_options, s3_properties
 from distsvc.storage.sources.lake import Lake
 
+_LOG = logging.getLogger("distsvc")
 _SNAPSHOT = re.compile(r"snapshot=(\d{1,19})")
 _EQUALITY = "equality delete"
+_VECTOR = "deletion-vector-v1"
 
 
 class Iceberg(Lake):
@@ -60,6 +69,35 @@ class Iceberg(Lake):
         except Exception as error:
             raise _known(error, location) from error
 
+    def folder(self, table: Table) -> Location:
+        """Return the folder of a table's files, opened as the catalog says, if it does.
+
+        What a catalog says is not handed from process to process: each asks by itself, and again
+        after some minutes, since credentials expire. One that does not know the catalog goes by its
+        environment.
+        """
+        if not table.lake["by_catalog"]:
+            return super().folder(table)
+        asked = int(time.monotonic() / ASKED_AGAIN.total_seconds())
+        return Location.of(table.path, _options(table.sources[0], asked)).at(table.root)
+
+
+@lru_cache(maxsize=16)
+def _options(url: str, asked: int) -> dict[str, Any]:
+    """Return how the catalog of a table has its files opened; `asked` is new when it has to say."""
+    location = Location.of(url)
+    try:
+        _check_installed(location)
+        return s3_options(_opened(location).io.properties)
+    except JobFileError as error:
+        fields = {"url": location.shown, "because": str(error)}
+        _LOG.warning("credentials are those of the environment", extra={"fields": fields})
+        return {}
+    except DistsvcError:
+        raise
+    except Exception as error:
+        raise _known(error, location) from error
+
 
 def _asked(location: Location) -> int | None:
     """Return the snapshot that a URL asks for."""
@@ -91,7 +129,7 @@ def _opened(location: Location) -> Any:
         if not location.info():
             raise location.not_found()
         path = f"file://{location.path}" if location.is_local else location.lake.path
-        return StaticTable.from_metadata(path, _s3(path))
+        return StaticTable.from_metadata(path, s3_properties(path))
     catalog, _, name = location.lake.path.partition("/")
     if not catalog or "." not in name or "/" in name:
         raise JobFileError(
@@ -124,15 +162,6 @@ def _known(error: Exception, location: Location) -> DistsvcError:
     return DataError(f"can't read the metadata of {location.shown}: {words}")
 
 
-def _s3(url: str) -> dict[str, str]:
-    """Return what pyiceberg is to know of S3 for a table without a catalog."""
-    if not url.startswith(("s3:", "s3a:")):
-        return {}
-    names = {name: name.replace("_", "-") for name in ("access_key_id", "secret_access_key")}
-    names |= {"session_token": "session-token"}
-    return {f"s3.{names.get(name, name)}": value for name, value in s3_settings().items()}
-
-
 def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
@@ -142,9 +171,11 @@ def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
     specs = table.metadata.specs()
     deletes = _Deletes(table.io, location.shown)
     parts = [_part(location, task, specs, schema, types, deletes) for task in scan.plan_files()]
+    by_catalog = location.fs is None and parts and is_s3(parts[0].url)
     return snapshot_of(
         location,
         parts,
+        s3=s3_options(table.io.properties) if by_catalog else {},
         types=types,
         ids=ids,
         aliases=_aliases(table, ids),
@@ -248,11 +279,32 @@ class _Deletes:
         from pyiceberg.table.puffin import PuffinFile
 
         with self._io.new_input(file.file_path).open() as stream:
-            vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
+            content = stream.read()
+        try:
+            puffin = PuffinFile(content)
+            for blob in puffin.footer.blobs:
+                _check_blob(blob, puffin.get_blob_payload(blob))
+            vectors = deletion_vectors_from_puffin_file(puffin)
+        except (ValueError, KeyError, struct.error) as error:
+            raise DataError(
+                f"{self._shown}: can't read the deletion vectors of {file.file_path}: {error}"
+            ) from None
         return {
             one.referenced_data_file: np.asarray(one.to_vector().to_numpy(), np.int64)
             for one in vectors
         }
+
+
+def _check_blob(blob: Any, content: bytes) -> None:
+    """Raise ValueError for what is no deletion vector, or was damaged: pyiceberg looks at neither.
+
+    Its length stands before it, and its checksum behind it.
+    """
+    (length,) = struct.unpack(">I", content[:4])
+    if blob.type != _VECTOR:
+        raise ValueError(f"expected {_VECTOR}, found {blob.type}")
+    if zlib.crc32(content[4 : 4 + length]) != struct.unpack(">I", content[4 + length :])[0]:
+        raise ValueError("the checksum is another")
 
 
 def _ordered(files: Iterable[Any]) -> list[Any]:

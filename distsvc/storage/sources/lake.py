@@ -115,6 +115,7 @@ class Lake(Parquet):
                 "files": files,
                 "schema": base64.b64encode(schema.serialize()).decode(),
                 "staging": staging.address,
+                "by_catalog": found.by_catalog,
             },
         )
 

@@ -132,7 +132,7 @@ class Parquet(Source):
 
     def varied(self, table: Table) -> set[str]:
         """Look at the statistics of the first row group."""
-        place = Location.of(table.path).at(table.root).join(table.files[0])
+        place = self.folder(table).join(table.files[0])
         with place.reading(), place.open() as handle, _parquet(handle) as file:
             return _varied(file.metadata)
 
@@ -145,7 +145,7 @@ class Parquet(Source):
             A file is damaged, may not be read, or changed since the table was opened.
 
         """
-        folder = Location.of(table.path).at(table.root)
+        folder = self.folder(table)
         at_once = _at_once(span.block_rows)
         for piece in _pieces(table, span.start, span.stop):
             place = folder.join(piece.name)

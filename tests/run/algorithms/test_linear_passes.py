@@ -12,7 +12,8 @@ from distsvc.models.linear import working_set
 from distsvc.models.linear.engine import LinearEngine
 from distsvc.run.algorithms import linear_passes
 from distsvc.run.phases import Steps
-from distsvc.run.preparation import prepare, prepared
+from distsvc.run.preparation import prepared
+from distsvc.run.preparing import prepare
 from distsvc.run.survey import survey_table
 
 N, D = 3000, 4

@@ -25,8 +25,20 @@ def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
     nan = np.nan
     np.testing.assert_array_equal(X, [[1, 1, 2], [nan, 0, nan], [2.5, 1, nan]])
     assert ids == ["007", "008", "009"]
-    assert labels == ['a, "b"\nc', "", "NA"]
+    assert labels == ['a, "b"\nc', None, "NA"]
     assert rows.tolist() == [0, 1, 2]
+
+
+def test_an_empty_text_is_missing(tmp_path):
+    text = 'x,id,name\n1,a,NA\n2,,""\n3,c,\n4,d,e\n'
+    (tmp_path / "t.csv").write_text(text)
+    given = {"columns": ["x"], "id": "id", "label": "name"}
+    _, _, ids, labels = everything(opened(tmp_path / "t.csv", tmp_path, **given))
+    assert ids == ["a", None, "c", "d"]
+    assert labels == ["NA", None, None, "e"]
+    for where, kept in (("name != 'e'", [0]), ("not name == 'NA'", [3]), ("name == ''", [])):
+        found = everything(opened(tmp_path / "t.csv", tmp_path, **given, where=where))
+        assert found[0].tolist() == kept
 
 
 def test_several_csv_files_packed_or_not(tmp_path):

@@ -1,0 +1,64 @@
+"""Which rows lie far from all others, and how many of them are set aside."""
+
+import numpy as np
+import pytest
+
+from distsvc.models.aside import MOST, RANGES, Reach, how_many_aside, most_aside
+
+
+@pytest.mark.parametrize("n", [0, 5, 30, 150, 788, 5000, 10**6])
+def test_what_is_set_aside_is_too_few_for_a_cluster(n):
+    most = most_aside(n)
+    assert most <= n / 10
+    assert most <= MOST
+    assert most < max(5, 0.3 * np.sqrt(n))
+
+
+def test_distances_are_in_ranges_of_the_values_between_the_ends():
+    values = np.arange(1000.0)
+    reach = Reach.of(np.column_stack([values, -2 * values]))
+    first, last = MOST, 999 - MOST
+    found = reach.distances(np.array([[first, -2 * last], [999, np.nan], [1e9, 0.0], [0.0, 1e9]]))
+    width = last - first
+    expected = [[0, 0], [MOST, 0], [1e9 - last, 2 * MOST / 2], [MOST, 5e8 + first]]
+    np.testing.assert_allclose(found * width, expected, rtol=1e-6)
+
+
+def test_far_values_and_missing_ones_are_not_within_reach():
+    values = np.random.default_rng(0).normal(size=1000)
+    reach = Reach.of(np.concatenate([values, np.full(MOST, 1e9), np.full(100, np.nan)])[:, None])
+    assert reach.high <= values.max()
+    assert reach.low >= values.min()
+
+
+def test_columns_of_one_value_say_nothing():
+    rare = np.zeros(1000)
+    rare[:MOST] = 1.0
+    X = np.column_stack([rare, np.full(1000, np.nan), np.ones(1000)])
+    assert (Reach.of(X).distances(np.full((1, 3), 1e9)) == 0.0).all()
+    assert (Reach.of(X).distances(np.array([[np.inf, np.inf, np.inf]])) == 0.0).all()
+
+
+def test_an_ordinary_table_has_no_far_rows():
+    random = np.random.default_rng(1)
+    pilot, table = (
+        np.column_stack([random.normal(size=n), random.exponential(size=n)])
+        for n in (10_000, 10**6)
+    )
+    assert Reach.of(pilot).distances(table).max() < RANGES
+
+
+@pytest.mark.parametrize(
+    ("distances", "expected"),
+    [
+        ([], 0),
+        ([1e6], 1),
+        ([50.0, 4.0], 2),
+        ([1e9] * 3, 3),
+        ([1e6, 50.0, 40.0, 30.0], 1),
+        ([1e6, 400.0, 39.0, 30.0], 2),
+        ([50.0, 40.0, 30.0, 20.0], 0),
+    ],
+)
+def test_few_are_set_aside_or_those_far_beyond_the_rest(distances, expected):
+    assert how_many_aside(np.array(distances), 3) == expected
