@@ -8,6 +8,8 @@ do tells clusters apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.linalg import eigh
 from sklearn.neighbors import NearestNeighbors
@@ -25,7 +27,7 @@ NEAREST = 5
 """Near rows of a row that it is compared with."""
 
 SHRUNK = 0.1
-"""What part of the scatter of near rows is made the same in all directions. Few rows tell little
+"""What part of the scatter of near rows is spread evenly over all directions. Few rows tell little
 of it, and narrow directions are not blown up."""
 
 TAIL = 0.01
@@ -40,9 +42,9 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """Return directions (q, d) float32 of pilot rows (m, d) float32, q <= 20, the leading first.
 
     Up to 40 columns, and where tails decide their scales, they are the leading principal
-    components. Elsewhere they solve T v = r S v for the largest r, with the scatter T of all rows
-    and S of near rows: in each direction near rows are as far apart, and all rows r times. They are
-    not orthogonal then. The entry of largest size is positive.
+    components. Elsewhere they solve T v = r S v for the largest r, where T says in which directions
+    any rows differ and S in which near rows do; v^T S v = 1, and they are not orthogonal. The entry
+    of largest size is positive. Pilot rows are in random order.
     """
     with threadpool_limits(1):  # of wide rows several would give other last bits
         wide = pilot.astype(np.float64)
@@ -66,28 +68,42 @@ def placed(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 def _telling_directions(rows: np.ndarray) -> np.ndarray | None:
     """Return directions (<= 20, p) of rows (m, p); None where near rows are all equal."""
-    near = near_scatter(rows)
-    mean = np.trace(near) / len(near)
-    if not mean > 0.0:
+    near, far = near_scatter(rows), scatter_of_pairs(rows)
+    if near is None or far is None:
         return None
-    near = (1.0 - SHRUNK) * near + SHRUNK * mean * np.eye(len(near))
-    _, vectors = eigh(np.cov(rows.T), near)
+    even = np.eye(len(near)) / len(near)
+    _, vectors = eigh(far, (1.0 - SHRUNK) * near + SHRUNK * even)
     return vectors[:, ::-1][:, :MOST_COMPONENTS].T
 
 
-def near_scatter(rows: np.ndarray) -> np.ndarray:
-    """Return the scatter (p, p) of rows (m, p) float64 about their near rows.
+def near_scatter(rows: np.ndarray) -> np.ndarray | None:
+    """Return in which directions rows (m, p) float64 differ from near ones, (p, p) float64.
 
-    It is half the mean of (x - y) (x - y)^T over the rows x and the 5 rows y nearest to each.
+    It is the mean of u u^T over the differences of rows to the 5 nearest of each, scaled to length
+    1, so that no few of them decide. None where all are equal.
     """
-    k = min(NEAREST, len(rows) - 1)
-    nearest = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(rows)
-    numbers = nearest.kneighbors(return_distance=False)
+    nearest = NearestNeighbors(n_neighbors=min(NEAREST, len(rows) - 1), algorithm="brute")
+    numbers = nearest.fit(rows).kneighbors(return_distance=False)
+    return _mean_scatter(rows, numbers.T)
+
+
+def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
+    """Return in which directions rows (m, p) float64, in random order, differ from any others."""
+    numbers = np.arange(len(rows))
+    shifts = range(1, min(NEAREST, len(rows) - 1) + 1)
+    return _mean_scatter(rows, [np.roll(numbers, shift) for shift in shifts])
+
+
+def _mean_scatter(rows: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray | None:
+    """Return the mean of u u^T, where u points from a row to each of the others, numbers (m,)."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
-    for column in numbers.T:
-        apart = rows - rows[column]
+    for numbers in others:
+        apart = rows - rows[numbers]
+        length = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+        apart = apart[length > 0.0] / length[length > 0.0, None]
         total += apart.T @ apart
-    return total / (2.0 * len(rows) * k)
+    trace = np.trace(total)
+    return total / trace if trace > 0.0 else None
 
 
 def _share_in_tails(rows: np.ndarray) -> float:
