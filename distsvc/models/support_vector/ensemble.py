@@ -1,7 +1,7 @@
 """The models that a choice without labels is made from: which, how they are trained and weighed.
 
-They differ in the kernel's width and in the number of leading principal components. Each is an
-independent task: a sequential pass over its own stream of rows, and the growing of its tree.
+They differ in the kernel's width and in the number of leading directions. Each is an independent
+task: a sequential pass over its own stream of rows, and the growing of its tree.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from distsvc.kernels.projection import project
 from distsvc.models import sampling
 from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
 from distsvc.models.fields import Array, Field, check_fields
+from distsvc.models.support_vector.directions import leading_directions
 from distsvc.models.support_vector.kernel_width import density_gamma
 from distsvc.models.support_vector.labelling import DecisionFunction
 from distsvc.models.support_vector.level_tree import LevelTree, LowestPoints
@@ -45,7 +45,6 @@ FLAT = 3
 """Up to so many features there are no subspaces: all features are looked at as they are."""
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
-MOST_COMPONENTS = 20
 
 SIGNIFICANCE_ROWS = 100_000
 """Rows that each member's splits are tested on, at least, where the table has them."""
@@ -106,7 +105,7 @@ class Ensemble:
     Attributes
     ----------
     components : ndarray of shape (q, d), float32
-        Directions that rows are projected on, the leading ones first.
+        Directions that rows are projected on, the leading ones first (`leading_directions`).
     members : list of Member
     budget : int or None
         Support vectors of each.
@@ -238,22 +237,16 @@ def make_ensemble(
 ) -> Ensemble:
     """Decide which models to train from pilot rows (m, d) float32.
 
-    With `gammas` there is one model for each, of all features. Without,
-    models lie around the middle gamma of `density_gamma` in up to 8 subspaces: of more than 3
-    features the leading 2, 3, 4, 6, 8, 12 and 16 principal components, not whitened, and all of
-    them up to 20. A density estimate needs more rows with every dimension, and a table's clusters
-    often lie in few.
+    With `gammas` there is one model for each, of all features. Without, models lie around the
+    middle gamma of `density_gamma` in up to 8 subspaces: of more than 3 features the leading 2, 3,
+    4, 6, 8, 12 and 16 directions of `leading_directions`, and all of them up to 20. A density
+    estimate needs more rows with every dimension, and a table's clusters often lie in few.
     """
     d = pilot.shape[1]
-    wide = pilot.astype(np.float64)
     if gammas is not None or d <= FLAT:
         components = np.eye(d, dtype=np.float32)
     else:
-        with threadpool_limits(1):  # of wide rows several would give other last bits
-            _, vectors = np.linalg.eigh(np.cov(wide.T))
-        leading = vectors[:, ::-1][:, :MOST_COMPONENTS].T
-        heaviest = np.take_along_axis(leading, np.abs(leading).argmax(axis=1)[:, None], axis=1)
-        components = (leading * np.sign(heaviest)).astype(np.float32)
+        components = leading_directions(pilot)
     if gammas is not None:
         members = [Member(d, float(gamma), C) for gamma in gammas]
     else:

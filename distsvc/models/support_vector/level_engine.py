@@ -20,6 +20,7 @@ from distsvc.constraints import COUNT
 from distsvc.models import sampling
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector import labelling
+from distsvc.models.support_vector.directions import placed
 from distsvc.models.support_vector.engine import Engine, Parts
 from distsvc.models.support_vector.ensemble import BUDGET, PENALTY, Blocks, Ensemble, make_ensemble
 from distsvc.models.support_vector.labelling import DecisionFunction
@@ -31,7 +32,7 @@ from distsvc.models.support_vector.rules import LevelRule
 class LevelTreeEngine(Engine):
     """Clusters are the branches of a tree of level sets whose splits are significant.
 
-    It sees rows by their leading principal components, where there are many features.
+    It sees rows along few leading directions, where there are many features.
 
     Attributes
     ----------
@@ -96,7 +97,7 @@ class LevelTreeEngine(Engine):
         components = self.ensemble.components
         self.decision = f
         self.rule = self.rule_of(levels)
-        self.equilibria = labelling.climb(f, levels.highest()) @ components[: len(tree.S)]
+        self.equilibria = placed(labelling.climb(f, levels.highest()), components[: len(tree.S)])
         self.equilibrium_labels = np.arange(levels.answer.n_clusters, dtype=np.int32)
         self._note_doubts()
 
@@ -125,7 +126,7 @@ class LevelTreeEngine(Engine):
     def support_vectors(self) -> np.ndarray:
         """Centred support vectors (B, d) float32 of the winner."""
         S = self.levels.tree.S
-        return S.T @ self.ensemble.components[: len(S)]
+        return placed(S.T, self.ensemble.components[: len(S)])
 
     def fitted_facts(self) -> dict[str, Any]:
         """Return the numbers that the fit arrived at, for its report."""
@@ -144,7 +145,7 @@ class LevelTreeEngine(Engine):
     # Of an estimator.
 
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return the coordinates (n, q) float32 of rows X (n, d) along the leading components."""
+        """Return the coordinates (n, q) float32 of rows X (n, d) along the leading directions."""
         return self.ensemble.view(self.centred(X))
 
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:

@@ -14,12 +14,8 @@ import numpy as np
 from distsvc.models import sampling
 from distsvc.models.continuity import MATCHED_ROWS
 from distsvc.models.sampling import Ranges
-from distsvc.models.support_vector.ensemble import (
-    BUDGET,
-    MOST_COMPONENTS,
-    PASSES,
-    STEPS,
-)
+from distsvc.models.support_vector.directions import MOST_COMPONENTS
+from distsvc.models.support_vector.ensemble import BUDGET, PASSES, STEPS
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree import LevelTree
 from distsvc.models.support_vector.rules import LevelRule

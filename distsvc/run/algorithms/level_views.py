@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from distsvc.models.sampling import BLOCK_ROWS, Ranges
-from distsvc.models.support_vector.ensemble import MOST_COMPONENTS, Ensemble
+from distsvc.models.support_vector.directions import MOST_COMPONENTS
+from distsvc.models.support_vector.ensemble import Ensemble
 from distsvc.run.aside import learned_blocks
 from distsvc.run.preparation import prepared
 from distsvc.run.room import Phase, Result, RunDirectory, Steps

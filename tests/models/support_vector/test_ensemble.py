@@ -4,9 +4,9 @@ from sklearn.datasets import make_blobs
 
 from distsvc.models import sampling
 from distsvc.models.support_vector import ensemble
+from distsvc.models.support_vector.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.ensemble import (
     EFFORTS,
-    MOST_COMPONENTS,
     SUBSPACES,
     Ensemble,
     Member,
