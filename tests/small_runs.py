@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from distsvc.config import Job
 from distsvc.job_file import parse_job
 from distsvc.models.rules import Rule
-from distsvc.run import algorithms, directory
+from distsvc.run import directory, rooms
 from distsvc.run.continuity import ids_of
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labeller import Labeller
@@ -97,7 +97,7 @@ def begin(job: Job, folder: Path) -> Begun:
     table = open_table(job.input, folder / "staging")
     run = RunDirectory(folder)
     run.write_plan(Plan.of(job, table))
-    return Begun(job, algorithms.begin(job, table), Steps(run, None, Progress(quiet=True)))
+    return Begun(job, rooms.begin(job, table), Steps(run, None, Progress(quiet=True)))
 
 
 @dataclass(frozen=True)

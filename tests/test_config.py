@@ -7,8 +7,8 @@ import pytest
 from distsvc.config import MODELS, Job
 from distsvc.errors import JobFileError
 from distsvc.job_file import parse_job
+from distsvc.models.estimators import ESTIMATORS
 from distsvc.parameters import IN_MEMORY, PARAMETERS
-from distsvc.run.algorithms.sampled import ESTIMATORS
 from tests.full_job import FULL, job
 
 LINEAR = {

@@ -1,6 +1,7 @@
 """Imports point one way: cli -> run -> {models -> kernels, storage, report}."""
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -241,3 +242,13 @@ def test_allowed_imports_are_not_violations():
     assert violations("run/fanout.py", "import dask\nfrom distsvc.errors import DataError") == []
     assert violations("kernels/jit.py", "import os\nimport numba") == []
     assert violations("cli.py", "from distsvc import __version__") == []
+
+
+def test_workers_import_neither_estimators_nor_pictures():
+    tasks = [name for name in MODULES if name.startswith("run/algorithms/")]
+    tasks += ["run/survey.py", "run/labelling.py", "run/categories.py"]
+    names = [name.removesuffix(".py").replace("/", ".") for name in tasks]
+    code = f"import sys; {'; '.join(f'import distsvc.{name}' for name in names)}\n"
+    code += "print(sorted({'sklearn', 'scipy.stats', 'matplotlib'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.stdout == "[]\n", found.stderr

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from distsvc import (
-    AutoClustering,
-    IncrementalMDH,
-    LinearOneClassSVM,
-    LinearSVDD,
-    SupportVectorClustering,
-)
-from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
+from distsvc import SupportVectorClustering
 from distsvc.constraints import (
     COUNT,
     NOT_NEGATIVE,
@@ -32,6 +25,7 @@ from distsvc.constraints import (
     is_several,
 )
 from distsvc.errors import JobFileError, ParameterError, shown
+from distsvc.models.estimators import ESTIMATORS
 from distsvc.models.linear.coordinate_descent import SOLVERS
 from distsvc.models.support_vector.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.ensemble import EFFORTS
@@ -44,17 +38,6 @@ from distsvc.parameters import (
     check_together,
 )
 
-ESTIMATORS = {
-    "auto": AutoClustering,
-    "support-vector": SupportVectorClustering,
-    "imdh": IncrementalMDH,
-    "linear-one-class": LinearOneClassSVM,
-    "linear-svdd": LinearSVDD,
-    "bico": BICO,
-    "spdc": SPDC,
-    "depddp": DePDDP,
-    "fuzzy-c-means": FuzzyCMeans,
-}
 SUPPORT_VECTOR = SupportVectorClustering().get_params()
 
 
@@ -309,7 +292,7 @@ def test_a_job_that_gives_nothing_keeps_every_rule(algorithm):
 def test_what_can_go_together():
     several = {"gamma": [1.0, 2.0], "solver": "sgd", "average": True}
     check_parameters("support-vector", SUPPORT_VECTOR | several)
-    check_parameters("imdh", IncrementalMDH(depth=6, n_clusters=32).get_params())
+    check_parameters("imdh", ESTIMATORS["imdh"](depth=6, n_clusters=32).get_params())
     check_together("imdh", {"depth": None, "n_clusters": 10**6})
 
 

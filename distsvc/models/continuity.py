@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 Event = Literal["survived", "split", "absorbed", "appeared", "disappeared"]
 
@@ -112,6 +111,8 @@ def continued(
         matched; all rows where it is not given.
 
     """
+    from scipy.optimize import linear_sum_assignment
+
     inside = overlap if inside is None else inside
     jaccard = jaccard_indices(inside)
     pairs = np.where(jaccard >= match, jaccard, 0.0)

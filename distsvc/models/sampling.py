@@ -15,7 +15,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from distsvc.constraints import RandomState
 
@@ -40,6 +39,8 @@ def seed_of(random_state: Any) -> int:
     RandomState().check("random_state", random_state)
     if isinstance(random_state, Integral):
         return int(random_state)
+    from sklearn.utils import check_random_state
+
     return int(check_random_state(random_state).randint(2**31))
 
 

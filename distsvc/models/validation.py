@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
@@ -27,6 +26,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
         X is to be read block by block, which what calls this does not do.
 
     """
+    from sklearn.utils.validation import validate_data
+
     if is_elsewhere(X):
         raise TypeError(
             f"{type(estimator).__name__} needs all rows in memory here, found a "

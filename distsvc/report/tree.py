@@ -292,7 +292,7 @@ def _dots(
         path, fill=False, edgecolor=colour, linewidth=size, capstyle="round", alpha=0.85,
         clip_on=False, zorder=2,
     )  # fmt: skip
-    axes.add_patch(dots)
+    axes.add_artist(dots)
 
 
 def _chip(

@@ -33,7 +33,7 @@ class Published(Room):
         self._algorithm = content["algorithm"]
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> None:
         """Return None: no job learns it."""
         return
 

@@ -19,7 +19,7 @@ from statistics import fmean
 
 from distsvc.config import Job, with_key
 from distsvc.report.content import PhaseCost
-from distsvc.run import algorithms
+from distsvc.run import rooms
 from distsvc.run.clustering import cluster_table
 from distsvc.run.directory import RunDirectory
 from distsvc.run.labelling import fill_output
@@ -234,7 +234,7 @@ def _trial(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
     part = with_key(part, "continuity", "previous", ())
     run, progress = RunDirectory(folder), _Counting()
     run.write_plan(replace(plan, partitions=ranges, output=out))
-    room = algorithms.begin(part, plan.table)
+    room = rooms.begin(part, plan.table)
     here = Steps(run, steps.client, progress)
     pilot, labelled = cluster_table(here, part, room)
     fill_output(here, labelled.counts)
@@ -246,7 +246,7 @@ def _trial(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
 
 def _in_passes(job: Job, table: Table, n_rows: int) -> Job:
     """Return the job for a part of a table, which takes passes where the whole table does."""
-    n_learned = sample_rows(algorithms.begin(job, table), table.n_rows)
+    n_learned = sample_rows(rooms.begin(job, table), table.n_rows)
     if "memory_rows" not in type(job.model).model_fields or n_learned >= table.n_rows:
         return job
     rows = max(n_rows * n_learned // table.n_rows, FEWEST_IN_MEMORY)

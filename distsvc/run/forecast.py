@@ -11,7 +11,7 @@ from typing import Any
 
 from distsvc.config import Job
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
-from distsvc.run import algorithms
+from distsvc.run import rooms
 from distsvc.run.calibration import (
     READINGS,
     SECOND_READING,
@@ -125,7 +125,7 @@ def _forecast(job: Job) -> Forecast:
         folder, clock = Path(name), time.perf_counter
         began = clock()
         table = open_table(job.input, folder / "staging", job.preprocess)
-        plan, room = Plan.of(job, table), algorithms.begin(job, table)
+        plan, room = Plan.of(job, table), rooms.begin(job, table)
         seconds = {"open": clock() - began}
         run = RunDirectory(folder)
         run.write_plan(plan)

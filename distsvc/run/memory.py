@@ -16,7 +16,7 @@ from distsvc.config import Job, OutputConfig, with_key
 from distsvc.errors import JobFileError, ParameterError
 from distsvc.models.membership import PIECE_BYTES
 from distsvc.report.content import ForecastPart, TermPart
-from distsvc.run import algorithms
+from distsvc.run import rooms
 from distsvc.run.cluster import Workers
 from distsvc.run.partitions import choose_block_rows
 from distsvc.run.plan import cut, pilot_rows
@@ -86,8 +86,8 @@ def sizes_of(job: Job, table: Table, room: Room | None) -> Sizes:
 
 
 def forecast_memory(job: Job, table: Table, workers: Workers) -> Memory:
-    """Return what driver and workers will hold; errors as in `algorithms.begin`."""
-    room = algorithms.begin(job, table)
+    """Return what driver and workers will hold; errors as in `rooms.begin`."""
+    room = rooms.begin(job, table)
     sizes = sizes_of(job, table, room)
     held, pilot = room.held(sizes), float(sizes.row * sizes.pilot_rows)
     tasks = _tasks(sizes, table, held.worker, room.rules[0].float64, job.output)
@@ -225,7 +225,7 @@ def _remedy(job: Job, table: Table, workers: Workers) -> str:
 
 def _smaller(job: Job, table: Table, workers: Workers) -> Iterator[tuple[str, Job, Workers]]:
     """Yield settings, each halved again and again, with the job and the workers they make."""
-    now = sizes_of(job, table, algorithms.begin(job, table))
+    now = sizes_of(job, table, rooms.begin(job, table))
     rows = {"partition_rows": now.partition_rows, "block_rows": now.block_rows}
     for key, value in _halved(rows, FEWEST):
         yield f"cluster.{key} = {value}", with_key(job, "cluster", key, value), workers

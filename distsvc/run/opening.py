@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from distsvc.config import Job, with_key
-from distsvc.run import algorithms
+from distsvc.run import rooms
 from distsvc.run.beginning import Asked, begun, naming_the_section
 from distsvc.run.directory import RunDirectory
 from distsvc.run.output_columns import check_output
@@ -99,7 +99,7 @@ def opened(
                 run.write_plan(Plan.of(job, table, before, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
-            room = algorithms.begin(job, table)
+            room = rooms.begin(job, table)
             check_output(job, table, room)
             _tell(job, previous, progress)
             if previous is not None:

@@ -105,8 +105,11 @@ class Room(Protocol):
     engine: Engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> Room | None:
-        """Return the room of a job, its parameters checked, or None where the job is another's."""
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Room | None:
+        """Return the room of a job, its parameters checked, or None where the job is another's.
+
+        `estimator` is that of the job's algorithm, with the parameters that the job gives.
+        """
 
     def algorithm(self, job: Job) -> str:
         """Return the algorithm that the model of a run is by."""

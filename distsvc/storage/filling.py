@@ -15,6 +15,9 @@ _TILE_ROWS = 8_192
 _MANY, _TURNED_ROWS, _TURNED_AT_ONCE = 24, 4_096, 256
 """Columns that are many, and rows that are put aside and turned, both small beside a cache."""
 
+_LINE_BYTES = 64
+"""Between columns put aside: without, their values of a row would compete for a few cache lines."""
+
 
 def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:
     """Write features into a matrix X (n, d) of floats, from the values of each one's column."""
@@ -40,7 +43,9 @@ def _fill_columns(X: np.ndarray, columns: Sequence[np.ndarray]) -> None:
     """
     many = len(columns) >= _MANY
     rows = _TURNED_ROWS if many else _TILE_ROWS
-    aside = np.empty((len(columns), min(rows, len(X))), columns[0].dtype) if many else None
+    kind = columns[0].dtype
+    apart = min(rows, len(X)) + _LINE_BYTES // kind.itemsize
+    aside = np.empty((len(columns), apart), kind) if many else None
     for first in range(0, len(X), rows):
         tile = X[first : first + rows]
         if aside is None:

@@ -116,7 +116,7 @@ def test_one_cluster_of_hyperplanes_is_no_answer():
 
 @pytest.mark.usefixtures("no_level_tree_is_trusted")
 def test_the_trees_learn_from_a_part_of_a_large_table(monkeypatch):
-    monkeypatch.setattr(automatic, "TREE_ROWS", 300)
+    monkeypatch.setattr("distsvc.models.automatic.estimator.TREE_ROWS", 300)
     X, y = blobs(1500)
     model = quietly(estimator(), X)
     assert 200 < model._engine.trees.n_samples < 400

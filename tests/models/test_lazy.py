@@ -175,7 +175,7 @@ def test_unknown_lengths_of_chunks_do_no_harm():
 def test_the_choice_of_the_algorithm(kind, trusted, monkeypatch):
     monkeypatch.setattr("distsvc.models.automatic.engine.LOW_SUPPORT", 0.0 if trusted else 1.0)
     monkeypatch.setattr(ensemble, "STEPS", 500)
-    monkeypatch.setattr("distsvc.models.automatic.engine.TREE_ROWS", 900)
+    monkeypatch.setattr("distsvc.models.automatic.estimator.TREE_ROWS", 900)
     X, make = rows(n=2500), LARGE[kind]
     array = AutoClustering(effort="fast", random_state=0).fit(X)
     model = AutoClustering(effort="fast", random_state=0).fit(make(X))

@@ -1,7 +1,9 @@
 """The order in which a cluster is looked for, and what happens when there is none."""
 
 import json
+import os
 import socket
+import sys
 from contextlib import closing
 from unittest.mock import Mock
 
@@ -16,7 +18,7 @@ from distsvc.cli import main
 from distsvc.config import ClusterConfig
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.run import cluster as module
-from distsvc.run.cluster import SMALL_BYTES, connected
+from distsvc.run.cluster import KEPT_BYTES, SMALL_BYTES, TASKS, connected
 from distsvc.run.progress import Progress
 from tests.published_files import nothing_left
 
@@ -143,6 +145,15 @@ def test_a_silent_scheduler_is_temporary(monkeypatch, one):
 
 def listening(process: psutil.Process) -> set[str]:
     return {c.laddr.ip for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+
+
+def test_workers_here_keep_freed_memory_and_have_imported_their_tasks():
+    with connected(ClusterConfig(workers=1), 0, Progress(quiet=True)) as client:
+        [found] = client.run(lambda: (dict(os.environ), set(sys.modules))).values()
+    environ, modules = found
+    for name in "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_":
+        assert int(environ[name]) >= KEPT_BYTES
+    assert TASKS in modules
 
 
 def test_workers_here_listen_on_loopback_only(capsys):

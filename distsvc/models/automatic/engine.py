@@ -11,28 +11,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.engine import Engine
 from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.rules import Rule
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector.consensus import LOW_SUPPORT
 from distsvc.models.support_vector.density_score import DensityScore
 from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.ensemble import FLAT
-from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.support_vector.level_engine import LevelTreeEngine
 
 LEVEL_TREE, HYPERPLANES = "support-vector", "imdh"
-
-TREE_ROWS = 20_000
-"""Most rows that trees of hyperplanes are learned from: more hardly change them."""
-
-SHARED = ("n_clusters", "random_state")
-"""Parameters that both have; the others are the level tree's."""
 
 
 class AutomaticEngine(Engine):
@@ -40,16 +31,16 @@ class AutomaticEngine(Engine):
 
     Parameters
     ----------
-    parameters : mapping of str to object
-        Those of `AutoClustering`, in range.
+    parameters : mapping of str to dict
+        All parameters of both, by algorithm, in range.
     seed : int
 
     Attributes
     ----------
     levels : LevelTreeEngine
     trees : TreeEngine
-    parameters_of : dict of str to dict
-        All parameters of both, by algorithm.
+    parameters_of : mapping of str to dict
+        Those that it was given.
     centre : ndarray of shape (d,), float64
         What is subtracted from the rows first, the same for both.
     chosen : str
@@ -68,15 +59,10 @@ class AutomaticEngine(Engine):
     likeness: float | None
     rule: Rule
 
-    def __init__(self, parameters: Mapping[str, Any], seed: int):
-        shared = {name: parameters[name] for name in SHARED}
-        trees = IncrementalMDH(**shared, max_samples=TREE_ROWS)
-        self.parameters_of = {
-            LEVEL_TREE: SupportVectorClustering(**parameters).get_params(),
-            HYPERPLANES: trees.get_params(),
-        }
-        self.levels = LevelTreeEngine(Parameters.of(self.parameters_of[LEVEL_TREE]), seed)
-        self.trees = TreeEngine(self.parameters_of[HYPERPLANES], seed)
+    def __init__(self, parameters: Mapping[str, dict[str, Any]], seed: int):
+        self.parameters_of = parameters
+        self.levels = LevelTreeEngine(Parameters.of(parameters[LEVEL_TREE]), seed)
+        self.trees = TreeEngine(parameters[HYPERPLANES], seed)
         self.notes: list[str] = []
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -101,6 +87,8 @@ class AutomaticEngine(Engine):
 
     def choose(self) -> None:
         """Settle which of both fitted engines has the answer, and what labels rows."""
+        from sklearn.metrics import adjusted_rand_score
+
         levels = self.levels.levels
         self.support = levels.answer.support
         self.chosen, self.likeness, self.rule = LEVEL_TREE, None, self.levels.rule

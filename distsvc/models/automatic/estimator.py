@@ -13,12 +13,20 @@ from distsvc.constraints import COUNT
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input
 from distsvc.models import sampling
-from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEngine
 from distsvc.models.hyperplanes.engine import TreeEngine
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.passes import Passes, Values, answered, given
 from distsvc.models.sampling import PILOT_ROWS, seed_of
+from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.models.validation import validated
 from distsvc.parameters import check_parameters
+
+TREE_ROWS = 20_000
+"""Most rows that trees of hyperplanes are learned from: more hardly change them."""
+
+SHARED = ("n_clusters", "random_state")
+"""Parameters that both have; the others are the level tree's."""
 
 
 class AutoClustering(ClusterMixin, BaseEstimator):
@@ -91,7 +99,7 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         if source is None:
             X = validated(self, X, ensure_min_samples=2)
         check_parameters("auto", self.get_params())
-        engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
+        engine = AutomaticEngine(self.parameters_of_both(), seed_of(self.random_state))
         if source is None:
             self._learn_array(engine, X)
             self._take(engine)
@@ -104,6 +112,13 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=2)
         return self
+
+    def parameters_of_both(self) -> dict[str, dict[str, Any]]:
+        """Return all parameters of the level tree and of iMDH that are fitted, by algorithm."""
+        own = self.get_params()
+        trees = IncrementalMDH(**{name: own[name] for name in SHARED}, max_samples=TREE_ROWS)
+        levels = SupportVectorClustering(**own)
+        return {LEVEL_TREE: levels.get_params(), HYPERPLANES: trees.get_params()}
 
     def predict(self, X: Any) -> Any:
         """Return the cluster (n,) int32 of every row of X (n, d)."""

@@ -27,8 +27,8 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.constraints import HELD
 from distsvc.errors import UnusableRowsError
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
+from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.checkpoints import MOST, State
 from distsvc.models.fields import Array, Count, Field, Number, check_fields
 from distsvc.models.sampling import seed_of

@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import DataError
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
+from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Splits
-from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
 from distsvc.models.checkpoints import State
 from distsvc.models.fields import Array, Field, check_fields

@@ -25,8 +25,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
+from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.checkpoints import MOST, State
 from distsvc.models.fields import Array, Count, Field, Flag, check_fields
 from distsvc.models.sampling import seed_of

@@ -1,43 +1,27 @@
-"""What the baselines have in common, and how a job fits one: a sample, in memory."""
+"""How a job fits a baseline: on a sample, in memory."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 from threadpoolctl import threadpool_limits
 
 from distsvc.models import sampling
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rules import Rule
-from distsvc.parameters import check_parameters
+
+if TYPE_CHECKING:
+    from distsvc.models.baselines.estimator import Baseline
 
 SAMPLE_ROWS = 200_000
 """Rows, about, that a job fits a baseline on, drawn at random; all rows of a smaller table."""
 
 FITTED = ("inertia_", "objective_", "n_iter_")
 """Numbers that some of the estimators find."""
-
-
-class Baseline(ClusterMixin, BaseEstimator):
-    """An estimator whose answer is a rule of a few arrays."""
-
-    algorithm: str
-    labels_: np.ndarray
-    _checkpoint: Checkpoint = NO_CHECKPOINT
-    """What `fit` goes on from, where that may take more than a minute."""
-
-    def check_parameters(self) -> None:
-        """Raise ParameterError for a parameter that is not allowed."""
-        check_parameters(self.algorithm, self.get_params())
-
-    def _rule(self) -> Rule:
-        """Return what labels rows, after `fit`; cluster 0 has most rows."""
-        raise NotImplementedError
 
 
 class SampledEngine:

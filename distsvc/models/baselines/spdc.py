@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.kernels.stream_tree import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
+from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Splits
-from distsvc.models.baselines.sampled import Baseline
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.sampling import seed_of

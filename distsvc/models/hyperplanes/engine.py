@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import normalized_mutual_info_score
 
 from distsvc.errors import UnusableRowsError
 from distsvc.models import sampling
@@ -257,6 +256,8 @@ def most_agreeing(partitions: Sequence[np.ndarray]) -> tuple[int, float]:
 
     Agreement is the mutual information normalised by the geometric mean of the entropies.
     """
+    from sklearn.metrics import normalized_mutual_info_score
+
     n = len(partitions)
     if n == 1:
         return 0, float("nan")

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 MOST_COMPONENTS = 20
@@ -82,6 +81,8 @@ def near_scatter(rows: np.ndarray) -> np.ndarray | None:
     It is the mean of u u^T over the differences of rows to the 5 nearest of each, scaled to length
     1, so that no few of them decide. None where all are equal.
     """
+    from sklearn.neighbors import NearestNeighbors  # workers do without
+
     nearest = NearestNeighbors(n_neighbors=min(NEAREST, len(rows) - 1), algorithm="brute")
     numbers = nearest.fit(rows).kneighbors(return_distance=False)
     return _mean_scatter(rows, numbers.T)

@@ -62,7 +62,7 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
         return None
     k = min(NEIGHBOURS, n - 1)
     tests = X[np.argsort(first)[:n_tests]]
-    distance = cKDTree(X).query(tests, k=k + 1)[0][:, 1:]
+    distance = cKDTree(X).query(tests, k=k + 1, workers=-1)[0][:, 1:]
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.svm import OneClassSVM
 
 from distsvc.errors import DataError
 from distsvc.kernels.exact import coordinate_ascent, gram_matrix
@@ -122,6 +121,8 @@ def solve_one_class(
 
     """
     nu = min(nu, 1.0 - 1.0 / len(X))
+    from sklearn.svm import OneClassSVM
+
     machine = OneClassSVM(gamma=gamma, nu=nu, tol=1e-6).fit(X)
     offset = max(float(machine.offset_[0]), 1e-12 * nu * len(X))
     S = np.ascontiguousarray(X[machine.support_].T, np.float32)

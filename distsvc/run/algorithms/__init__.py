@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from distsvc.config import Job
 from distsvc.errors import DataError
 from distsvc.models.rules import Rule
 from distsvc.run.algorithms.automatic import Automatic
@@ -12,20 +11,10 @@ from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import Linear
 from distsvc.run.algorithms.sampled import Sampled
 from distsvc.run.room import Room
-from distsvc.storage.tables import Table
 
 ROOMS: tuple[type[Room], ...] = (
     Automatic, LevelTrees, BoundaryModel, Hyperplanes, Linear, Sampled,
 )  # fmt: skip
-
-
-def begin(job: Job, table: Table) -> Room:
-    """Return the room of a job, its parameters checked; `ParameterError` for those at fault."""
-    for room in ROOMS:
-        found = room.begin(job, table)
-        if found is not None:
-            return found
-    raise AssertionError(f"no room has algorithm = {job.model.algorithm!r}")
 
 
 def rule_named(form: str) -> type[Rule]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from distsvc.models.automatic.engine import AutomaticEngine
-from distsvc.models.automatic.estimator import AutoClustering
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.sampling import Ranges
 from distsvc.models.support_vector.rules import LevelRule
@@ -34,13 +33,12 @@ class Automatic(Room):
         }
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> Automatic | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Automatic | None:
         """Return the room of a job that names no algorithm."""
         if job.model.algorithm != "auto":
             return None
-        parameters = AutoClustering(**job.model.parameters()).get_params()
-        check_parameters("auto", parameters)
-        return cls(AutomaticEngine(parameters, job.model.seed), job, table)
+        check_parameters("auto", estimator.get_params())
+        return cls(AutomaticEngine(estimator.parameters_of_both(), job.model.seed), job, table)
 
     @property
     def chosen(self) -> Room:

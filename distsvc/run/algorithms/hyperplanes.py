@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
 from distsvc.parameters import check_parameters
@@ -59,11 +58,11 @@ class Hyperplanes(Room):
         self.parameters, self.engine, self.phase = parameters, engine, phase or LEARN
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> Hyperplanes | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Hyperplanes | None:
         """Return the room of a job for iMDH."""
         if job.model.algorithm != "imdh":
             return None
-        parameters = IncrementalMDH(**job.model.parameters()).get_params()
+        parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
         engine = TreeEngine(parameters, job.model.seed)
         engine.set_width(len(table.columns))

@@ -7,6 +7,7 @@ the table. Of a wide table both take rows as the models see them, which a readin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -58,9 +59,9 @@ class LevelTrees(SupportVectorRoom):
     matched_rows = 0
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> LevelTrees | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> LevelTrees | None:
         """Return the room of a job for the level tree."""
-        room = super().begin(job, table)
+        room = super().begin(job, table, estimator)
         return room.of_table(job, table) if isinstance(room, LevelTrees) else None
 
     def of_table(self, job: Job, table: Table) -> LevelTrees:

@@ -9,7 +9,6 @@ import numpy as np
 
 from distsvc.config import PreprocessConfig
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
-from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import working_rows
 from distsvc.parameters import check_parameters
@@ -31,9 +30,9 @@ from distsvc.run.room import (
 from distsvc.run.stream import held_sample, whole_sample
 from distsvc.storage.tables import sparse_rows
 
-PROBLEMS: dict[str, tuple[type[LinearOneClassSVM | LinearSVDD], type[LinearEngine]]] = {
-    "linear-one-class": (LinearOneClassSVM, OneClassEngine),
-    "linear-svdd": (LinearSVDD, BallEngine),
+PROBLEMS: dict[str, type[LinearEngine]] = {
+    "linear-one-class": OneClassEngine,
+    "linear-svdd": BallEngine,
 }
 KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
 TRAINED = "train"
@@ -55,16 +54,15 @@ class Linear(Room):
         self.parameters, self.engine = parameters, engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> Linear | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Linear | None:
         """Return the room of a job for a linear one-class model."""
         if job.model.algorithm not in PROBLEMS:
             return None
-        estimator, engine_of = PROBLEMS[job.model.algorithm]
-        parameters = estimator(**job.model.parameters()).get_params()
+        parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
         X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
-        engine = engine_of(parameters, job.model.seed)
+        engine = PROBLEMS[job.model.algorithm](parameters, job.model.seed)
         engine.set_width(len(table.columns), sparse)
         return cls(parameters, engine)
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
-from distsvc.models.baselines.depddp import DePDDP
-from distsvc.models.baselines.fuzzy import FuzzyCMeans
 from distsvc.models.baselines.rules import Centres, Splits
-from distsvc.models.baselines.sampled import Baseline, SampledEngine
-from distsvc.models.baselines.spdc import SPDC
+from distsvc.models.baselines.sampled import SampledEngine
 from distsvc.run.room import (
     Checkpoint,
     Held,
@@ -25,12 +22,7 @@ from distsvc.run.room import (
 )
 from distsvc.run.stream import held_sample, whole_sample
 
-ESTIMATORS: dict[str, type[Baseline]] = {
-    "bico": BICO,
-    "spdc": SPDC,
-    "depddp": DePDDP,
-    "fuzzy-c-means": FuzzyCMeans,
-}
+BASELINES = ("bico", "spdc", "depddp", "fuzzy-c-means")
 TRAINED = "train"
 
 
@@ -40,19 +32,18 @@ class Sampled(Room):
     rules = (Centres, Splits)
     learning = (TRAINED,)
 
-    def __init__(self, estimator: Baseline):
-        self.parameters, self.engine = estimator.get_params(), SampledEngine(estimator)
+    def __init__(self, engine: SampledEngine):
+        self.parameters, self.engine = engine.estimator.get_params(), engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> Sampled | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Sampled | None:
         """Return the room of a job for one of the baselines."""
-        if job.model.algorithm not in ESTIMATORS:
+        if job.model.algorithm not in BASELINES:
             return None
-        estimator = ESTIMATORS[job.model.algorithm](**job.model.parameters())
         estimator.check_parameters()
-        room = cls(estimator)
-        room.engine.set_width(len(table.columns))
-        return room
+        engine = SampledEngine(estimator)
+        engine.set_width(len(table.columns))
+        return cls(engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the sample; what labels rows is a rule of a few arrays."""
@@ -62,6 +53,9 @@ class Sampled(Room):
 
     def held(self, sizes: Sizes) -> Held:
         """Return the sample, and what estimators make of it: a copy, or a few columns a cluster."""
+        from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
+        from distsvc.models.baselines.fuzzy import FuzzyCMeans
+
         clusters = self.parameters.get("n_clusters") or 1
         columns = 5 * clusters if isinstance(self.engine.estimator, FuzzyCMeans) else 0
         own = max(sizes.sample, 8 * columns * sizes.sample_rows)

@@ -8,7 +8,6 @@ import numpy as np
 
 from distsvc.models.support_vector.engine import Engine
 from distsvc.models.support_vector.engines import engine_for
-from distsvc.models.support_vector.estimator import SupportVectorClustering
 from distsvc.report.content import Sample
 from distsvc.report.model_parts import DomainPart
 from distsvc.run.preparation import PREPARATION, Preparation
@@ -31,11 +30,11 @@ class SupportVectorRoom(Room):
         self.parameters, self.engine = parameters, engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table) -> SupportVectorRoom | None:
+    def begin(cls, job: Job, table: Table, estimator: Any) -> SupportVectorRoom | None:
         """Return the room of a job for support vector clustering, if its engine is this room's."""
         if job.model.algorithm != "support-vector":
             return None
-        parameters = SupportVectorClustering(**job.model.parameters()).get_params()
+        parameters = estimator.get_params()
         engine = engine_for(parameters, job.model.seed)
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 

@@ -26,6 +26,9 @@ from distsvc.storage.versions import unchanged
 # Rows decoded in one go: few enough to stay small beside a block, enough to hide the call's cost.
 _FEWEST_ROWS, _MOST_ROWS = 1024, 65_536
 _BUFFER_BYTES = 1 << 20
+_LOCAL_BYTES = 1 << 16
+"""Of a column that are read at a time; from a disk less, since asking costs nothing."""
+
 FOOTER_THREADS = 16
 _PAGES = 4
 """Pieces of the size of a page, at most a buffer, that are in memory for each column."""
@@ -259,8 +262,9 @@ def _varied(metadata: pq.FileMetaData) -> set[str]:
 def _parquet(handle: Any) -> pq.ParquetFile:
     # Without pre_buffer and with a small buffer the reader holds a page of each column, however
     # large the row group is.
+    at_once = _LOCAL_BYTES if isinstance(handle, pa.OSFile) else _BUFFER_BYTES
     return pq.ParquetFile(
-        handle, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
+        handle, pre_buffer=False, buffer_size=at_once, page_checksum_verification=True
     )
 
 

@@ -1,0 +1,29 @@
+"""The estimators by their algorithms.
+
+They import scikit-learn, which takes a second. What workers do is in engines, which do without.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distsvc.models.automatic.estimator import AutoClustering
+from distsvc.models.baselines.bico import BICO
+from distsvc.models.baselines.depddp import DePDDP
+from distsvc.models.baselines.fuzzy import FuzzyCMeans
+from distsvc.models.baselines.spdc import SPDC
+from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+
+ESTIMATORS: dict[str, Any] = {
+    "auto": AutoClustering,
+    "support-vector": SupportVectorClustering,
+    "imdh": IncrementalMDH,
+    "linear-one-class": LinearOneClassSVM,
+    "linear-svdd": LinearSVDD,
+    "bico": BICO,
+    "spdc": SPDC,
+    "depddp": DePDDP,
+    "fuzzy-c-means": FuzzyCMeans,
+}
