@@ -1,6 +1,6 @@
 """How far outside all clusters a row lies, from the densities that two of the models see.
 
-One model sees the fewest principal components, one the most. Each is looked at by about its own
+One model sees the fewest components, one the most. Each is looked at by about its own
 kernel, which knows gaps between clusters, and by one of sixteen times that width, which knows rows
 that are few and far away, though they may be near each other. What is far in one of the four need
 not be in another; each is measured in units of what is usual inside a cluster, and the score is

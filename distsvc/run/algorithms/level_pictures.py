@@ -138,7 +138,7 @@ def _why(found: LevelSets) -> list[str]:
     low, high = min(m.gamma for m in members), max(m.gamma for m in members)
     differ = f"the width of the kernel (gamma {low:.3g} to {high:.3g})"
     if len(spaces) > 1:
-        differ += f" and the number of leading principal components ({spaces[0]} to {spaces[-1]})"
+        differ += f" and the number of leading components ({spaces[0]} to {spaces[-1]})"
     text = [f"{n_models} models were trained that differ in {differ}."] if n_models > 1 else []
     if answer.n_clusters == 1:
         return [*text, "No split of any of them is clear enough to be kept: one cluster."]
