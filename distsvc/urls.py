@@ -117,6 +117,19 @@ def stand_in(url: str) -> str:
     return f"{shown}#{MASK}{number}"
 
 
+def hand_over(written: Sequence[str], urls: Sequence[str]) -> None:
+    """Give this process the secrets of stand-ins that another one made, from the URLs it was given.
+
+    Of several URLs that are shown alike, the stand-ins were made in the order of `urls`.
+    """
+    for shown, numbers in _numbers(written).items():
+        pin = lake_url(shown).pin
+        known = [_pinned(url, pin) for url in urls]
+        alike = [url for url in dict.fromkeys(known) if shown_url(url) == shown != url]
+        for number, url in zip(numbers, alike, strict=False):
+            os.environ.setdefault(_VARIABLE + number, url)
+
+
 def is_private(url: str) -> bool:
     """Return whether a URL is a stand-in for one with secrets."""
     return _STAND_IN.search(url) is not None
@@ -138,6 +151,21 @@ def original(url: str) -> str:
         return os.environ[_VARIABLE + found[1]]
     except KeyError:
         raise LookupError(f"the secrets of {shown_url(url)} are not in this process") from None
+
+
+def _numbers(written: Sequence[str]) -> dict[str, list[str]]:
+    """Return the numbers of all stand-ins among texts, by the URL as shown."""
+    found: dict[str, list[str]] = {}
+    for text in dict.fromkeys(written):
+        number = _STAND_IN.search(text)
+        if number:
+            found.setdefault(_STAND_IN.sub("", text), []).append(number[1])
+    return found
+
+
+def _pinned(url: str, pin: str) -> str:
+    lake = lake_url(url)
+    return lake._replace(pin=pin).around(lake.path) if lake.kind and pin else url
 
 
 def _masked_link(link: str) -> str:

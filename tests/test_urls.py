@@ -8,6 +8,7 @@ import pytest
 
 from distsvc.urls import (
     MOST_URLS,
+    hand_over,
     is_private,
     lake_url,
     masked,
@@ -65,6 +66,25 @@ def test_the_password_is_taken_out_and_the_query_stays():
     url = "simplecache::https://u:pw@host/x?v=1"
     assert without_user(url) == "simplecache::https://host/x?v=1"
     assert without_user("https://u:p/w@host/x") == "https://host/x"
+
+
+def test_another_process_is_handed_the_secrets_of_stand_ins(monkeypatch):
+    urls = [
+        "https://host/a?sig=1",
+        "https://host/a?sig=2",
+        "https://host/open",
+        "delta://https://u:p@host/lake",
+    ]
+    pinned = "delta://https://u:p@host/lake?version=3"
+    names = [stand_in(url) for url in [*urls, pinned]]
+    for name in names[:2] + names[3:]:
+        monkeypatch.delenv(f"DISTSVC_PRIVATE_URL_{name.rpartition('#***')[2]}")
+    hand_over([*names, names[0], "a text"], urls)
+    assert [original(name) for name in names] == [*urls, pinned]
+    stranger = "https://other/a?sig=***#***0123456789abcdef"
+    hand_over([stranger], urls)
+    with pytest.raises(LookupError):
+        original(stranger)
 
 
 def test_a_stand_in_is_found_again_here_and_in_processes_started_here():

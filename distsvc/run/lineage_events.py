@@ -140,8 +140,7 @@ def _run_facets(job: Job, outcome: Outcome | None) -> dict[str, Any]:
 
 def _inputs(job: Job, outcome: Outcome | None) -> list[ol.InputDataset]:
     """Return the input's datasets; the first has the checks, as far as they were measured."""
-    paths = [job.input.path] if isinstance(job.input.path, str) else list(job.input.path)
-    found = [ol.InputDataset(*dataset_name(path)) for path in paths]
+    found = [ol.InputDataset(*dataset_name(path)) for path in job.input.paths]
     report = outcome.report if outcome else None
     checks = [c for c in report.checks if c.state != "not measured"] if report else []
     if checks:

@@ -27,9 +27,10 @@ from distsvc.run.checkpoints import CHECKPOINTS
 from distsvc.run.cluster import versions
 from distsvc.run.directory import RunDirectory
 from distsvc.run.progress import Progress
-from distsvc.storage.arrays import json_bytes, parse_json
+from distsvc.storage.arrays import json_bytes, parse_json, read_json
 from distsvc.storage.publication import Output
 from distsvc.storage.tables import check_unchanged
+from distsvc.urls import hand_over
 
 BEGUN, STOPPED = "begun.json", "stopped.json"
 SHOWN = 5
@@ -234,6 +235,8 @@ def _check_same(run: RunDirectory, asked: Asked, shown: str) -> None:
     found = differences({key: begun.get(key) for key in now}, now)
     found = [one.removeprefix("job.") for one in found]
     if not found:
+        plan = read_json(run.work.local("plan.json"))
+        hand_over(list(_texts(plan)), asked.job.input.paths)
         try:
             check_unchanged(run.plan.table)
         except DataError as error:
@@ -244,6 +247,15 @@ def _check_same(run: RunDirectory, asked: Asked, shown: str) -> None:
             f"output.path {shown} holds run {run.name}, which was interrupted and was begun with "
             f"something else: {'; '.join(found[:SHOWN])}{more}; give --fresh to start over"
         )
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Yield all texts of a content of JSON, in its order."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict | list):
+        for one in content.values() if isinstance(content, dict) else content:
+            yield from _texts(one)
 
 
 def _with_block_rows(run: RunDirectory, job: Job) -> None:

@@ -147,7 +147,10 @@ def listening(process: psutil.Process) -> set[str]:
     return {c.laddr.ip for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
 
 
-def test_workers_here_keep_freed_memory_and_have_imported_their_tasks():
+def test_workers_here_keep_freed_memory_and_have_imported_their_tasks(monkeypatch):
+    monkeypatch.delenv(
+        "MALLOC_TRIM_THRESHOLD_", raising=False
+    )  # another cluster's, of this process
     with connected(ClusterConfig(workers=1), 0, Progress(quiet=True)) as client:
         [found] = client.run(lambda: (dict(os.environ), set(sys.modules))).values()
     environ, modules = found

@@ -188,6 +188,24 @@ def test_a_job_that_is_refused(tmp_path, host, more):
     assert SECRET not in found.stderr + found.stdout
 
 
+@pytest.mark.parametrize("way", ["password", "signature"])
+def test_a_run_goes_on_in_another_process(tmp_path, host, monkeypatch, way):
+    url = WAYS[way].format(SECRET, host)
+    with monkeypatch.context() as patch:
+        patch.setattr("distsvc.run.labelling.prepared_block", fails)
+        assert run(tmp_path, url, 0).exit_code != 0
+    for name in [name for name in os.environ if name.startswith("DISTSVC_PRIVATE_URL_")]:
+        monkeypatch.delenv(name)
+    found = run(tmp_path, url, 0)
+    assert found.exit_code == 0
+    assert "kept" in found.output
+    assert secret_free(everything_below(tmp_path / "out"))
+
+
+def fails(*_arguments):
+    raise OSError("no power")
+
+
 def test_a_defect_shows_no_secret(tmp_path, host, monkeypatch):
     url = WAYS["signature"].format(SECRET, host)
 
