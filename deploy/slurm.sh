@@ -27,6 +27,8 @@ done
 export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true
 unset DASK_SCHEDULER_ADDRESS # it would come before the file
 rm -f "$file"
+# Workers keep pieces of memory of up to 32 MB for the next use; Dask would have them give them back.
+export MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=67108864
 
 srun --exact --nodes=1 --ntasks=1 \
     dask scheduler --protocol tls --port 0 --scheduler-file "$file" \
