@@ -18,7 +18,7 @@ def told_of_aside(rows: Sequence[FarRow], columns: Sequence[str]) -> list[str]:
     """Return a note, or none, about the rows that nothing was learned from."""
     if not rows:
         return []
-    told = [f"{far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows[:SHOWN]]
+    told = [f"row {far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows[:SHOWN]]
     return [
         f"set aside, as far from all other rows: {_and_more(told, len(rows))}; nothing was learned "
         "from these, and they are labelled like any other"

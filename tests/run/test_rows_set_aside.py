@@ -64,8 +64,8 @@ def test_they_are_labelled_outside_and_told_of(tmp_path):
     assert max(far["score"].to_pylist()) < min(found.filter(~is_far())["score"].to_pylist())
     assert {row.row for row in report.reasons.farthest[:4]} == set(np.flatnonzero(is_far()))
     assert notes(report) == [
-        "set aside, as far from all other rows: 0 (x0 = 1e+09), 138 (x1 = -1e+09), "
-        "140 (x1 = 1e+09), 423 (x1 = 1e+09); nothing was learned from these, and they are "
+        "set aside, as far from all other rows: row 0 (x0 = 1e+09), row 138 (x1 = -1e+09), "
+        "row 140 (x1 = 1e+09), row 423 (x1 = 1e+09); nothing was learned from these, and they are "
         "labelled like any other"
     ]
 
@@ -105,7 +105,7 @@ def test_those_far_beyond_the_other_far_rows(tmp_path):
     _, clean = done(tmp_path, crowd, name="clean")
     report, found = done(tmp_path, np.insert(crowd, 7, 1e9, axis=0))
     assert found.filter(np.arange(found.num_rows) != 7)["label"].equals(clean["label"])
-    assert ": 7 (x1 = 1e+09); nothing" in notes(report)[0]
+    assert ": row 7 (x1 = 1e+09); nothing" in notes(report)[0]
 
 
 def test_where_rows_with_missing_values_are_left_out(tmp_path):
