@@ -189,7 +189,7 @@ def membership_cost(options: Namespace) -> None:
 
 
 def _predict(published: Path, path: Path, out: Path) -> float:
-    from distsvc.run.predict import predict_table
+    from distsvc.published.predict import predict_table
 
     shutil.rmtree(out, ignore_errors=True)
     before = time.process_time()
