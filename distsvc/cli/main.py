@@ -158,9 +158,9 @@ def predict(
             progress=progress,
         )
     if as_json:
-        click.echo(json.dumps(manifest))
+        click.echo(json.dumps(manifest.dumped()))
     else:
-        click.echo(f"{manifest['rows']:,} rows labelled in {output_path}/labels")
+        click.echo(f"{manifest.rows:,} rows labelled in {output_path}/labels")
 
 
 def outside(report: Report, of: str = "") -> str:

@@ -98,8 +98,8 @@ def backfill(
     for day, job in _jobs(job_of, first, last).items():
         output = Output(job.output.path)
         if not _is_wanted(output, reprocess):
-            run_id = (output.manifest() or {})["run_id"]
-            yield Night(day, job.output.path, "kept", f"run {run_id} was published before")
+            words = f"run {output.run_id} was published before"
+            yield Night(day, job.output.path, "kept", words)
             continue
         progress = progress_of()
         given = dict(options or {}, command=commands(day), progress=progress)

@@ -23,6 +23,7 @@ from distsvc.run.starting.beginning import Asked, begun
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
+from distsvc.storage.publishing.manifest import Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
@@ -39,7 +40,7 @@ def predict_table(
     overwrite: bool = False,
     fresh: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Manifest:
     """Label another table with a published model and publish the labels; return the manifest.
 
     The table needs the model's columns; others that it has are ignored, and named in an event.
@@ -58,8 +59,8 @@ def predict_table(
 
     """
     progress = progress or Progress(quiet=True)
-    source, output = Output(published).place, Output(output_path)
-    if os.path.realpath(source.address) == os.path.realpath(output.place.address):
+    source, output = Output(published).store, Output(output_path)
+    if os.path.realpath(source.address) == os.path.realpath(output.store.address):
         raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
     model = checked_model(source)
     job = prediction_job(model, path, output_path, settings or {})
@@ -67,7 +68,7 @@ def predict_table(
     asked = Asked(job, digest, model=digest, fresh=fresh)
     with begun(output, asked, overwrite, progress) as found:
         if found is None:
-            return output.manifest() or {}
+            return read_manifest(output.store)
         run = found.run
         with progress.phase("open"):
             content = restore_model(model, run)

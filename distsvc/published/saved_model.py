@@ -21,7 +21,7 @@ from distsvc.run.learning.preparation import Preparation, checked_rows
 from distsvc.run.model.files import FILES, read_model
 from distsvc.run.model.form import features_of, job_of, restored
 from distsvc.storage.places.arrays import read_arrays
-from distsvc.storage.publishing.columns import published_columns
+from distsvc.storage.publishing.formats.columns import published_columns
 
 UNLABELLED = -1
 """In place of a label, of a row that the job would have left out."""

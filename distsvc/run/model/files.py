@@ -21,15 +21,21 @@ from distsvc.run.learning.preparation import PREPARATION
 from distsvc.run.model.form import MODEL_VERSION, MOST_BYTES, check_content, job_of, restored
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.storage.places.arrays import (
+    described,
     read_arrays,
     read_json,
     write_arrays,
     write_json,
     write_whole,
 )
-from distsvc.storage.places.place import Place
-from distsvc.storage.publishing.columns import described
-from distsvc.storage.publishing.manifest import MANIFEST, checked, listed, read_manifest
+from distsvc.storage.places.store import Store
+from distsvc.storage.publishing.manifest import (
+    MANIFEST,
+    Manifest,
+    checked,
+    listed,
+    read_manifest,
+)
 
 FILES = ("model.json", "arrays.npz")
 
@@ -103,7 +109,7 @@ def read_model(folder: Path) -> dict[str, Any]:
     return content
 
 
-def checked_model(published: Place, manifest: dict[str, Any] | None = None) -> Path:
+def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
     """Return where a published run's model can be read, its files compared with the manifest.
 
     The manifest is the one that is there now, unless one is given.

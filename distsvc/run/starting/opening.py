@@ -84,7 +84,7 @@ def opened(
     output, model = Output(job.output.path), previous.digest if previous else ""
     kept = tuple(one.column for one in previous.features) if previous else ()
     asked = Asked(job, with_previous(job.digest(), model), model=model, fresh=fresh, kept=kept)
-    if previous is not None and previous.address == output.place.address:
+    if previous is not None and previous.address == output.store.address:
         asked = replace(asked, also=_itself(output, job))
     with naming_the_section(), begun(output, asked, overwrite, progress) as found:
         if found is None:
@@ -111,9 +111,9 @@ def opened(
 
 def _itself(output: Output, job: Job) -> str:
     """Return the digest of a run that goes on from what it replaced, if that is published."""
-    before = (output.manifest() or {}).get("previous")
-    known = before.get("model_sha256", "") if isinstance(before, dict) else ""
-    return with_previous(job.digest(), str(known))
+    manifest = output.manifest()
+    before = manifest.previous if manifest else None
+    return with_previous(job.digest(), before.model_sha256 if before else "")
 
 
 def _tell(job: Job, previous: Previous | None, progress: Progress) -> None:

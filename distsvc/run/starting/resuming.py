@@ -29,6 +29,8 @@ from distsvc.run.work.cluster import versions
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import json_bytes, parse_json, read_json
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.places.lease import Doing, Holder
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged
 
@@ -91,7 +93,7 @@ class Attempt:
         self.seconds_before = 0.0
         self._progress, self._started = progress, time.monotonic()
 
-    def doing(self) -> dict[str, Any]:
+    def doing(self) -> Doing:
         """Return the run's name, its seconds of work and what `Progress.state` says."""
         seconds = round(self.seconds_before + time.monotonic() - self._started, 1)
         return {"run": self.name, "seconds": seconds} | self._progress.state()
@@ -132,13 +134,14 @@ def run_directory(
     """
     run = _interrupted(output, asked)
     if run is not None:
-        for name in run.work.damaged("results"):
-            run.work.remove(name)
+        if isinstance(run.work, Folder):
+            for name in run.work.damaged("results"):
+                run.work.remove(name)
         _with_block_rows(run, asked.job)
         attempt.goes_on(run, progress)
     else:
         run = RunDirectory(output.new_work(asked.digest, asked.job.cluster.workdir).address)
-        begun = {"output": output.place.address, "begun": _now()} | asked.content()
+        begun = {"output": output.store.address, "begun": _now()} | asked.content()
         run.work.put(BEGUN, json_bytes(begun))
         attempt.begins(run, progress)
     try:
@@ -163,7 +166,7 @@ def discard(output: Output, run: RunDirectory) -> None:
 def interrupted_runs(output: Output) -> list[RunDirectory]:
     """Return the runs that were begun for an output, and neither ended nor were given up."""
     found = _runs(output)
-    return [run for run in found if read_note(run, BEGUN).get("output") == output.place.address]
+    return [run for run in found if read_note(run, BEGUN).get("output") == output.store.address]
 
 
 def kept_results(run: RunDirectory) -> dict[str, int]:
@@ -177,20 +180,18 @@ def kept_results(run: RunDirectory) -> dict[str, int]:
     return counts
 
 
-def note_stop(run: RunDirectory, doing: dict[str, Any]) -> None:
+def note_stop(run: RunDirectory, doing: Doing) -> None:
     """Write where a run stopped, if that can be written."""
     with suppress(DistsvcError, OSError):
         run.work.put(STOPPED, json_bytes(doing))
 
 
-def note_death(output: Output, before: dict[str, Any]) -> None:
+def note_death(output: Output, before: Holder | None) -> None:
     """Write where a run stopped whose process was killed, from its last sign of life."""
-    doing = before.get("doing")
-    if not isinstance(doing, dict):
-        return
+    doing = before and before.doing
     for run in interrupted_runs(output):
-        if run.name == doing.get("run"):
-            note_stop(run, doing | {"now": before.get("now"), "why": "killed"})
+        if before and doing and run.name == doing.get("run"):
+            note_stop(run, doing | {"now": before.now, "why": "killed"})
 
 
 def read_note(run: RunDirectory, name: str) -> dict[str, Any]:
