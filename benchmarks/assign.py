@@ -14,7 +14,7 @@ from benchmarks.jobs import WORKERS, Report, noisy_table, warm_cluster, work_fol
 from benchmarks.scale import GROUP, PARTITION_ROWS, read_once
 from distsvc.bench.measure import publish
 from distsvc.bench.rows import Row, only, show
-from distsvc.storage.arrays import read_json
+from distsvc.storage.places.arrays import read_json
 
 PASSES = {"refit": "label", "assign": "assign"}
 """The pass that labels every row, by the mode."""

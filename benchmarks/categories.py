@@ -25,10 +25,10 @@ from distsvc.bench.data import SAMPLE_SEED, drawn
 from distsvc.bench.measure import agreement, in_processes, n_clusters, publish, timed
 from distsvc.bench.rows import Row, mean_of, pivot, show
 from distsvc.datasets import load
-from distsvc.job_file import parse_job
+from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from distsvc.storage.listing import read_manifest
-from distsvc.storage.place import place_of
+from distsvc.storage.places.place import place_of
+from distsvc.storage.publishing.manifest import read_manifest
 
 SAMPLE_ROWS = 2000
 MADE_ROWS = 1500

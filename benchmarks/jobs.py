@@ -103,7 +103,7 @@ def run_here(
     more: Row | None = None,
 ) -> Report:  # fmt: skip
     """Run a job, with `more` sections, into an empty folder, in this process or on a cluster."""
-    from distsvc.job_file import parse_job
+    from distsvc.job.file import parse_job
     from distsvc.run.job import run_job
 
     shutil.rmtree(output, ignore_errors=True)

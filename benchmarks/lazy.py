@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.jobs import noisy_table, run_here, work_folder
 from distsvc.bench.measure import alone, publish
 from distsvc.bench.rows import Row, show
-from distsvc.run.progress import peak_memory_mb
-from distsvc.storage.arrays import read_json
+from distsvc.run.work.progress import peak_memory_mb
+from distsvc.storage.places.arrays import read_json
 
 GROUP = 250_000
 PARTITION_ROWS = 1_000_000

@@ -21,7 +21,7 @@ from benchmarks.world import Night, known, nearest, nights_of
 from distsvc.bench.measure import in_processes, publish
 from distsvc.bench.rows import Row, grouped, mean_of, show
 from distsvc.datasets import load
-from distsvc.models.continuity import continued
+from distsvc.models.nights.continuity import continued
 
 NIGHTS = 60
 PROCESSES = 2

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from scipy.optimize import linear_sum_assignment
 
 from distsvc.bench.rows import Row
-from distsvc.job_file import parse_job
-from distsvc.run import report_files
+from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from distsvc.storage.arrays import read_json
+from distsvc.run.reporting import files as report_files
+from distsvc.storage.places.arrays import read_json
 
 REACH = 2.0
 """How far a centroid moves at most, in root mean square distances of its cluster's rows."""

@@ -129,7 +129,7 @@ def score_of_job(table: Path, output: Path, seed: int) -> np.ndarray:
     """Run a job with its defaults on a table and return how outlying (n,) its rows are."""
     import pyarrow.parquet as pq
 
-    from distsvc.storage.publication import Output
+    from distsvc.storage.publishing.publication import Output
 
     run_here(table, output, {"label": "label"}, {"seed": seed}, {"workers": 0})
     files = [file["file"] for file in (Output(output).manifest() or {})["files"]]

@@ -1,4 +1,4 @@
-"""The commands about the papers' data sets and comparisons, as in `distsvc.cli`."""
+"""The commands about the papers' data sets and comparisons, as in `distsvc.cli.main`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from distsvc.ending import failing_cleanly
+from distsvc.cli.ending import failing_cleanly
 
 
 @contextmanager
 def shown_progress() -> Iterator[Any]:
     """Show how far a command is while it lasts."""
-    from distsvc.run.progress import Progress
+    from distsvc.run.work.progress import Progress
 
     progress = Progress()
     try:

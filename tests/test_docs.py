@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 from distsvc import errors
 from distsvc.bench.published import papers
-from distsvc.cli import main
-from distsvc.config import MODELS, Job
+from distsvc.cli.ending import INTERRUPTED, TERMINATED
+from distsvc.cli.main import main
 from distsvc.datasets import catalogue
-from distsvc.ending import INTERRUPTED, TERMINATED
-from distsvc.job_file import parse_job
+from distsvc.job.config import MODELS, Job
+from distsvc.job.file import parse_job
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -216,7 +216,7 @@ def test_the_first_job_prints_what_the_readme_says(tmp_path, monkeypatch):
 
 
 def test_the_columns_of_the_readme_are_the_published_ones():
-    from distsvc.storage.published import COLUMNS
+    from distsvc.storage.publishing.columns import COLUMNS
 
     def said(kind):
         if pa.types.is_list(kind):

@@ -1,4 +1,4 @@
-"""Whatever is written goes through `distsvc.storage.arrays`, or is named here with the reason."""
+"""Whatever is written goes through `distsvc.storage.places.arrays`, or is named here, and why."""
 
 import ast
 from pathlib import Path

@@ -13,12 +13,12 @@ from distsvc.bench.linear import run_linear
 from distsvc.bench.peers import TABLES, growth_rows
 from distsvc.bench.rows import Row, write_rows
 from distsvc.bench.suites import SUITES, Choice
-from distsvc.config import ClusterConfig
 from distsvc.errors import InputNotFoundError
-from distsvc.run.cluster import connected
-from distsvc.run.fanout import fan_out
-from distsvc.run.progress import Progress
-from distsvc.storage.arrays import make_folder
+from distsvc.job.config import ClusterConfig
+from distsvc.run.work.cluster import connected
+from distsvc.run.work.fanout import fan_out
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.arrays import make_folder
 
 KNOWN = (*SUITES, "linear", "peers")
 BEFORE = ("suite", "experiment", "set", "system", "protocol", "point")

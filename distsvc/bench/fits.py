@@ -19,7 +19,7 @@ from distsvc.bench.measure import machine, n_clusters, nmi_geometric, timed
 from distsvc.bench.rows import Row
 from distsvc.bench.systems import SYSTEMS, Facts, Point
 from distsvc.metrics import INDICES, clustering_report, contingency_table, indices_from_contingency
-from distsvc.storage.arrays import make_folder, read_json, write_json
+from distsvc.storage.places.arrays import make_folder, read_json, write_json
 
 BUDGETS = {"shuttle": 100}
 BUDGET = 50

@@ -19,7 +19,7 @@ from distsvc.bench.tables import PROTOCOLS
 from distsvc.errors import InputNotFoundError
 from distsvc.report import evaluation_figures as figures
 from distsvc.report.evaluation import Cell, Drawing, Part, Table, fixed, render_evaluation
-from distsvc.storage.arrays import write_text
+from distsvc.storage.places.arrays import write_text
 
 PAPER_SYSTEMS = IMDH_SYSTEMS[:6]
 Items = list[Table | Drawing]

@@ -10,9 +10,9 @@ from distsvc.bench import data, evaluate, fits, suites
 from distsvc.bench.evaluate import SCHEMA, run_suites
 from distsvc.bench.fits import Fit, Folder, run_fit
 from distsvc.bench.suites import Choice, Suite
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError
-from distsvc.run.progress import Progress
+from distsvc.run.work.progress import Progress
 
 QUIET = Progress(quiet=True)
 ABOUT = {"experiment": "oracle", "set": "toy", "protocol": "oracle"}

@@ -7,7 +7,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from distsvc.bench.linear import run_linear, summary
 from distsvc.bench.suites import Choice
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError
 from distsvc.models.linear.coordinate_descent import SOLVERS
 from distsvc.report.evaluation_figures import Trace
