@@ -47,21 +47,8 @@ _LOG = logging.getLogger("distsvc")
 class Holder(Form):
     """The record of a holder: its process, its job, and its last sign of life.
 
-    Attributes
-    ----------
-    host, boot : str
-        The machine, and the time since which it runs.
-    process : int
-    started : str
-        When the process began, as its machine counts.
-    since, now : str
-        The time at which it took the output, and that of the last sign of life.
-    job_sha256 : str
-    beat : int
-        Signs of life so far.
-    doing : dict
-        The state of its run.
-
+    `started` is the time when the process began, as its machine counts, `since` when it took the
+    output, `now` that of the last sign of life, and `beat` their number.
     """
 
     host: str | None = None

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.publishing.candidates import HELD
 from distsvc.storage.publishing.manifest import COPIES, MANIFEST, SUCCESS, Manifest, read_manifest
-from distsvc.storage.publishing.publication import RUNS, Output
+from distsvc.storage.publishing.publication import HELD, RUNS, Output
 
 DEEPEST = 8
 """Folders between the one that is given and an output."""
