@@ -34,7 +34,7 @@ PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
 def publish(found: Opened, counts: Counts, report: Report) -> None:
-    """Make the manifest of a run, and publish what it lists, if the table is as it was.
+    """Make the manifest of a run, and publish its files, if the table has not changed.
 
     Raises
     ------

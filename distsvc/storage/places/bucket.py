@@ -1,8 +1,8 @@
 """A prefix of an object store's bucket, as a store.
 
-A store has no locks and no renaming, but it writes an object whole or not at all, and on a
-condition: that none is there, or that the one there has a certain ETag. A commit needs no more.
-Files that never change are kept in a folder of this process once they were written or read.
+A bucket has no locks and no renaming, but it writes an object whole or not at all, and on a
+condition: that there is none, or that it has a certain ETag. A commit needs no more. Files that
+never change are cached in a folder of this process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHUNK_BYTES = 8 * 2**20
 
 
 class Bucket:
-    """A prefix of a bucket, whose methods are those of `distsvc.storage.places.store.Store`.
+    """A prefix of a bucket, with the methods of `distsvc.storage.places.store.Store`.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class Bucket:
         return Bucket(f"{self.address}/{name}")
 
     def has(self, name: str) -> bool:
-        """Return whether an object is there."""
+        """Return whether an object exists."""
         if self._cached(name).is_file():
             return True
         try:
@@ -113,7 +113,7 @@ class Bucket:
             self._store.put(self._key(name), content)
 
     def remove(self, name: str, mark: str | None = None) -> bool:
-        """Remove an object, or empty it if its ETag is `mark`; return whether it was there."""
+        """Remove an object, or empty it if its ETag is `mark`; return whether it existed."""
         if mark is not None:  # no store removes on a condition
             with suppress(ChangedError):
                 self.swap(name, b"{}\n", mark)
@@ -137,7 +137,7 @@ class Bucket:
         return names
 
     def current(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of an object and its ETag, if it is there."""
+        """Return the content of an object and its ETag, if it exists."""
         try:
             with self._asking(name):
                 found = self._store.get(self._key(name))
@@ -149,15 +149,8 @@ class Bucket:
         """Replace an object of a certain ETag, or make the first; return the new one's.
 
         The store may have done it though its answer was lost, and then refuses the second try. So
-        what is there after a refusal is compared with the content, which no other writer has.
-
-        Raises
-        ------
-        ChangedError
-            Another object is there, or none.
-        OutputPermissionError, TemporaryError
-            It can't be written.
-
+        after a refusal the object is compared with the content, which no other writer has. Errors
+        as in `Store.swap`.
         """
         mode: Any = "create" if mark is None else {"e_tag": mark}
         try:

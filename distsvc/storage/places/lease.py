@@ -34,7 +34,7 @@ BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 30.0
 """How long a holder on another machine gives no sign of life before it counts as dead."""
 PATIENCE, LOOK_SECONDS = 20, 0.05
-"""How often, and at what distance, one who is refused looks for the name of the holder."""
+"""The number of looks for the name of the holder after a refusal, and the time between them."""
 
 Doing: TypeAlias = dict[str, JsonValue]
 """The state of a run: its name, phase, counts and times."""
@@ -156,7 +156,7 @@ def read_holder(runs: Store) -> Holder | None:
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record, once nobody who lives has written another."""
+    """Write the record, once no living process has written another."""
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + SILENCE_SECONDS
     first = found

@@ -100,7 +100,7 @@ class Output:
         TemporaryError
             Another run holds it.
         JobFileError
-            Another run of another job does, and what it publishes is not to be overwritten.
+            A run of another job holds it, and the output is not to be overwritten.
 
         """
         if isinstance(self.store, Folder):
@@ -131,13 +131,13 @@ class Output:
         return store_of(at["at"]).below(run_id) if at else here
 
     def kept_works(self) -> list[str]:
-        """Return the names of the runs whose work is there."""
+        """Return the names of the runs whose work is kept."""
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
 
     def discard(self, run_id: str, first: str = "") -> None:
-        """Remove the work of a run that is over, and what it wrote unless that is published.
+        """Remove the work of a run that is over, and its files unless they are published.
 
-        `first` is what makes it a run, and goes before all else.
+        `first` is the file that makes it a run, and is removed before all else.
         Nothing is removed by a process that was thought dead: its successor goes on with the files.
         """
         with suppress(DataError, TemporaryError):
@@ -180,7 +180,7 @@ class Output:
         )
 
     def check_apart(self, path: str) -> None:
-        """Check that neither a table nor what is published from it lies in the other's folder.
+        """Check that neither a table nor the output of its job lies in the other's folder.
 
         Raises
         ------
@@ -317,7 +317,7 @@ class Output:
             self.store.clear(folder, self._known())
 
     def finish(self) -> None:
-        """Bring what lies beside the manifest up to date: copies for people, ``_SUCCESS``."""
+        """Bring the files beside the manifest up to date: copies for people, ``_SUCCESS``."""
         manifest = self.manifest()
         if manifest is not None:
             self._let_go(manifest.run_id, manifest)
@@ -340,9 +340,9 @@ class Output:
             self.finish()
 
     def collect(self) -> list[str]:
-        """Remove what runs left and the manifest does not name; return the names of the files.
+        """Remove files of runs that the manifest does not name; return their names.
 
-        No run lives, since we hold the output; what was interrupted can't go on then.
+        No run lives, since we hold the output; interrupted runs can't continue then.
         """
         known = self._known()
         removed = self._remove_replaced(known, list(self.runs.sizes(REPLACED)))
@@ -406,12 +406,12 @@ class Output:
         return manifest
 
     def folders(self) -> list[str]:
-        """Return the folders of what runs published, or began to."""
+        """Return the folders of published files, whole or begun."""
         found = [f"{name}/{run_id}" for name in KINDS for run_id in self.store.folders(name)]
         return [name for name in found if _RUN.fullmatch(PurePosixPath(name).name)]
 
     def _remove_replaced(self, known: set[str], records: Sequence[str]) -> list[str]:
-        """Remove the files that records of what was replaced list, and that are not `known`."""
+        """Remove the files that records of old manifests list, and that are not `known`."""
         removed = []
         for record in records:
             with suppress(OSError, DataError):  # it stays for the next time
@@ -427,9 +427,9 @@ class Output:
 
 
 def collect(path: str) -> list[str]:
-    """Remove what no manifest names from an output, and return the names of the files.
+    """Remove files that no manifest names from an output, and return their names.
 
-    Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote there.
+    Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote.
     """
     output = Output(path)
     if RUNS not in output.store.folders():
