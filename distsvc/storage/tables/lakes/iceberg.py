@@ -301,7 +301,7 @@ class _Deletes:
 
 
 def _check_blob(blob: Any, content: bytes) -> None:
-    """Raise ValueError for a blob that is no deletion vector or is damaged: pyiceberg checks neither.
+    """Raise ValueError for a blob that is damaged or no deletion vector, unchecked by pyiceberg.
 
     Its length stands before it, and its checksum behind it.
     """
