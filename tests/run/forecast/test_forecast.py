@@ -16,6 +16,7 @@ from distsvc.errors import JobFileError
 from distsvc.job.config import with_key
 from distsvc.job.file import parse_job
 from distsvc.report.content.report import ForecastPart, PhaseCost, Report
+from distsvc.run.forecast import memory
 from distsvc.run.forecast.calibration import (
     Trial,
     Trials,
@@ -25,7 +26,7 @@ from distsvc.run.forecast.calibration import (
     pieces,
     whole_units,
 )
-from distsvc.run.forecast.forecast import forecast_job, memory
+from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.forecast.memory import check_memory, forecast_memory
 from distsvc.run.job import run_job
 from distsvc.run.work.cluster import Workers
