@@ -108,7 +108,7 @@ def trials(job: Job, steps: Steps, folder: Path) -> Trials:
     plan, threads = steps.run.plan, steps.workers.threads
     most = min(MOST_ROWS, max(MOST_VALUES // len(plan.table.columns), FEW_ROWS))
     few = pieces(plan.partitions, FEW_ROWS, threads)
-    more = whole_units(pieces(plan.partitions, most, threads), plan.table.extents)
+    more = whole_units(pieces(plan.partitions, most, threads), plan.table.layout.extents)
     return Trials(
         _trial(job, few, steps, folder / "cold"),
         _repeated(job, few, steps, folder / "few"),

@@ -175,7 +175,7 @@ def shown(terms: Terms) -> str:
 
 
 def _decoding(table: Table, block_rows: int) -> Terms:
-    return {f"decoding {table.format}": float(decoding_bytes(table, block_rows))}
+    return {f"decoding {table.layout.format}": float(decoding_bytes(table, block_rows))}
 
 
 def _tasks(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.inputs.given import rows_of
 from distsvc.inputs.rows import Asked, Input, no_rows
-from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.blocks import Block, fill
 from distsvc.storage.rows.columns import plain, some
 from distsvc.storage.rows.features import (
     Feature,
@@ -23,7 +23,6 @@ from distsvc.storage.rows.features import (
     is_as_stored,
     names_of,
 )
-from distsvc.storage.rows.filling import fill
 
 NAME = "the rows"
 """What messages call them."""

@@ -183,7 +183,7 @@ def _token(match: re.Match[str], text: str) -> _Token:
 
 
 def _condition(tokens: _Tokens, depth: int) -> Condition:
-    alternatives = []
+    alternatives: list[Condition] = []
     while not alternatives or tokens.skip("or"):
         parts = [_one(tokens, depth)]
         while tokens.skip("and"):

@@ -81,7 +81,7 @@ def numbering_columns(table: Table, source: Source) -> list[str]:
     }
     for name in source.varied(table) & found.keys() if found else ():
         del found[name]
-    for start, stop in _spots(table.extents):
+    for start, stop in _spots(table.layout.extents):
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
         if not chosen:
             break

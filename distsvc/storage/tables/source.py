@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.place import Place
-from distsvc.storage.rows.blocks import Batches, Block, Span, Table
+from distsvc.storage.rows.blocks import Batches, Block, Span, Table, arrow_blocks
 from distsvc.storage.rows.columns import Scan
 from distsvc.storage.rows.versions import Versions
 from distsvc.storage.rows.where import Condition
@@ -82,8 +82,8 @@ class Source(Protocol):
         ...
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
-        """Yield some rows of a table that it scanned, as `tables.read_blocks` says."""
-        ...
+        """Yield some rows of a table that it scanned, as `opening.read_blocks` says."""
+        return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.
@@ -94,7 +94,7 @@ class Source(Protocol):
 
     def folder(self, table: Table) -> Location:
         """Return the folder that holds the files of a table that it scanned."""
-        return Location.of(table.path).at(table.root)
+        return Location.of(table.layout.path).at(table.layout.root)
 
     def varied(self, table: Table) -> set[str]:
         """Return columns of which metadata tells that they hold fractions or a value twice.

@@ -27,7 +27,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import map_array, write_array
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.place import Place, place_of
-from distsvc.storage.rows.blocks import Block, Span, Table
+from distsvc.storage.rows.blocks import Block, Layout, Span, Table
 from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_wide
 from distsvc.storage.rows.versions import Version, unchanged
 from distsvc.storage.tables.files import Files
@@ -86,18 +86,16 @@ class Svmlight(Source):
         names = [*features, *wanted, LABEL]
         extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
         return Scan(
-            format=self.name,
-            path=place.address,
+            layout=Layout(place.address, self.name, tuple(extents)),
             types=dict.fromkeys(names, pa.float64()),
             shown=dict.fromkeys(names, "double"),
             problems={},
             default=features,
-            extents=tuple(extents),
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield rows as dense blocks."""
-        place = place_of(table.path)
+        place = place_of(table.layout.path)
         labels = map_array(place.local("labels.npy"))
         X = matrix(place)
         places = {name: k for k, name in enumerate(feature_names(place))}
@@ -117,7 +115,7 @@ class Svmlight(Source):
 
     def sparse_rows(self, table: Table) -> Any:
         """Return all rows as CSR, or None where the table has some of the columns only."""
-        place = place_of(table.path)
+        place = place_of(table.layout.path)
         return matrix(place) if table.columns == feature_names(place) else None
 
 

@@ -76,10 +76,11 @@ class Iceberg(Lake):
         after some minutes, since credentials expire. One that does not know the catalog goes by its
         environment.
         """
-        if not table.lake["by_catalog"]:
+        layout = table.layout
+        if not (layout.lake and layout.lake.by_catalog):
             return super().folder(table)
         asked = int(time.monotonic() / ASKED_AGAIN.total_seconds())
-        return Location.of(table.path, _options(table.sources[0], asked)).at(table.root)
+        return Location.of(layout.path, _options(table.sources[0], asked)).at(layout.root)
 
 
 @lru_cache(maxsize=16)

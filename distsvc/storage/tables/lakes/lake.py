@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.place import Place, place_of
-from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema
 from distsvc.storage.rows.columns import Scan, plain
 from distsvc.storage.rows.features import is_vector
 from distsvc.storage.rows.versions import Versions
@@ -95,55 +95,55 @@ class Lake(Parquet):
         deleted = [part.deleted for part in found.parts.values()]
         digest = _digest(files, deleted)
         _write_deleted(staging, digest, deleted)
-        schema = pa.schema(list(found.types.items()))
+        schema = base64.b64encode(pa.schema(list(found.types.items())).serialize()).decode()
         return Scan(
-            format=self.name,
-            path=found.address,
+            layout=Layout(
+                path=found.address,
+                format=self.name,
+                extents=tuple(extents),
+                root=found.folder.path,
+                files=found.names,
+                file_units=tuple(units),
+                file_depths=(0,) * len(files),
+                lake=LakeState(digest, tuple(files), schema, staging.address, found.by_catalog),
+            ),
             types=found.types,
             shown={name: str(kind) for name, kind in found.types.items()},
             problems=problems,
             default=tuple(found.types),
-            extents=tuple(extents),
-            root=found.folder.path,
-            files=found.names,
-            file_units=tuple(units),
-            file_depths=(0,) * len(files),
             keys=found.partitioned_by,
             sources=(found.location.address,),
-            lake={
-                "digest": digest,
-                "files": files,
-                "schema": base64.b64encode(schema.serialize()).decode(),
-                "staging": staging.address,
-                "by_catalog": found.by_catalog,
-            },
         )
 
     def varied(self, table: Table) -> set[str]:
         """Look at the statistics of the first row group, unless rows of that file are deleted."""
-        about = table.lake["files"][0]
-        if about["deleted"]:
+        file = _log(table).files[0]
+        if file.deleted:
             return set()
         own = super().varied(table)
-        named = {n: about["names"].get(n, n) for n in table.stored if n not in about["values"]}
+        named = {n: file.names.get(n, n) for n in table.stored if n not in file.values}
         return {name for name, theirs in named.items() if theirs in own}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
         """Return what of a file is the table's, as the log says."""
-        about, types = table.lake["files"][piece.number], _types(table.lake["schema"])
+        log, kept = _log(table), None
+        about, types = log.files[piece.number], _types(log.schema)
         held = {field.name: field.type for field in file.schema_arrow}
-        names, kept = about["names"], None
-        own = {n: held[names.get(n, n)] for n in types if n not in about["values"]}
-        if about["deleted"]:
-            place = place_of(table.lake["staging"])
-            path = place.local(_deleted_name(table.lake["digest"], piece.number))
+        own = {n: held[about.names.get(n, n)] for n in types if n not in about.values}
+        if about.deleted:
+            path = place_of(log.staging).local(_deleted_name(log.digest, piece.number))
             kept = _mask(read_arrays(path)["deleted"], file.metadata.num_rows)
         return Content(
-            names=names,
-            values={n: _scalar(value, types[n]) for n, value in about["values"].items()},
+            names=about.names,
+            values={n: _scalar(value, types[n]) for n, value in about.values.items()},
             types={n: types[n] for n, kind in own.items() if plain(kind) != types[n]},
             kept=kept,
         )
+
+
+def _log(table: Table) -> LakeState:
+    assert table.layout.lake is not None
+    return table.layout.lake
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def _whole(found: Files) -> Iterator[None]:
 
 def _about(
     found: Snapshot, part: Part, schema: pa.Schema, shown: str, problems: dict[str, str]
-) -> dict[str, Any]:
+) -> LakeFile:
     """Return what a worker has to know of a file; tell of columns of types that don't fit."""
     held = found.held(schema, shown)
     values = {n: part.values.get(n) for n in found.types if n not in held}
@@ -171,7 +171,7 @@ def _about(
                 name, f"column {name!r} is {there} in {shown}, expected {kind} as in the table"
             )
     names = {name: own for name, own in held.items() if own != name}
-    return {"names": names, "values": values, "deleted": part.deleted is not None}
+    return LakeFile(names, values, part.deleted is not None)
 
 
 def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
@@ -185,9 +185,9 @@ def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
     return kept
 
 
-def _digest(files: list[dict[str, Any]], deleted: Sequence[np.ndarray | None]) -> str:
+def _digest(files: list[LakeFile], deleted: Sequence[np.ndarray | None]) -> str:
     """Return a SHA-256 of what of the files is the table's."""
-    digest = hashlib.sha256(json.dumps(files).encode())
+    digest = hashlib.sha256(json.dumps([vars(file) for file in files]).encode())
     for rows in deleted:
         if rows is not None:
             digest.update(rows.tobytes())
@@ -209,8 +209,7 @@ def _deleted_name(digest: str, number: int) -> str:
 @lru_cache(maxsize=8)
 def _types(schema: str) -> dict[str, pa.DataType]:
     """Return the types of the table's columns."""
-    read = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
-    return {field.name: field.type for field in read}
+    return {field.name: field.type for field in read_schema(schema)}
 
 
 def _scalar(value: str | None, kind: pa.DataType) -> pa.Scalar:
