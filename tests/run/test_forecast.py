@@ -27,7 +27,8 @@ from distsvc.run.forecast.calibration import (
     pieces,
     whole_units,
 )
-from distsvc.run.forecast.forecast import forecast_job, memory
+from distsvc.run.forecast import memory
+from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.forecast.memory import check_memory, forecast_memory
 from distsvc.run.job import run_job
 from distsvc.run.work.cluster import Workers

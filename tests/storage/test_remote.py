@@ -31,7 +31,7 @@ def test_memory_and_file_urls(tmp_path, memory):
     memory.pipe("/data/k=1/a.parquet", (tmp_path / "a.parquet").read_bytes())
     memory.pipe("/data/k=1/_SUCCESS", b"")
     local = opened(f"file://{tmp_path}/a.parquet", tmp_path)
-    assert local.path == str(tmp_path / "a.parquet")
+    assert local.layout.path == str(tmp_path / "a.parquet")
     expected = matrix(data, ["a", "b", "c", "flag", "split"])
     np.testing.assert_array_equal(everything(local)[1], expected)
     for path in ("memory://data", "memory://data/*/*.parquet", "memory://data/k=1/a.parquet"):
