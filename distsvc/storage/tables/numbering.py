@@ -51,11 +51,6 @@ def without_numbers(table: Table, source: Source, kept: Collection[str] = ()) ->
     kept
         Columns that stay in any case.
 
-    Raises
-    ------
-    DataError, TemporaryError
-        The rows can't be read.
-
     """
     if table.n_rows < FEWEST_ROWS:
         return table

@@ -44,7 +44,7 @@ from distsvc.storage.rows.features import (
 )
 from distsvc.storage.rows.versions import compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
-from distsvc.storage.tables.lakes.snapshots import check_snapshot
+from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.tables.sources import find_sources, source_named
 

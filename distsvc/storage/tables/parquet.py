@@ -88,15 +88,7 @@ class Parquet(Source):
     def scan(
         self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
     ) -> Scan:
-        """Read every file's footer.
-
-        Raises
-        ------
-        DataError
-            A file is not Parquet, is damaged or may not be read, or its folders name other keys
-            than those of the first file.
-
-        """
+        """Read every file's footer."""
         # Waiting for a store, not computing, is what takes the time.
         with ThreadPoolExecutor(FOOTER_THREADS) as pool:
             footers = list(pool.map(footer, found.places))
@@ -138,14 +130,7 @@ class Parquet(Source):
             return _varied(file.metadata)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
-        """Yield the rows of a span, some thousands at a time.
-
-        Raises
-        ------
-        DataError
-            A file is damaged, may not be read, or changed since the table was opened.
-
-        """
+        """Yield the rows of a span, some thousands at a time."""
         folder = self.folder(table)
         at_once = _at_once(span.block_rows)
         for piece in _pieces(table, span.start, span.stop):

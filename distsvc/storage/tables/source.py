@@ -78,6 +78,18 @@ class Source(Protocol):
         categories
             Columns whose values are names, even where they look like numbers.
 
+        Raises
+        ------
+        InputNotFoundError
+            There is nothing at the path.
+        DataError
+            A file is damaged, is not of this format, may not be read, changed while it was read,
+            or does not fit the others; file, and where there is one line or column, are named.
+        JobFileError
+            The job asks for what the format can't have.
+        OutputPermissionError, TemporaryError
+            The staging folder can't be written.
+
         """
         ...
 
@@ -88,7 +100,8 @@ class Source(Protocol):
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.
 
-        A format whose columns are all numbers need not offer it.
+        A format whose columns are all numbers need not offer it. `DataError` where a file is
+        damaged, may not be read, or changed since the table was opened.
         """
         raise TypeError(f"{self.title} has no columns but those of numbers")
 

@@ -66,17 +66,6 @@ class Svmlight(Source):
         The whole table is in memory meanwhile, at 12 bytes or more for each value that is there.
         Columns that the job names by an index which no row has are there too, and zero: text says
         nothing of the table's width, and a model may come from a wider one.
-
-        Raises
-        ------
-        DataError
-            A line is not svmlight text: indices that are negative or do not ascend, or no numbers.
-            File and line are named. Or an index is too large, an archive is damaged, or a file
-            changed while it was read.
-        JobFileError
-            The job asks for an id or a filter, for a label that is not named ``label``, or for the
-            label as a feature.
-
         """
         _check_job(config)
         place = _converted(found, staging)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import re
 import struct
 import time
 import zlib
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -22,11 +20,16 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import plain
 from distsvc.storage.tables.lakes.iceberg_s3 import is_s3, s3_options, s3_properties
-from distsvc.storage.tables.lakes.lake import Lake
-from distsvc.storage.tables.lakes.snapshots import Part, Snapshot, snapshot_of
+from distsvc.storage.tables.lakes.lake import (
+    DataFile,
+    Lake,
+    Snapshot,
+    asked_state,
+    check_installed,
+    snapshot_of,
+)
 
 _LOG = logging.getLogger("distsvc")
-_SNAPSHOT = re.compile(r"snapshot=(\d{1,19})")
 _EQUALITY = "equality delete"
 _VECTOR = "deletion-vector-v1"
 
@@ -38,23 +41,9 @@ class Iceberg(Lake):
     title = "Iceberg"
 
     def found(self, location: Location) -> Snapshot:
-        """Return the files of the snapshot that is asked for, else of the present one.
-
-        Raises
-        ------
-        InputNotFoundError
-            There is no table, or no such snapshot of it.
-        DataError
-            Its metadata is damaged or may not be read, or its files are not all Parquet, or have
-            rows deleted in a way that is not read here.
-        JobFileError
-            The catalog is not known, or pyiceberg is not installed.
-        TemporaryError
-            The store or the catalog does not answer.
-
-        """
-        asked = _asked(location)
-        _check_installed(location)
+        """Return the files of the snapshot that is asked for, else of the present one."""
+        asked = asked_state(location, "snapshot")
+        check_installed(location, "pyiceberg")
         try:
             table = _opened(location)
             snapshot = table.snapshot_by_id(asked) if asked else table.current_snapshot()
@@ -88,7 +77,7 @@ def _options(url: str, asked: int) -> dict[str, Any]:
     """Return how the catalog of a table has its files opened; `asked` is new when it has to say."""
     location = Location.of(url)
     try:
-        _check_installed(location)
+        check_installed(location, "pyiceberg")
         return s3_options(_opened(location).io.properties)
     except JobFileError as error:
         fields = {"url": location.shown, "because": str(error)}
@@ -98,27 +87,6 @@ def _options(url: str, asked: int) -> dict[str, Any]:
         raise
     except Exception as error:
         raise _known(error, location) from error
-
-
-def _asked(location: Location) -> int | None:
-    """Return the snapshot that a URL asks for."""
-    pin = location.lake.pin
-    found = _SNAPSHOT.fullmatch(pin) if pin else None
-    if pin and not found:
-        raise JobFileError(
-            f"input.path: expected iceberg://PATH?snapshot=NUMBER, found {location.shown}"
-        )
-    return int(found[1]) if found else None
-
-
-def _check_installed(location: Location) -> None:
-    try:
-        import pyiceberg  # noqa: F401
-    except ImportError:
-        raise JobFileError(
-            f"{location.shown} needs pyiceberg, which comes with distsvc[iceberg]: "
-            "pip install 'distsvc[iceberg]'"
-        ) from None
 
 
 def _opened(location: Location) -> Any:
@@ -212,9 +180,9 @@ def _part(
     schema: Any,
     types: dict[str, pa.DataType],
     deletes: _Deletes,
-) -> Part:
+) -> DataFile:
     file = task.file
-    if str(getattr(file.file_format, "value", file.file_format)).upper() != "PARQUET":
+    if _format(file) != "PARQUET":
         raise DataError(
             f"{location.shown} has files that are {file.file_format.value}, expected Parquet; "
             "rewrite the table's files"
@@ -226,7 +194,9 @@ def _part(
         for one in schema.fields
         if one.initial_default is not None
     }
-    return Part(file.file_path, file.file_size_in_bytes, keys, defaults | keys, deletes.of(task))
+    return DataFile(
+        file.file_path, file.file_size_in_bytes, keys, defaults | keys, deletes.of(task)
+    )
 
 
 def _text(value: Any, kind: pa.DataType) -> str | None:
@@ -249,7 +219,7 @@ class _Deletes:
     def of(self, task: Any) -> np.ndarray | None:
         """Return the positions of the deleted rows of a data file, or None."""
         path = task.file.file_path
-        found = [self._positions(one).get(path) for one in _ordered(task.delete_files)]
+        found = [self._positions(one).get(path) for one in task.delete_files]
         several = [rows for rows in found if rows is not None]
         return np.unique(np.concatenate(several)) if several else None
 
@@ -259,7 +229,7 @@ class _Deletes:
         return self._read[file.file_path]
 
     def _positions_in(self, file: Any) -> dict[str, np.ndarray]:
-        kind = str(getattr(file.file_format, "value", file.file_format)).upper()
+        kind = _format(file)
         if kind == "PUFFIN":
             return self._of_vectors(file)
         if kind != "PARQUET":
@@ -308,5 +278,5 @@ def _check_blob(blob: Any, content: bytes) -> None:
         raise ValueError("the checksum is another")
 
 
-def _ordered(files: Iterable[Any]) -> list[Any]:
-    return sorted(files, key=lambda one: one.file_path)
+def _format(file: Any) -> str:
+    return str(getattr(file.file_format, "value", file.file_format)).upper()

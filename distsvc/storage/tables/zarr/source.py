@@ -81,17 +81,7 @@ class Zarr(Source):
     def scan(
         self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
     ) -> Scan:
-        """Read the metadata of an array or a group.
-
-        Raises
-        ------
-        InputNotFoundError
-            There is nothing at the path.
-        DataError
-            It is not Zarr or holds no array that can be a column, or a lone array has not one or
-            two dimensions or is asked for an id, a label or ``where``.
-
-        """
+        """Read the metadata of an array or a group."""
         place, others = found.location, other_columns(config)
         with _reading(place):
             if not _has_metadata(place):
@@ -118,14 +108,7 @@ class Zarr(Source):
         return 2 * step * sum(widths)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
-        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice.
-
-        Raises
-        ------
-        DataError
-            A chunk is damaged or may not be read, or the length changed since the table was opened.
-
-        """
+        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice."""
         place = Location.of(table.layout.path)
         check_metadata(place, table, columns)
         with _reading(place):
