@@ -19,10 +19,12 @@ from distsvc.run.model.files import (
     with_previous,
 )
 from distsvc.run.reporting.manifest import make_manifest
-from distsvc.run.starting.beginning import Asked, begun
+from distsvc.run.starting.opening import begun
+from distsvc.run.starting.resuming import Request
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ClusterAddress, Start
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
@@ -53,7 +55,11 @@ def predict_table(
         The table, and where its labels are published.
     settings
         Keys of ``[cluster]``.
-    scheduler, scheduler_file, require_tls, overwrite, fresh, progress
+    scheduler, scheduler_file, require_tls
+        Where the cluster is, as of `distsvc.run.work.start.ClusterAddress`.
+    overwrite, fresh
+        As of `distsvc.run.work.start.Start`.
+    progress
         As of `distsvc.run.job.run_job`.
 
     """
@@ -64,11 +70,10 @@ def predict_table(
     model = checked_model(source)
     job = prediction_job(model, path, output_path, settings or {})
     digest = with_previous(job.digest(), model_digest(model))
-    asked = Asked(job, digest, model=digest, fresh=fresh)
-    with begun(output, asked, overwrite, progress) as found:
-        if found is None:
+    request = Request(job, output, digest, model=digest)
+    with begun(request, Start(overwrite, fresh), progress) as run:
+        if run is None:
             return output.manifest() or {}
-        run = found.run
         with progress.phase("open"):
             content = restore_model(model, run)
             if not run.is_planned:
@@ -78,8 +83,8 @@ def predict_table(
             table = run.plan.table
             for note in run.plan.notes:
                 progress.event("unknown values", because=note)
-        where = job.cluster, table.nbytes, scheduler, scheduler_file, require_tls
-        with steps_on(run, progress, *where) as steps:
+        at = ClusterAddress(scheduler, scheduler_file, require_tls)
+        with steps_on(run, progress, job.cluster, at) as steps:
             check_labelling(job, table, steps.workers, content["facts"]["wide"])
             counts = label_table(steps).counts
             fill_output(steps, counts)

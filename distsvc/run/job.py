@@ -23,18 +23,15 @@ from distsvc.run.reporting.manifest import publish
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE, FIRST, ClusterAddress, Start
 
 
 def run_job(
     job: Job,
+    at: ClusterAddress = ANYWHERE,
+    start: Start = FIRST,
     *,
     command: str = "",
-    scheduler: str | None = None,
-    scheduler_file: str | None = None,
-    require_tls: bool = False,
-    overwrite: bool = False,
-    fresh: bool = False,
-    skip_missing: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Cluster a table and publish labels, model and report; return the report.
@@ -46,38 +43,35 @@ def run_job(
     ----------
     job
         The validated job file.
+    at
+        Where the cluster is; see `distsvc.run.work.cluster.connected`.
+    start
+        What may be replaced, started over or skipped.
     command
         What the page names as the way to run it again.
-    scheduler, scheduler_file, require_tls
-        Where the cluster is; see `distsvc.run.work.cluster.connected`.
-    overwrite
-        Whether something else that is published at the output is replaced.
-    fresh
-        Whether to start over where an earlier run was interrupted, which otherwise goes on.
-    skip_missing
-        Whether an input that is not there yet is to be skipped (`SkippedError`).
     progress
         Where phases and events are shown; nowhere when not given.
 
     """
     progress = progress or Progress(quiet=True)
-    with opened(job, overwrite, progress, fresh, skip_missing) as found:
-        if found is None:
+    with opened(job, start, progress) as opening:
+        if opening is None:
             progress.event("already published", output=job.output.path)
             return read_report(job.output.path)
-        run, room, job = found.run, found.room, found.job
-        where = job.cluster, found.table.nbytes, scheduler, scheduler_file, require_tls
-        with steps_on(run, progress, *where) as steps:
-            memory = check_memory(job, found.table, steps.workers).part()
-            assigned = assign_table(steps, job, found.previous)
+        run, room, previous = opening.run, opening.room, opening.previous
+        with steps_on(run, progress, opening.job.cluster, at) as steps:
+            memory = check_memory(opening.job, opening.table, steps.workers).part()
+            assigned = assign_table(steps, opening.job, previous)
             if assigned is not None:
                 room, pilot, labelled = assigned
             else:
-                pilot, labelled = cluster_table(steps, job, room)
+                pilot, labelled = cluster_table(steps, opening.job, room)
             fill_output(steps, labelled.counts)
         agreement = room.engine.fitted_facts().get("agreement")
-        night = compared(run, job, found.previous, labelled.counts, agreement)
-        report = write_report(run, job, room, pilot, labelled, night, command, progress, memory)
+        night = compared(run, opening.job, previous, labelled.counts, agreement)
+        report = write_report(
+            run, opening.job, room, pilot, labelled, night, command, progress, memory
+        )
         with progress.phase("publish"):
-            publish(found, labelled.counts, report)
+            publish(opening, labelled.counts, report)
     return report.with_phases(progress.phases)

@@ -17,6 +17,7 @@ from distsvc.published.held import publish_held
 from distsvc.published.status import in_words, status
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import read_report
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect
 from tests.storage.publishing import (
     Crash,
@@ -34,7 +35,7 @@ from tests.storage.publishing import (
 
 def held_back(job) -> str:
     with pytest.raises(CheckFailedError, match="min_rows: 600 rows, at least 1,000 expected"):
-        run_job(job, overwrite=True)
+        run_job(job, start=Start(overwrite=True))
     [run_id] = Output(job.output.path).held()
     return run_id
 

@@ -12,6 +12,7 @@ from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run.job import run_job
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import FORMAT, Output
 from distsvc.storage.tables.opening import fingerprint, open_table
 from tests.published_files import nothing_left
@@ -27,7 +28,7 @@ def table(tmp_path):
 
 
 def open_job(job, overwrite=False):
-    return opened(job, overwrite, Progress(quiet=True))
+    return opened(job, Start(overwrite), Progress(quiet=True))
 
 
 def job_for(table, model, **sections):
@@ -79,7 +80,7 @@ def test_an_input_in_the_folder_of_the_output(table, inside):
     (out / inside).write_bytes(table.read_bytes())
     job = job_for(out / inside, ROOMS["sampled"], output={"path": str(out)})
     with pytest.raises(JobFileError, match=r"^input\.path .* lies in the folder of the output"):
-        run_job(job, overwrite=True)
+        run_job(job, start=Start(overwrite=True))
     assert (out / inside).exists()
 
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.models.engine import Engine
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.content.report import Sample
 from distsvc.run.learning.sizes import Held, Sizes, Terms
 from distsvc.run.learning.survey import Pilot, Survey
-from distsvc.run.work.checkpoints import Checkpoint
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.tables.opening import Block, Table

@@ -27,7 +27,7 @@ _LOG = logging.getLogger("distsvc")
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
-def publish(found: Opened, counts: Counts, report: Report) -> None:
+def publish(opening: Opened, counts: Counts, report: Report) -> None:
     """Make the manifest of a run, and publish what it lists, if the table is as it was.
 
     Raises
@@ -36,24 +36,24 @@ def publish(found: Opened, counts: Counts, report: Report) -> None:
         A check of the job failed: the run is kept, and not published.
 
     """
-    check_unchanged(found.table)
-    manifest = make_manifest(found.run, found.job, found.digest, found.inputs, counts)
+    check_unchanged(opening.table)
+    manifest = make_manifest(opening.run, opening.job, opening.digest, opening.inputs, counts)
     manifest["checks"] = [check.model_dump() for check in report.checks]
-    if found.previous is not None:
-        manifest["previous"] = found.previous.named()
+    if opening.previous is not None:
+        manifest["previous"] = opening.previous.named()
     if report.failed:
-        for gone in found.output.hold(manifest):
+        for gone in opening.output.hold(manifest):
             _LOG.info("older candidate given up", extra={"fields": {"run": gone}})
         failed = "; ".join(check.words for check in report.failed)
-        run_id, shown = found.run.name, found.output.shown
+        run_id, shown = opening.run.name, opening.output.shown
         error = CheckFailedError(
             f"run {run_id} is held back: {failed}. What was published in {shown} stays. See "
-            f"{shown}/{found.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
+            f"{shown}/{opening.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
             f"publish {shown} --held {run_id}"
         )
         error.report = report
         raise error
-    found.output.publish(manifest)
+    opening.output.publish(manifest)
 
 
 def make_manifest(

@@ -103,17 +103,12 @@ def attached(handler: logging.Handler) -> Iterator[None]:
         LOG.setLevel(level)
 
 
-def log_defect(error: Exception) -> str:
-    """Write an exception that no user should meet to standard error, with its traceback.
-
-    Returns what it says, in a form that may be shown.
-    """
-    what = one_line(masked(f"{type(error).__name__}: {error}"))
+def log_defect(error: Exception, words: str) -> None:
+    """Write an exception that no user should meet to standard error, with its traceback."""
     handler = logging.StreamHandler()
     handler.setFormatter(Plain() if sys.stderr.isatty() else JsonLines())
     with attached(handler):
-        LOG.error("defect", exc_info=error, extra={"fields": {"error": what}})
-    return what
+        LOG.error("defect", exc_info=error, extra={"fields": {"error": words}})
 
 
 def _shown(value: Any) -> Any:
