@@ -6,7 +6,7 @@ workers or in this process, or something that the driver works out from what the
 run's directory. Learning is sequential: a learner streams the sample's rows in random order, or
 holds them all. Nothing that decides a label depends on how the table is cut or who does the work.
 
-How an algorithm learns is told by its room (`distsvc.run.algorithms`).
+How each algorithm learns stands in its module of `distsvc.run.algorithms`.
 """
 
 from __future__ import annotations
@@ -58,20 +58,15 @@ def run_job(
         if opening is None:
             progress.event("already published", output=job.output.path)
             return read_report(job.output.path)
-        run, room, previous = opening.run, opening.room, opening.previous
-        with steps_on(run, progress, opening.job.cluster, at) as steps:
-            memory = check_memory(opening.job, opening.table, steps.workers).part()
-            assigned = assign_table(steps, opening.job, previous)
-            if assigned is not None:
-                room, pilot, labelled = assigned
-            else:
-                pilot, labelled = cluster_table(steps, opening.job, room)
+        run, job, previous = opening.run, opening.job, opening.previous
+        with steps_on(run, progress, job.cluster, at) as steps:
+            memory = check_memory(job, opening.table, steps.workers, opening.algorithm).part()
+            learned, labelled = assign_table(steps, job, previous) or cluster_table(
+                steps, job, opening.algorithm
+            )
             fill_output(steps, labelled.counts)
-        agreement = room.engine.fitted_facts().get("agreement")
-        night = compared(run, opening.job, previous, labelled.counts, agreement)
-        report = write_report(
-            run, opening.job, room, pilot, labelled, night, command, progress, memory
-        )
+        night = compared(run, job, previous, labelled, learned.facts.get("agreement"))
+        report = write_report(run, job, learned, labelled, night, command, progress, memory)
         with progress.phase("publish"):
-            publish(opening, labelled.counts, report)
+            publish(opening, labelled, report)
     return report.with_phases(progress.phases)

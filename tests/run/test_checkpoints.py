@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_runs import ROOMS, digests, fit, forget, small_job, three_clusters, write_table
+from small_runs import MODELS, digests, fit, forget, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError
 from distsvc.models.baselines import bico
@@ -182,7 +182,7 @@ def test_a_step_of_the_driver_goes_on(run):
 N = 200
 JOBS = {
     "merge": {"gamma": 1.0, "nu": 0.1, "max_iter": 450, "budget": 20},
-    "project": ROOMS["boundary"] | {"maintenance": "project-random", "max_iter": 350},
+    "project": MODELS["boundary"] | {"maintenance": "project-random", "max_iter": 350},
     "average": {"gamma": 1.0, "nu": 0.1, "solver": "sgd", "average": True, "max_iter": 350},
     "step norm": {"gamma": 1.0, "C": 20.0, "max_iter": 350, "budget": 30}
     | {"stopping": "step-norm", "theta": 1e-9},

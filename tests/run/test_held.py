@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from small_runs import ROOMS, small_job, three_clusters, write_table
+from small_runs import MODELS, small_job, three_clusters, write_table
 
 from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, DataError, DistsvcError, InputNotFoundError
@@ -46,10 +46,10 @@ def with_checks(job, **checks):
 
 def test_a_candidate_is_told_and_published(tmp_path):
     table = write_table(tmp_path / "t.parquet", three_clusters(600))
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     run_job(job)
     before = json.loads((tmp_path / "out/manifest.json").read_text())
-    failing = small_job(table, ROOMS["sampled"], preprocess={"scale": "none"})
+    failing = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
     run_id = held_back(with_checks(failing, min_rows=1000))
     assert json.loads((tmp_path / "out/manifest.json").read_text()) == before
 

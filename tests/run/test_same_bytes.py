@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from small_runs import ROOMS, three_clusters
+from small_runs import MODELS, three_clusters
 
 import distsvc
 
@@ -55,10 +55,10 @@ def delta(folder):
 
 COUNTRY, CITY = {"country": "onehot"}, {"city": "frequency"}
 JOBS = {
-    "robust": (files, {"scale": "robust", "log": ["bytes"], "encode": CITY}, ROOMS["level tree"]),
-    "unit": (files, {"scale": "unit"}, ROOMS["hyperplanes"]),
-    "standard": (files, {"encode": COUNTRY | CITY}, ROOMS["boundary"]),
-    "delta": (delta, {"scale": "robust", "encode": COUNTRY}, ROOMS["hyperplanes"]),
+    "robust": (files, {"scale": "robust", "log": ["bytes"], "encode": CITY}, MODELS["level tree"]),
+    "unit": (files, {"scale": "unit"}, MODELS["hyperplanes"]),
+    "standard": (files, {"encode": COUNTRY | CITY}, MODELS["boundary"]),
+    "delta": (delta, {"scale": "robust", "encode": COUNTRY}, MODELS["hyperplanes"]),
 }
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from small_runs import ROOMS, forget, small_job, three_clusters, write_table
+from small_runs import MODELS, forget, small_job, three_clusters, write_table
 
 from distsvc.cli.main import main
 from distsvc.errors import DataError, InputNotFoundError
@@ -21,7 +21,7 @@ from distsvc.storage.publishing.publication import Output
 @pytest.fixture
 def job(tmp_path):
     table = write_table(tmp_path / "t.parquet", three_clusters(1500))
-    return small_job(table, ROOMS["sampled"])
+    return small_job(table, MODELS["sampled"])
 
 
 def killed(job, monkeypatch, after):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from distsvc.errors import JobFileError, ParameterError
 from distsvc.job.config import Job, with_key
-from distsvc.run.algorithms import begin as rooms
-from distsvc.run.algorithms.algorithm import Room, Table
+from distsvc.run.algorithms.algorithm import AlgorithmJob
+from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import check_output
 from distsvc.run.nights.previous import (
     Previous,
@@ -25,7 +25,7 @@ from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Meter, Progress
 from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
+from distsvc.storage.tables.opening import Table, fingerprint, open_table, shown_columns
 from distsvc.storage.tables.ready import check_ready
 
 
@@ -43,8 +43,7 @@ class Opened:
     digest, inputs : str
         SHA-256 of the job, and of the table.
     table : Table
-    room : Room
-        The algorithm.
+    algorithm : AlgorithmJob
     previous : Previous or None
         The published run that this one continues.
 
@@ -56,7 +55,7 @@ class Opened:
     digest: str
     inputs: str
     table: Table
-    room: Room
+    algorithm: AlgorithmJob
     previous: Previous | None
 
 
@@ -86,14 +85,14 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | None
                 run.write_plan(_planned(request, run, previous, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
-            room = rooms.begin(job, table)
-            check_output(job, table, room)
+            algorithm = begin(job, table)
+            check_output(job, table, algorithm)
             _tell(job, previous, progress)
             if previous is not None:
                 adopt(previous, run, list(table.columns))
         job = with_key(job, "input", "columns", named)
         inputs = fingerprint(table)
-        yield Opened(job, run, request.output, request.digest, inputs, table, room, previous)
+        yield Opened(job, run, request.output, request.digest, inputs, table, algorithm, previous)
 
 
 @contextmanager
