@@ -139,9 +139,9 @@ def predict(
             run_dir, input_path, output_path, settings=keys, progress=progress, **options
         )
     if as_json:
-        click.echo(json.dumps(manifest))
+        click.echo(json.dumps(manifest.dumped()))
     else:
-        click.echo(f"{manifest['rows']:,} rows labelled in {output_path}/labels")
+        click.echo(f"{manifest.rows:,} rows labelled in {output_path}/labels")
 
 
 def outside(report: Report, of: str = "") -> str:

@@ -99,8 +99,7 @@ def backfill(
     for day, job in _jobs(job_of, first, last).items():
         output = Output(job.output.path)
         if not _is_wanted(output, reprocess):
-            run_id = (output.manifest() or {})["run_id"]
-            words = f"run {run_id} was published before"
+            words = f"run {output.run_id} was published before"
             yield BackfilledDay(day, job.output.path, "kept", words)
             continue
         try:

@@ -25,6 +25,7 @@ from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress, Start
+from distsvc.storage.publishing.manifest import Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
@@ -41,7 +42,7 @@ def predict_table(
     overwrite: bool = False,
     fresh: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Manifest:
     """Label another table with a published model and publish the labels; return the manifest.
 
     The table needs the model's columns; others that it has are ignored, and named in an event.
@@ -64,8 +65,8 @@ def predict_table(
 
     """
     progress = progress or Progress(quiet=True)
-    source, output = Output(published).place, Output(output_path)
-    if os.path.realpath(source.address) == os.path.realpath(output.place.address):
+    source, output = Output(published).store, Output(output_path)
+    if os.path.realpath(source.address) == os.path.realpath(output.store.address):
         raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
     folder = checked_model(source)
     model = read_model(folder)
@@ -74,7 +75,7 @@ def predict_table(
     request = Request(job, output, digest, model=digest)
     with begun(request, Start(overwrite, fresh), progress) as run:
         if run is None:
-            return output.manifest() or {}
+            return read_manifest(output.store)
         with progress.phase("open"):
             restore_model(model, folder, run)
             if not run.is_planned:

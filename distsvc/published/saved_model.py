@@ -22,7 +22,7 @@ from distsvc.run.learning.preparation import Preparation, checked_rows
 from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import read_labeller, read_model
 from distsvc.run.work.partitions import choose_block_rows
-from distsvc.storage.publishing.columns import published_columns
+from distsvc.storage.publishing.formats.columns import published_columns
 from distsvc.storage.rows.features import names_of
 from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
 from distsvc.storage.rows.usable import chosen, usable_rows

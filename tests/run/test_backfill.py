@@ -64,8 +64,8 @@ def test_every_night_continues_the_one_before(job_file):
     assert [(night.day, night.state) for night in done] == [(day, "published") for day in DAYS[:3]]
     assert "300 rows, 2 clusters" in done[0].line()
     runs = [manifest(job_file, day) for day in DAYS[:3]]
-    assert "previous" not in runs[0]
-    assert [one["previous"]["run_id"] for one in runs[1:]] == [one["run_id"] for one in runs[:2]]
+    assert runs[0].previous is None
+    assert [one.previous.run_id for one in runs[1:]] == [one.run_id for one in runs[:2]]
     again = nights(job_file, last=DAYS[3])
     assert [night.state for night in again] == ["kept", "kept", "kept", "published"]
     assert [manifest(job_file, day) for day in DAYS[:3]] == runs
@@ -73,7 +73,7 @@ def test_every_night_continues_the_one_before(job_file):
 
 def test_all_nights_are_done_again_where_the_job_is_another(job_file):
     nights(job_file)
-    runs = [manifest(job_file, day)["run_id"] for day in DAYS[:3]]
+    runs = [manifest(job_file, day).run_id for day in DAYS[:3]]
     other = ("model.seed=1",)
     for reprocess in "none", "failed":
         found = nights(job_file, reprocess=reprocess, settings=other)
@@ -81,8 +81,8 @@ def test_all_nights_are_done_again_where_the_job_is_another(job_file):
     found = nights(job_file, reprocess="completed", settings=other)
     assert [night.state for night in found] == ["published"] * 3
     after = [manifest(job_file, day) for day in DAYS[:3]]
-    assert not {one["run_id"] for one in after} & set(runs)
-    assert after[2]["previous"]["run_id"] == after[1]["run_id"]
+    assert not {one.run_id for one in after} & set(runs)
+    assert after[2].previous.run_id == after[1].run_id
 
 
 def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path):
@@ -108,7 +108,7 @@ def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path)
     found = json.loads(said.stdout)
     assert [night["state"] for night in found["nights"]] == ["published"] * 2
     assert found["go_on"] == []
-    assert manifest(job_file, DAYS[2])["previous"]["run_id"] == run_id
+    assert manifest(job_file, DAYS[2]).previous.run_id == run_id
 
 
 def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monkeypatch):
@@ -121,7 +121,7 @@ def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monk
     assert [one.state for one in found] == ["kept", "published", "kept"]
     output = Output(job_file.parent / "out" / DAYS[2])
     work = output.new_work("0" * 12)
-    work.put("begun.json", json.dumps({"output": output.place.address}).encode())
+    work.put("begun.json", json.dumps({"output": output.store.address}).encode())
     found = nights(job_file, reprocess="failed", settings=("model.seed=1",))
     assert [one.state for one in found] == ["kept", "kept", "published"]
 

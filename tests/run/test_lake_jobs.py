@@ -16,7 +16,7 @@ from distsvc.report.content.report import Report
 from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Start
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.tables.numbering import ROW_NUMBER
 from tests.published_files import read_labels
@@ -43,7 +43,7 @@ def job_of(path, out, **sections):
 
 
 def run_of(out) -> str:
-    return read_manifest(place_of(str(out)))["run_id"]
+    return read_manifest(store_of(str(out))).run_id
 
 
 @pytest.fixture

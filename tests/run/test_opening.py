@@ -13,7 +13,8 @@ from distsvc.run.job import run_job
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
-from distsvc.storage.publishing.publication import FORMAT, Output
+from distsvc.storage.publishing.manifest import FORMAT, Manifest
+from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import fingerprint, open_table
 from tests.published_files import nothing_left
 from tests.storage.publishing import work_of
@@ -42,8 +43,9 @@ def publish(job, digest, inputs):
     manifest = {"format": FORMAT, "job_sha256": digest, "input_sha256": inputs, "files": []}
     manifest |= {"rows": 0, "clusters": 0}
     with output.locked(), work_of(output, digest) as work:
-        output.publish(manifest | {"run_id": Path(work.address).name})
-    return Path(output.place.address)
+        manifest |= {"run_id": Path(work.address).name}
+        output.publish(Manifest.model_validate(manifest))
+    return Path(output.store.address)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -55,9 +57,9 @@ def test_a_run_that_can_begin(form, table):
         assert found.run.plan.table == found.table
         assert found.digest == job.digest()
         assert found.inputs == fingerprint(open_table(job.input, table.parent / "staging"))
-        assert Path(found.run.address).parent == Path(found.output.place.address) / ".runs"
+        assert Path(found.run.address).parent == Path(found.output.store.address) / ".runs"
         assert Path(found.run.address).name.startswith(found.digest[:12])
-    assert nothing_left(found.output.place.address)
+    assert nothing_left(found.output.store.address)
 
 
 def test_the_output_is_held_and_the_folder_is_removed(table):

@@ -95,7 +95,7 @@ def test_a_run_whose_process_is_gone(job, monkeypatch):
 
 def test_a_damaged_manifest(job):
     run_job(job)
-    Output(job.output.path).place.put("manifest.json", b"{")
+    Output(job.output.path).store.put("manifest.json", b"{")
     with pytest.raises(DataError, match=r"manifest\.json can't be read"):
         status(job.output.path)
 

@@ -129,7 +129,7 @@ def test_another_user_can_not_write_to_a_run_or_hold_its_output():
         with output.locked("0" * 64), work_of(output, "0" * 64) as work:
             write_run(output, name_of(work), "a")
             work.put("plan.json", b"{}")
-            out, run = Path(output.place.address), Path(work.address)
+            out, run = Path(output.store.address), Path(work.address)
             places = [out, run.parent, run, *(out / p / run.name for p in PLACES)]
             command = [sys.executable, "-c", MEDDLE, str(NOBODY), str(run.parent / "lock")]
             found = subprocess.run(

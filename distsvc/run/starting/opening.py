@@ -121,10 +121,10 @@ def _requested(job: Job, previous: Previous | None) -> Request:
     if previous is None:
         return Request(job, output, job.digest())
     digest, also = with_previous(job.digest(), previous.digest), ""
-    if previous.address == output.place.address:  # it may have published what replaced that
-        before = (output.manifest() or {}).get("previous")
-        known = before.get("model_sha256", "") if isinstance(before, dict) else ""
-        also = with_previous(job.digest(), str(known))
+    if previous.address == output.store.address:  # it may have published what replaced that
+        manifest = output.manifest()
+        before = manifest.previous if manifest else None
+        also = with_previous(job.digest(), before.model_sha256 if before else "")
     kept = tuple(feature.column for feature in previous.features)
     return Request(job, output, digest, previous.digest, also, kept)
 

@@ -31,6 +31,8 @@ from distsvc.run.work.cluster import versions
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import json_bytes, parse_json, read_json
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.places.lease import Doing, Holder
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
@@ -115,7 +117,7 @@ class Attempt:
         self.seconds_before = 0.0
         self._progress, self._started = progress, time.monotonic()
 
-    def doing(self) -> dict[str, Any]:
+    def doing(self) -> Doing:
         """Return the run's name, its seconds of work and what `Progress.state` says."""
         seconds = round(self.seconds_before + time.monotonic() - self._started, 1)
         return {"run": self.name, "seconds": seconds} | self._progress.state()
@@ -157,14 +159,15 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     output, cluster = request.output, request.job.cluster
     run = _interrupted(request, fresh)
     if run is not None:
-        for name in run.work.damaged("results"):
-            run.work.remove(name)
+        if isinstance(run.work, Folder):
+            for name in run.work.damaged("results"):
+                run.work.remove(name)
         if cluster.block_rows not in (None, run.plan.block_rows):  # no result depends on it
             run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
         attempt.goes_on(run)
     else:
         run = RunDirectory(output.new_work(request.digest, cluster.workdir).address)
-        begun = {"output": output.place.address, "begun": _now()} | request.content()
+        begun = {"output": output.store.address, "begun": _now()} | request.content()
         run.work.put(BEGUN, json_bytes(begun))
         attempt.begins(run)
     try:
@@ -183,7 +186,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:
     """Return the runs that were begun for an output, and neither ended nor were given up."""
-    ours = output.place.address
+    ours = output.store.address
     return [run for run, begun in _runs(output) if begun.get("output") == ours]
 
 
@@ -198,20 +201,18 @@ def kept_results(run: RunDirectory) -> dict[str, int]:
     return counts
 
 
-def note_stop(run: RunDirectory, doing: dict[str, Any]) -> None:
+def note_stop(run: RunDirectory, doing: Doing) -> None:
     """Write where a run stopped, if that can be written."""
     with suppress(DistsvcError, OSError):
         run.work.put(STOPPED, json_bytes(doing))
 
 
-def note_death(output: Output, before: dict[str, Any]) -> None:
+def note_death(output: Output, before: Holder | None) -> None:
     """Write where a run stopped whose process was killed, from its last sign of life."""
-    doing = before.get("doing")
-    if not isinstance(doing, dict):
-        return
+    doing = before and before.doing
     for run in interrupted_runs(output):
-        if run.name == doing.get("run"):
-            note_stop(run, doing | {"now": before.get("now"), "why": "killed"})
+        if before and doing and run.name == doing.get("run"):
+            note_stop(run, doing | {"now": before.now, "why": "killed"})
 
 
 def read_note(run: RunDirectory, name: str) -> dict[str, Any]:
@@ -245,7 +246,7 @@ def _interrupted(request: Request, fresh: bool) -> RunDirectory | None:
     for run, begun in _runs(output):
         if not begun:  # who was to remove it was killed
             output.discard(run.name)
-        elif begun.get("output") != output.place.address:
+        elif begun.get("output") != output.store.address:
             continue
         elif fresh or found or not (run.is_planned and kept_results(run)):
             output.discard(run.name, first=BEGUN)

@@ -37,6 +37,7 @@ from rich.text import Text
 from distsvc.errors import one_line
 from distsvc.errors.urls import masked
 from distsvc.report.content.report import PhaseCost
+from distsvc.storage.places.lease import Doing
 
 LOG = logging.getLogger("distsvc")
 FINISHED = "phase finished"
@@ -206,7 +207,7 @@ class Progress:
             fields = {"run": self.run, **fields}
         LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
 
-    def state(self) -> dict[str, str | float | None]:
+    def state(self) -> Doing:
         """Return how far the run is, as what JSON can hold; any thread may ask.
 
         Keys are ``phase``, ``done`` and ``total`` tasks, ``since`` (when it began, UTC, ISO 8601)
@@ -214,7 +215,7 @@ class Progress:
         """
         meter = self._meter
         names = {"phase": "name", "done": "done", "total": "total", "since": "since"}
-        known = {key: getattr(meter, name, None) for key, name in names.items()}
+        known: Doing = {key: getattr(meter, name, None) for key, name in names.items()}
         return known | {"seconds_left": meter.seconds_left() if meter is not None else None}
 
     @contextmanager
@@ -262,10 +263,10 @@ class _TimeLeft(ProgressColumn):
     def render(self, task: Bar) -> Text:
         """Return it as hours, minutes and seconds."""
         state = self._progress.state()
-        if task.finished or state["phase"] != task.description or not state["seconds_left"]:
+        left = state["seconds_left"]
+        if task.finished or state["phase"] != task.description or not isinstance(left, float):
             return Text()
-        seconds = math.ceil(float(state["seconds_left"]))
-        return Text(f"{datetime.timedelta(seconds=seconds)} left")
+        return Text(f"{datetime.timedelta(seconds=math.ceil(left))} left")
 
 
 def peak_memory_mb() -> float:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
-from distsvc.storage.places.place import Place, place_of
+from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import Scan, plain
 from distsvc.storage.rows.features import is_vector
@@ -68,7 +68,7 @@ class Lake(Parquet):
             return found.versions
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Read every file's footer, and compare it with the table's columns.
 
@@ -135,7 +135,7 @@ class Lake(Parquet):
         names, kept = about["names"], None
         own = {n: held[names.get(n, n)] for n in types if n not in about["values"]}
         if about["deleted"]:
-            place = place_of(table.lake["staging"])
+            place = store_of(table.lake["staging"])
             path = place.local(_deleted_name(table.lake["digest"], piece.number))
             kept = _mask(read_arrays(path)["deleted"], file.metadata.num_rows)
         return Content(
@@ -194,7 +194,7 @@ def _digest(files: list[dict[str, Any]], deleted: Sequence[np.ndarray | None]) -
     return digest.hexdigest()
 
 
-def _write_deleted(staging: Place, digest: str, deleted: Sequence[np.ndarray | None]) -> None:
+def _write_deleted(staging: Store, digest: str, deleted: Sequence[np.ndarray | None]) -> None:
     for number, rows in enumerate(deleted):
         name = _deleted_name(digest, number)
         if rows is not None and not staging.has(name):
