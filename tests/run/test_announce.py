@@ -18,7 +18,7 @@ from distsvc.cli.main import main
 from distsvc.errors import DistsvcError, TemporaryError
 from distsvc.monitoring import prometheus as metrics_file
 from distsvc.monitoring.outcome import Outcome
-from distsvc.report.content.night_parts import ColumnDrift, DriftPart, LineagePart
+from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
 from distsvc.run.reporting.files import read_report
 
 ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code"}

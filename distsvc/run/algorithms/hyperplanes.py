@@ -12,6 +12,7 @@ from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
 from distsvc.report.content.model_parts import (
+    ClusterRule,
     Curve,
     Density,
     LeafNode,
@@ -20,7 +21,6 @@ from distsvc.report.content.model_parts import (
     Term,
     TreePart,
 )
-from distsvc.report.content.model_parts import Rule as RulePart
 from distsvc.run.algorithms.algorithm import (
     Checkpoint,
     Held,
@@ -138,7 +138,7 @@ def tree_part(engine: TreeEngine, columns: Sequence[str], rows: Rows) -> TreePar
             chosen=cut.n_clusters,
             by=_chosen_by(engine),
         ),
-        rules=[RulePart(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
+        rules=[ClusterRule(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from distsvc.job.config import ChecksConfig
-from distsvc.report.content.night_parts import CheckPart
+from distsvc.report.content.comparison_parts import CheckPart
 
 DRIFTING = {"max_drift", "max_outlier_share"}
 """Checks that tell whether a model still fits its table."""

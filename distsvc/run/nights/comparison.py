@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.report.content.night_parts import CheckPart, DriftPart, LineagePart, Moves, StoryPart
+from distsvc.report.content.comparison_parts import (
+    CheckPart,
+    DriftPart,
+    LineagePart,
+    Moves,
+    StoryPart,
+)
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, Labeller
 from distsvc.run.nights.checks import checked

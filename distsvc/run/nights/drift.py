@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from distsvc.models.nights.drift import ColumnCounts, stability_index
-from distsvc.report.content.night_parts import ColumnDrift, DriftPart
+from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import COUNTED, OWN, PREVIOUS, RULE, Labeller
 from distsvc.run.nights.checks import Found

@@ -10,6 +10,7 @@ import numpy as np
 from distsvc.models.rules.profiles import Profile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.report.content.explained_parts import (
+    ClusterProfile,
     MembershipPart,
     ProfileColumn,
     ProfilesPart,
@@ -17,7 +18,6 @@ from distsvc.report.content.explained_parts import (
     Spread,
     TypicalRow,
 )
-from distsvc.report.content.explained_parts import Profile as ProfilePart
 from distsvc.run.algorithms.algorithm import Rows, RunDirectory
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.learning.preparation import PREPARATION, Preparation
@@ -113,7 +113,7 @@ def _part(
     numbers: np.ndarray,
     raw: np.ndarray,
     one_hot: set[int],
-) -> ProfilePart:
+) -> ClusterProfile:
     named = [
         ProfileColumn(
             column=columns[one.place],
@@ -130,7 +130,7 @@ def _part(
     typical = [
         TypicalRow(row=int(numbers[i]), values=raw[i, places].tolist()) for i in profile.typical
     ]
-    return ProfilePart(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
+    return ClusterProfile(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
 
 
 def _spread(found: np.ndarray) -> Spread:
