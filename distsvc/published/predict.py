@@ -10,11 +10,11 @@ from typing import Any
 from distsvc.errors import JobFileError
 from distsvc.run.forecast.memory import check_labelling
 from distsvc.run.labelling.phase import fill_output, label_table
-from distsvc.run.model.columns import known_features
 from distsvc.run.model.files import (
     checked_model,
+    known_features,
     model_digest,
-    prediction_job,
+    read_model,
     restore_model,
     with_previous,
 )
@@ -61,18 +61,19 @@ def predict_table(
     source, output = Output(published).place, Output(output_path)
     if os.path.realpath(source.address) == os.path.realpath(output.place.address):
         raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
-    model = checked_model(source)
-    job = prediction_job(model, path, output_path, settings or {})
-    digest = with_previous(job.digest(), model_digest(model))
+    folder = checked_model(source)
+    model = read_model(folder)
+    job = model.job(path, output_path, settings)
+    digest = with_previous(job.digest(), model_digest(folder))
     asked = Asked(job, digest, model=digest, fresh=fresh)
     with begun(output, asked, overwrite, progress) as found:
         if found is None:
             return output.manifest() or {}
         run = found.run
         with progress.phase("open"):
-            content = restore_model(model, run)
+            restore_model(model, folder, run)
             if not run.is_planned:
-                known = known_features(content, path, run.staging, progress)
+                known = known_features(model, path, run.staging, progress)
                 table = open_table(job.input, run.staging, job.preprocess, known)
                 run.write_plan(Plan.of(job, table))
             table = run.plan.table
@@ -80,9 +81,9 @@ def predict_table(
                 progress.event("unknown values", because=note)
         where = job.cluster, table.nbytes, scheduler, scheduler_file, require_tls
         with steps_on(run, progress, *where) as steps:
-            check_labelling(job, table, steps.workers, content["facts"]["wide"])
-            counts = label_table(steps).counts
-            fill_output(steps, counts)
+            check_labelling(job, table, steps.workers, model.rule.float64)
+            labelled = label_table(steps)
+            fill_output(steps, labelled.counts)
         check_unchanged(table)
-        manifest = make_manifest(run, job, digest, fingerprint(table), counts)
+        manifest = make_manifest(run, job, digest, fingerprint(table), labelled)
         return output.publish(manifest)

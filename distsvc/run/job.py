@@ -6,7 +6,7 @@ workers or in this process, or something that the driver works out from what the
 run's directory. Learning is sequential: a learner streams the sample's rows in random order, or
 holds them all. Nothing that decides a label depends on how the table is cut or who does the work.
 
-How an algorithm learns is told by its room (`distsvc.run.algorithms`).
+How each algorithm learns stands in its module of `distsvc.run.algorithms`.
 """
 
 from __future__ import annotations
@@ -65,19 +65,16 @@ def run_job(
         if found is None:
             progress.event("already published", output=job.output.path)
             return read_report(job.output.path)
-        run, room, job = found.run, found.room, found.job
+        run, job = found.run, found.job
         where = job.cluster, found.table.nbytes, scheduler, scheduler_file, require_tls
         with steps_on(run, progress, *where) as steps:
-            memory = check_memory(job, found.table, steps.workers).part()
-            assigned = assign_table(steps, job, found.previous)
-            if assigned is not None:
-                room, pilot, labelled = assigned
-            else:
-                pilot, labelled = cluster_table(steps, job, room)
+            memory = check_memory(job, found.table, steps.workers, found.algorithm).part()
+            learned, labelled = assign_table(steps, job, found.previous) or cluster_table(
+                steps, job, found.algorithm
+            )
             fill_output(steps, labelled.counts)
-        agreement = room.engine.fitted_facts().get("agreement")
-        night = compared(run, job, found.previous, labelled.counts, agreement)
-        report = write_report(run, job, room, pilot, labelled, night, command, progress, memory)
+        night = compared(run, job, found.previous, labelled, learned.facts.get("agreement"))
+        report = write_report(run, job, learned, labelled, night, command, progress, memory)
         with progress.phase("publish"):
-            publish(found, labelled.counts, report)
+            publish(found, labelled, report)
     return report.with_phases(progress.phases)

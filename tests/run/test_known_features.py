@@ -1,6 +1,7 @@
 """The columns of a table to predict are compared with a model's, whatever its id looks like."""
 
 from distsvc.run.model.columns import known_features
+
 from distsvc.run.work.progress import Progress
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from distsvc.run.model.form import NEEDS
 from small_runs import listed_again
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
@@ -15,7 +16,6 @@ from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import ROOMS
 from distsvc.run.job import run_job
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.model.form import NEEDS
 from distsvc.run.work.progress import Progress
 from tests.published_files import nothing_left, published_file
 from tests.run.blob_jobs import N, blobs, check_manifest, config, copied, files, labels

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from distsvc.run.model.columns import known_features
 from small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.run.labelling.labeller import COUNTED, COUNTS, RULE, Labeller, read_rule
 from distsvc.run.labelling.phase import label_table
 from distsvc.run.learning.preparation import PREPARATION, prepared
-from distsvc.run.model.columns import known_features
 from distsvc.run.model.files import (
     MODEL_VERSION,
     checked_model,

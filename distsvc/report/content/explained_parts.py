@@ -131,7 +131,7 @@ class TypicalRow(ReportPart):
     values: list[Known]
 
 
-class ClusterProfile(ReportPart):
+class ProfilePart(ReportPart):
     """What sets a cluster apart: its rows in the sample, columns, the best first, typical rows."""
 
     label: Label
@@ -150,4 +150,4 @@ class ProfilesPart(ReportPart):
     """What sets clusters apart, the largest first, in so many rows of a sample."""
 
     rows: Size
-    clusters: Annotated[list[ClusterProfile], Field(min_length=1)]
+    clusters: Annotated[list[ProfilePart], Field(min_length=1)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.report.content.explained_parts import (
-    ClusterProfile,
+    ProfilePart,
     ProfileColumn,
     ProfilesPart,
     Spread,
@@ -78,7 +78,7 @@ def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> ProfilesSecti
     return ProfilesSection(part.rows, folded(cards, "more clusters", SEEN), untold, has_categories)
 
 
-def _card(profile: ClusterProfile, sizes: Mapping[int, ClusterRow]) -> Card:
+def _card(profile: ProfilePart, sizes: Mapping[int, ClusterRow]) -> Card:
     row = sizes.get(profile.label)
     size = f"{things(row.rows, 'row')} ({percent(row.share)})" if row else ""
     typical = [Row(one.row, [_value(value) for value in one.values]) for one in profile.typical]

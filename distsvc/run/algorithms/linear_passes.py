@@ -21,8 +21,10 @@ from distsvc.models.linear.working_set import (
     working_rows,
 )
 from distsvc.models.rows.scaling import ColumnSums
-from distsvc.run.algorithms.algorithm import Checkpoint, Phase, Result, RunDirectory, Steps
 from distsvc.run.learning.preparation import prepared
+from distsvc.run.work.checkpoints import Checkpoint
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
 
 MOST_PASSES = 100
 OUTER = "outer"

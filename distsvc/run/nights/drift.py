@@ -6,8 +6,8 @@ import numpy as np
 
 from distsvc.models.nights.drift import ColumnCounts, stability_index
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart
-from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import COUNTED, OWN, PREVIOUS, RULE, Labeller
+from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, Labeller
+from distsvc.run.labelling.phase import Labelled
 from distsvc.run.nights.checks import Found
 from distsvc.run.nights.continuity import LINEAGE
 from distsvc.run.work.directory import RunDirectory
@@ -21,9 +21,12 @@ def refit_because(run: RunDirectory) -> list[str]:
     return list(run.read(DECISION).facts["because"]) if run.has(DECISION) else []
 
 
-def drift_of(run: RunDirectory, counts: Counts) -> DriftPart:
-    """Return how far the table is from that of the model before."""
-    before, then = run.read(PREVIOUS + COUNTED), Labeller.read(run, PREVIOUS)
+def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
+    """Return how far the table is from that of the model before; None if there is none."""
+    counts, then = labelled.counts, labelled.before
+    if then is None:
+        return None
+    before = run.read(PREVIOUS + COUNTED)
     refit = run.has(LINEAGE)
     scores = run.read(LINEAGE).arrays["scores"] if refit else counts.histogram
     now, old = (
@@ -48,19 +51,18 @@ def drift_of(run: RunDirectory, counts: Counts) -> DriftPart:
         score=float(shifted) if scores.sum() else None,
         score_rows=int(scores.sum()),
         outlier_share_before=_outside(then, before.arrays["cluster_counts"]),
-        outlier_share_after=_outside(Labeller.read(run, _in_use(run)), counts.sizes),
+        outlier_share_after=_outside(labelled.labeller, counts.sizes),
     )
 
 
 def found_of(
-    run: RunDirectory,
-    counts: Counts,
+    labelled: Labelled,
     drift: DriftPart | None,
     moved: float | None = None,
     agreement: float | None = None,
 ) -> Found:
     """Return what the checks look at."""
-    labeller = Labeller.read(run, _in_use(run))
+    labeller, counts = labelled.labeller, labelled.counts
     worst = drift.columns[0] if drift else None
     return Found(
         rows=counts.n_rows,
@@ -71,11 +73,6 @@ def found_of(
         drifted=worst.column if worst else "",
         agreement=agreement,
     )
-
-
-def _in_use(run: RunDirectory) -> str:
-    """Return whose labeller labels the rows: the run's own, once it has one."""
-    return OWN if run.has(RULE) else PREVIOUS
 
 
 def _outside(labeller: Labeller, sizes: np.ndarray) -> float | None:

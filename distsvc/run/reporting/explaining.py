@@ -10,7 +10,7 @@ import numpy as np
 from distsvc.models.rules.profiles import Profile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.report.content.explained_parts import (
-    ClusterProfile,
+    ProfilePart,
     MembershipPart,
     ProfileColumn,
     ProfilesPart,
@@ -18,9 +18,10 @@ from distsvc.report.content.explained_parts import (
     Spread,
     TypicalRow,
 )
-from distsvc.run.algorithms.algorithm import Rows, RunDirectory
+from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.features import Feature, OneHot, Vector
 
 MOST_PROFILES = 200
@@ -38,7 +39,9 @@ class Explained(TypedDict):
     membership: MembershipPart | None
 
 
-def explained(run: RunDirectory, rows: Rows, reasons: Reasons, shares: np.ndarray) -> Explained:
+def explained(
+    run: RunDirectory, rows: PilotRows, reasons: Reasons, shares: np.ndarray
+) -> Explained:
     """Return what the reasons of a table, and its labelled pilot, say in columns.
 
     `shares` (SHARE_BINS,) are its rows by the share of their own cluster.
@@ -52,7 +55,9 @@ def explained(run: RunDirectory, rows: Rows, reasons: Reasons, shares: np.ndarra
     return {"reasons": part, "profiles": profiles, "membership": membership}
 
 
-def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> ProfilesPart | None:
+def profiles_part(
+    rows: PilotRows, features: Sequence[Feature], typical: Typical
+) -> ProfilesPart | None:
     """Return what sets clusters apart, by the labelled pilot; None where it is in one cluster.
 
     Vectors are told of by their leading principal components.
@@ -72,7 +77,9 @@ def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> 
     return ProfilesPart(rows=len(X), clusters=parts)
 
 
-def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarray, list[slice]]:
+def _told(
+    rows: PilotRows, features: Sequence[Feature]
+) -> tuple[list[str], np.ndarray, list[slice]]:
     """Return the columns that profiles are told by: names, values (m, c) float64, and one-hot ones.
 
     The latter are slices of the columns.
@@ -113,7 +120,7 @@ def _part(
     numbers: np.ndarray,
     raw: np.ndarray,
     one_hot: set[int],
-) -> ClusterProfile:
+) -> ProfilePart:
     named = [
         ProfileColumn(
             column=columns[one.place],
@@ -130,7 +137,7 @@ def _part(
     typical = [
         TypicalRow(row=int(numbers[i]), values=raw[i, places].tolist()) for i in profile.typical
     ]
-    return ClusterProfile(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
+    return ProfilePart(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
 
 
 def _spread(found: np.ndarray) -> Spread:

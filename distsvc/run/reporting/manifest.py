@@ -14,6 +14,7 @@ from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import schema
 from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.phase import Labelled
 from distsvc.run.starting.opening import Opened
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.publishing.columns import described
@@ -27,7 +28,7 @@ _LOG = logging.getLogger("distsvc")
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
-def publish(found: Opened, counts: Counts, report: Report) -> None:
+def publish(found: Opened, labelled: Labelled, report: Report) -> None:
     """Make the manifest of a run, and publish what it lists, if the table is as it was.
 
     Raises
@@ -37,7 +38,7 @@ def publish(found: Opened, counts: Counts, report: Report) -> None:
 
     """
     check_unchanged(found.table)
-    manifest = make_manifest(found.run, found.job, found.digest, found.inputs, counts)
+    manifest = make_manifest(found.run, found.job, found.digest, found.inputs, labelled)
     manifest["checks"] = [check.model_dump() for check in report.checks]
     if found.previous is not None:
         manifest["previous"] = found.previous.named()
@@ -57,9 +58,10 @@ def publish(found: Opened, counts: Counts, report: Report) -> None:
 
 
 def make_manifest(
-    run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, counts: Counts
+    run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, labelled: Labelled
 ) -> dict[str, Any]:
     """Return the content of ``manifest.json`` for the files that a run has written."""
+    counts = labelled.counts
     return {
         "format": FORMAT,
         "run_id": run.name,
@@ -69,7 +71,7 @@ def make_manifest(
         "job": job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
         "rows": counts.n_rows,
         "clusters": len(counts.sizes),
-        "schema": schema(run),
+        "schema": schema(run, labelled.labeller.rule),
         "files": _files(run, counts),
         "versions": {"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from distsvc.job.config import Job, with_key
-from distsvc.run.algorithms import begin as rooms
-from distsvc.run.algorithms.algorithm import Room, Table
+from distsvc.run.algorithms.algorithm import AlgorithmJob
+from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import check_output
 from distsvc.run.nights.previous import (
     Previous,
@@ -23,7 +23,7 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
+from distsvc.storage.tables.opening import Table, fingerprint, open_table, shown_columns
 from distsvc.storage.tables.ready import check_ready
 
 
@@ -41,8 +41,7 @@ class Opened:
     digest, inputs : str
         SHA-256 of the job, and of what its table is.
     table : Table
-    room : Room
-        The algorithm.
+    algorithm : AlgorithmJob
     previous : Previous or None
         The published run that this one goes on from.
 
@@ -54,7 +53,7 @@ class Opened:
     digest: str
     inputs: str
     table: Table
-    room: Room
+    algorithm: AlgorithmJob
     previous: Previous | None
 
 
@@ -99,14 +98,14 @@ def opened(
                 run.write_plan(Plan.of(job, table, before, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
-            room = rooms.begin(job, table)
-            check_output(job, table, room)
+            algorithm = begin(job, table)
+            check_output(job, table, algorithm)
             _tell(job, previous, progress)
             if previous is not None:
                 adopt(previous, run, list(table.columns))
         inputs = fingerprint(table)
         job = with_key(job, "input", "columns", named)
-        yield Opened(job, run, output, asked.digest, inputs, table, room, previous)
+        yield Opened(job, run, output, asked.digest, inputs, table, algorithm, previous)
 
 
 def _itself(output: Output, job: Job) -> str:
