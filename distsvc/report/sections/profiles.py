@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.report.content.explained_parts import (
-    ProfilePart,
     ProfileColumn,
+    ProfilePart,
     ProfilesPart,
     Spread,
 )

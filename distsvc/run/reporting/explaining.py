@@ -10,9 +10,9 @@ import numpy as np
 from distsvc.models.rules.profiles import Profile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.report.content.explained_parts import (
-    ProfilePart,
     MembershipPart,
     ProfileColumn,
+    ProfilePart,
     ProfilesPart,
     ReasonsPart,
     Spread,
