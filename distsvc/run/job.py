@@ -73,8 +73,8 @@ def run_job(
                 steps, job, found.algorithm
             )
             fill_output(steps, labelled.counts)
-        night = compared(run, job, found.previous, labelled, learned.facts.get("agreement"))
-        report = write_report(run, job, learned, labelled, night, command, progress, memory)
+        comparison = compared(run, job, found.previous, labelled, learned.facts.get("agreement"))
+        report = write_report(run, job, learned, labelled, comparison, command, progress, memory)
         with progress.phase("publish"):
             publish(found, labelled, report)
     return report.with_phases(progress.phases)
