@@ -65,8 +65,8 @@ def run_job(
                 steps, job, opening.algorithm
             )
             fill_output(steps, labelled.counts)
-        night = compared(run, job, previous, labelled, learned.facts.get("agreement"))
-        report = write_report(run, job, learned, labelled, night, command, progress, memory)
+        comparison = compared(run, job, previous, labelled, learned.facts.get("agreement"))
+        report = write_report(run, job, learned, labelled, comparison, command, progress, memory)
         with progress.phase("publish"):
             publish(opening, labelled, report)
     return report.with_phases(progress.phases)

@@ -21,6 +21,7 @@ from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.model_parts import (
+    ClusterRule,
     Curve,
     Density,
     LeafNode,
@@ -29,7 +30,6 @@ from distsvc.report.content.model_parts import (
     Term,
     TreePart,
 )
-from distsvc.report.content.model_parts import Rule as RulePart
 from distsvc.run.algorithms.algorithm import (
     AlgorithmJob,
     Learned,
@@ -145,7 +145,7 @@ def tree_part(engine: TreeEngine, columns: Sequence[str], pilot: PilotRows) -> T
             chosen=cut.n_clusters,
             by=_chosen_by(engine),
         ),
-        rules=[RulePart(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
+        rules=[ClusterRule(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
     )
 
 

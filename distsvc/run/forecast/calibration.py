@@ -223,8 +223,8 @@ def _trial(job: Job, n_learned: int, ranges: list[Range], steps: Steps, folder: 
     here = Steps(run, steps.client, progress)
     learned, labelled = cluster_table(here, part, algorithm)
     fill_output(here, labelled.counts)
-    night = compared(run, part, None, labelled, None)
-    write_report(run, part, learned, labelled, night, "", progress)
+    comparison = compared(run, part, None, labelled, None)
+    write_report(run, part, learned, labelled, comparison, "", progress)
     rows = busiest(ranges, steps.workers.threads)
     return Trial(labelled.counts.n_rows, rows, algorithm, progress.phases, progress.tasks)
 
