@@ -257,10 +257,10 @@ def too_wide(path: str, n_columns: int) -> DataError:
     return DataError(f"{path} has {n_columns} feature columns, expected at most {MOST_COLUMNS}")
 
 
-def some(words: Sequence[str]) -> str:
+def some(words: Sequence[str], most: int = 20) -> str:
     """Return the first of some words and how many more there are."""
-    more = f" and {len(words) - 20} more" if len(words) > 20 else ""
-    return ", ".join(words[:20]) + more
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def _default(config: InputConfig, scan: Scan, categories: Collection[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.rows.columns import (
     NOT_CHOSEN,
@@ -121,7 +121,7 @@ def open_table(
     versions = source.versions(found)  # before anything is read
     encode = preprocess.encode if preprocess is not None else {}
     categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
-    scan = source.scan(found, config, place_of(staging), categories)
+    scan = source.scan(found, config, store_of(staging), categories)
     scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
     check_categories(config, scan, set(encode) - {feature.column for feature in known})
     _check_size(config.shown, scan.layout.extents)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, stored_bytes
 from distsvc.storage.rows.columns import Scan, merge_schemas
 from distsvc.storage.rows.versions import unchanged
@@ -86,7 +86,7 @@ class Parquet(Source):
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".parq", ".pq")
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Read every file's footer."""
         # Waiting for a store, not computing, is what takes the time.

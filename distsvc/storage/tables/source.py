@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Batches, Block, Span, Table, arrow_blocks
 from distsvc.storage.rows.columns import Scan
 from distsvc.storage.rows.versions import Versions
@@ -63,7 +63,7 @@ class Source(Protocol):
         return found
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Look at a table's metadata; a format without row ranges is converted first.
 

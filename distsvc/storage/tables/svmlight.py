@@ -26,7 +26,7 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import map_array, write_array
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place, place_of
+from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import Block, Layout, Span, Table
 from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_wide
 from distsvc.storage.rows.versions import Version, unchanged
@@ -59,7 +59,7 @@ class Svmlight(Source):
         return own if own.names == found.names else found.named(())
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Parse the files, in the order of their names, and return what there is.
 
@@ -84,7 +84,7 @@ class Svmlight(Source):
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield rows as dense blocks."""
-        place = place_of(table.layout.path)
+        place = store_of(table.layout.path)
         labels = map_array(place.local("labels.npy"))
         X = matrix(place)
         places = {name: k for k, name in enumerate(feature_names(place))}
@@ -104,7 +104,7 @@ class Svmlight(Source):
 
     def sparse_rows(self, table: Table) -> Any:
         """Return all rows as CSR, or None where the table has some of the columns only."""
-        place = place_of(table.layout.path)
+        place = store_of(table.layout.path)
         return matrix(place) if table.columns == feature_names(place) else None
 
 
@@ -122,7 +122,7 @@ def _check_job(config: InputConfig) -> None:
         )
 
 
-def _converted(found: Files, staging: Place) -> Place:
+def _converted(found: Files, staging: Store) -> Store:
     key = json.dumps([found.folder.path, found.versions]).encode()
     target = staging.below(f"svmlight-{hashlib.sha256(key).hexdigest()[:16]}")
     if not target.has("first_and_width.npy"):
@@ -145,13 +145,13 @@ def _converted(found: Files, staging: Place) -> Place:
     return target
 
 
-def feature_names(place: Place) -> tuple[str, ...]:
+def feature_names(place: Store) -> tuple[str, ...]:
     """Return the columns of a converted file."""
     first, width = map_array(place.local("first_and_width.npy")).tolist()
     return tuple(f"f{k}" for k in range(first, first + width))
 
 
-def matrix(place: Place) -> Any:
+def matrix(place: Store) -> Any:
     """Return all rows of a converted file as CSR; values are read when they are used."""
     width = int(map_array(place.local("first_and_width.npy"))[1])
     indptr = np.array(map_array(place.local("indptr.npy")))

@@ -19,7 +19,7 @@ from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 from distsvc.storage.rows.columns import Scan, merge_schemas, other_columns
 from distsvc.storage.rows.versions import unchanged
 from distsvc.storage.tables.csv.text import (
@@ -59,7 +59,7 @@ class Csv(Parquet):
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Write the files, in the order of their names, as one Parquet file, and scan that."""
         as_is, features = {*other_columns(config), *categories}, set(config.columns or ())

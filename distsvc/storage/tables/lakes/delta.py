@@ -12,7 +12,7 @@ import pyarrow as pa
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
 from distsvc.errors.faults import CREDENTIALS, fault
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.remote import s3_settings
+from distsvc.storage.places.remote import delta_options
 from distsvc.storage.rows.columns import plain
 from distsvc.storage.tables.lakes.lake import (
     DataFile,
@@ -33,7 +33,6 @@ _FEATURES = {
 _MAPPED = "delta.columnMapping."
 _STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")
 _AWAY = re.compile(r"error sending request|timed out|status: 5\d\d|client error \(Connect\)")
-_TRIES = {"max_retries": "3", "retry_timeout": "30s", "connect_timeout": "10s", "timeout": "30s"}
 
 
 class Delta(Lake):
@@ -62,7 +61,7 @@ def _opened(location: Location) -> Any:
 
     version = asked_state(location, "version")
     uri = location.path if location.is_local else location.lake.path
-    options = None if location.is_local else _TRIES | _s3(uri)
+    options = None if location.is_local else delta_options(uri)
     try:
         return DeltaTable(uri, version, storage_options=options)
     except TableNotFoundError:
@@ -91,15 +90,6 @@ def _known(error: Exception, location: Location) -> DistsvcError:
         return TemporaryError(f"can't reach {location.shown}: {text[:200]}")
     known = fault(error, reading=location.shown) if getattr(error, "errno", None) else None
     return known or DataError(f"can't read the log of {location.shown}: {text[:200]}")
-
-
-def _s3(url: str) -> dict[str, str]:
-    """Return what deltalake is to know of S3; of others it looks in the environment."""
-    if not url.startswith(("s3:", "s3a:")):
-        return {}
-    found = {f"aws_{name}": value for name, value in s3_settings().items()}
-    plain_http = found.get("aws_endpoint", "").startswith("http:")
-    return found | ({"aws_allow_http": "true"} if plain_http else {})
 
 
 def _snapshot(location: Location, table: Any) -> Snapshot:

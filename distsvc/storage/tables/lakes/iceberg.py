@@ -15,11 +15,16 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.faults import fault
-from distsvc.storage.places.bucket import ASKED_AGAIN
 from distsvc.storage.places.location import Location
+from distsvc.storage.places.remote import (
+    ASKED_AGAIN,
+    Options,
+    catalog_options,
+    iceberg_options,
+    is_s3,
+)
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import plain
-from distsvc.storage.tables.lakes.iceberg_s3 import is_s3, s3_options, s3_properties
 from distsvc.storage.tables.lakes.lake import (
     DataFile,
     Lake,
@@ -73,12 +78,12 @@ class Iceberg(Lake):
 
 
 @lru_cache(maxsize=16)
-def _options(url: str, asked: int) -> dict[str, Any]:
+def _options(url: str, asked: int) -> Options:
     """Return how the catalog of a table has its files opened; `asked` is new when it has to say."""
     location = Location.of(url)
     try:
         check_installed(location, "pyiceberg")
-        return s3_options(_opened(location).io.properties)
+        return catalog_options(_opened(location).io.properties)
     except JobFileError as error:
         fields = {"url": location.shown, "because": str(error)}
         _LOG.warning("credentials are those of the environment", extra={"fields": fields})
@@ -98,7 +103,7 @@ def _opened(location: Location) -> Any:
         if not location.info():
             raise location.not_found()
         path = f"file://{location.path}" if location.is_local else location.lake.path
-        return StaticTable.from_metadata(path, s3_properties(path))
+        return StaticTable.from_metadata(path, iceberg_options(path))
     catalog, _, name = location.lake.path.partition("/")
     if not catalog or "." not in name or "/" in name:
         raise JobFileError(
@@ -144,7 +149,7 @@ def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
     return snapshot_of(
         location,
         parts,
-        s3=s3_options(table.io.properties) if by_catalog else {},
+        s3=catalog_options(table.io.properties) if by_catalog else {},
         types=types,
         ids=ids,
         aliases=_aliases(table, ids),

@@ -28,7 +28,7 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place, place_of
+from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema
 from distsvc.storage.rows.columns import Scan, plain
 from distsvc.storage.rows.features import is_vector
@@ -170,7 +170,7 @@ class Lake(Parquet):
             return found.versions
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Read every file's footer, compare it with the table's columns, and note deleted rows."""
         assert isinstance(found, Snapshot)
@@ -224,7 +224,7 @@ class Lake(Parquet):
         held = {field.name: field.type for field in file.schema_arrow}
         own = {n: held[about.names.get(n, n)] for n in types if n not in about.values}
         if about.deleted:
-            path = place_of(log.staging).local(_deleted_name(log.digest, piece.number))
+            path = store_of(log.staging).local(_deleted_name(log.digest, piece.number))
             kept = _mask(read_arrays(path)["deleted"], file.metadata.num_rows)
         return Content(
             names=about.names,
@@ -368,7 +368,7 @@ def _digest(files: list[LakeFile], deleted: Sequence[np.ndarray | None]) -> str:
     return digest.hexdigest()
 
 
-def _write_deleted(staging: Place, digest: str, deleted: Sequence[np.ndarray | None]) -> None:
+def _write_deleted(staging: Store, digest: str, deleted: Sequence[np.ndarray | None]) -> None:
     for number, rows in enumerate(deleted):
         name = _deleted_name(digest, number)
         if rows is not None and not staging.has(name):

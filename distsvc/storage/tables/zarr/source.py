@@ -16,7 +16,7 @@ import pyarrow as pa
 from distsvc.errors import DataError, DistsvcError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import (
     MOST_ROWS,
     MOST_UNITS,
@@ -79,7 +79,7 @@ class Zarr(Source):
         return store_versions(found.location)
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Read the metadata of an array or a group."""
         place, others = found.location, other_columns(config)

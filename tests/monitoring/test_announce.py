@@ -1,0 +1,280 @@
+"""A run tells Prometheus how it ended, whatever ended it, and is not harmed by that."""
+
+import os
+import subprocess
+import sys
+import time
+from importlib import import_module
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tomli_w
+from click.testing import CliRunner
+from prometheus_client.parser import text_string_to_metric_families
+
+from distsvc.cli.main import main
+from distsvc.errors import DistsvcError, TemporaryError
+from distsvc.monitoring import prometheus as metrics_file
+from distsvc.monitoring.outcome import RunOutcome
+from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
+from distsvc.run.reporting.files import read_report
+
+ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code"}
+SUCCESS = "last_success_timestamp_seconds"
+OF_RESULT = {"rows", "clusters", "failed_checks"}  # this algorithm has no outside
+
+
+def write_job(folder, **sections):
+    """Write a small table and a job that clusters it in this process; return the job's path."""
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    X[::2] += 6.0
+    pq.write_table(pa.table({"x": X[:, 0], "y": X[:, 1]}), folder / "in.parquet")
+    job = {
+        "job": {"name": "shop"},
+        "input": {"path": f"{folder}/in.parquet"},
+        "model": {"algorithm": "bico", "n_clusters": 2},
+        "cluster": {"workers": 0},
+        "output": {"path": f"{folder}/out"},
+    }
+    (folder / "job.toml").write_text(tomli_w.dumps(job | sections))
+    return folder / "job.toml"
+
+
+def parsed(path, job="shop"):
+    """Return the values of a metrics file, without prefix; all are gauges of one job."""
+    values = {}
+    for family in text_string_to_metric_families(path.read_text()):
+        assert family.type == "gauge"
+        assert family.documentation
+        [sample] = family.samples
+        assert sample.labels == {"job": job}
+        values[sample.name.removeprefix("distsvc_")] = sample.value
+    return values
+
+
+def run(job, *options):
+    return CliRunner().invoke(main, ["run", str(job), *map(str, options)])
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A folder with a job that was run once, its metrics, and when that was."""
+    folder = tmp_path_factory.mktemp("published")
+    job, before = write_job(folder), time.time()
+    found = run(job, "--metrics-file", folder / "shop.prom")
+    assert found.exit_code == 0, found.output
+    return folder, job, before
+
+
+@pytest.fixture
+def raising(monkeypatch):
+    """Return a function that makes every run raise an error."""
+
+    def raises(error):
+        def run_job(*_, **__):
+            raise error
+
+        monkeypatch.setattr(import_module("distsvc.run.job"), "run_job", run_job)
+
+    return raises
+
+
+def test_a_published_run(published):
+    folder, _, before = published
+    values = parsed(folder / "shop.prom")
+    assert set(values) == ALWAYS | OF_RESULT | {SUCCESS}
+    assert (values["exit_code"], values["rows"], values["clusters"]) == (0, 90, 2)
+    assert values["failed_checks"] == 0
+    assert before <= values[SUCCESS] == values["last_run_timestamp_seconds"] <= time.time()
+    assert {path.name for path in folder.iterdir()} == {
+        "in.parquet", "job.toml", "out", "shop.prom",
+    }  # fmt: skip
+
+
+def test_what_is_published_already_is_a_success(published, tmp_path):
+    _, job, _ = published
+    assert run(job, "--metrics-file", tmp_path / "m.prom").exit_code == 0
+    values = parsed(tmp_path / "m.prom")
+    assert set(values) == ALWAYS | OF_RESULT | {SUCCESS}
+    assert (values["exit_code"], values["rows"]) == (0, 90)
+
+
+def test_a_run_that_a_check_holds(published):
+    folder, job, _ = published
+    before = parsed(folder / "shop.prom")
+    changes = ["checks.min_rows=91", "model.seed=1"]
+    options = [part for change in changes for part in ("--set", change)]
+    found = run(job, "--overwrite", *options, "--metrics-file", folder / "shop.prom")
+    assert found.exit_code == 76, found.output
+    values = parsed(folder / "shop.prom")
+    assert (values["exit_code"], values["failed_checks"], values["rows"]) == (76, 1, 90)
+    assert values[SUCCESS] == before[SUCCESS] < values["last_run_timestamp_seconds"]
+
+
+def test_bad_data(tmp_path):
+    job = write_job(tmp_path)
+    pq.write_table(pa.table({"x": [1.0, float("nan")]}), tmp_path / "in.parquet")
+    assert run(job, "--metrics-file", tmp_path / "m.prom").exit_code == 65
+    values = parsed(tmp_path / "m.prom")
+    assert set(values) == ALWAYS
+    assert values["exit_code"] == 65
+
+
+class NotReadyError(DistsvcError):
+    exit_code = 99
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TemporaryError("no workers"), 75),
+        (NotReadyError("not yet"), 99),
+        (ValueError("a defect"), 1),
+        (KeyError("a defect"), 1),
+        (MemoryError(), 70),
+    ],
+)
+def test_a_failed_run_carries_the_last_success_over(tmp_path, raising, error, code):
+    job, path = write_job(tmp_path), tmp_path / "m.prom"
+    raising(error)
+    path.write_text(f'distsvc_{SUCCESS}{{job="shop"}} 1.5e9\ndistsvc_rows{{job="shop"}} 7\n')
+    assert run(job, "--metrics-file", path).exit_code == code
+    values = parsed(path)
+    assert set(values) == ALWAYS | {SUCCESS}
+    assert (values["exit_code"], values[SUCCESS]) == (code, 1.5e9)
+
+
+def test_a_job_file_that_is_bad_or_missing(tmp_path):
+    path = tmp_path / "m.prom"
+    (tmp_path / "weekly.toml").write_text("[input\n")
+    assert run(tmp_path / "weekly.toml", "--metrics-file", path).exit_code == 78
+    assert parsed(path, "weekly")["exit_code"] == 78
+    path.write_text(f'distsvc_{SUCCESS}{{job="shop"}} 1.5e9\n')
+    assert run(tmp_path / "none.toml", "--metrics-file", path).exit_code == 66
+    assert parsed(path, "shop") | {SUCCESS: 1.5e9, "exit_code": 66} == parsed(path, "shop")
+
+
+STOPPED = """
+import os, signal, sys, time, types
+
+def run_job(*_, **__):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+
+sys.modules["distsvc.run.job"] = types.ModuleType("distsvc.run.job")
+sys.modules["distsvc.run.job"].run_job = run_job
+from distsvc.__main__ import main
+main()
+"""
+
+
+def test_a_run_that_is_stopped(tmp_path):
+    job, path = write_job(tmp_path), tmp_path / "m.prom"
+    path.write_text(f'distsvc_{SUCCESS}{{job="shop"}} 1.5e9\n')
+    found = subprocess.run(
+        [sys.executable, "-c", STOPPED, "run", job, "--metrics-file", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert found.returncode == 143, found.stderr
+    assert "stopped by SIGTERM, in order" in found.stderr
+    values = parsed(path)
+    assert set(values) == ALWAYS | {SUCCESS}
+    assert (values["exit_code"], values[SUCCESS]) == (143, 1.5e9)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe\0",
+        b"distsvc_last_success_timestamp_seconds{job=\n",
+        b'distsvc_last_success_timestamp_seconds{job="shop"} NaN\n',
+        b'distsvc_last_success_timestamp_seconds{job="another"} 1.5e9\n',
+        b"distsvc_last_success_timestamp_seconds 1.5e9\n",
+        b'distsvc_last_success_timestamp_seconds{job="shop"} late\n',
+    ],
+)
+def test_an_old_file_that_is_damaged_is_replaced(tmp_path, raising, content):
+    job, path = write_job(tmp_path), tmp_path / "m.prom"
+    raising(TemporaryError("no workers"))
+    path.write_bytes(content)
+    found = run(job, "--metrics-file", path)
+    assert found.exit_code == 75
+    assert "warning" not in found.stderr
+    assert set(parsed(path)) == ALWAYS
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "no folder", "device"])
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_a_file_that_can_not_be_written_is_a_warning(
+    published, tmp_path, monkeypatch, kind, succeeds
+):
+    folder, job, _ = published
+    path = {"no folder": tmp_path / "none/m.prom", "device": "/dev/null"}.get(kind, tmp_path / "m")
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+
+    def run_job(*_, **__):
+        if succeeds:
+            return read_report(f"{folder}/out")
+        raise TemporaryError("no workers")
+
+    monkeypatch.setattr(import_module("distsvc.run.job"), "run_job", run_job)
+    found = run(job, "--metrics-file", path)
+    assert found.exit_code == (0 if succeeds else 75)
+    [warning] = [line for line in found.stderr.splitlines() if line.startswith("warning: ")]
+    assert warning.startswith("warning: --metrics-file: ")
+    assert str(path) in warning
+
+
+def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("OPENLINEAGE")]:
+        monkeypatch.delenv(name)
+    code = "import sys\nfrom distsvc.monitoring.announce import watched\n"
+    code += "from distsvc.job.file import load_job\n"
+    code += "with watched('job.toml') as watch: watch.begins(load_job(sys.argv[1]))\n"
+    code += "print({n.split('.')[0] for n in sys.modules} & {'prometheus_client', 'openlineage'})"
+    found = subprocess.run(
+        [sys.executable, "-c", code, write_job(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (found.returncode, found.stdout) == (0, "set()\n"), found.stderr
+
+
+def test_every_number_of_a_report(published, tmp_path):
+    folder, _, _ = published
+    report = read_report(f"{folder}/out")
+    drift = DriftPart(
+        columns=[
+            ColumnDrift(column="y", index=0.5, missing_before=0.0, missing_after=0.0),
+            ColumnDrift(column="x", index=0.1, missing_before=0.0, missing_after=0.0),
+        ],
+        score=None,
+        score_rows=0,
+        outlier_share_before=None,
+        outlier_share_after=None,
+    )
+    lineage = LineagePart(
+        path="before", run_id="a", mode="refit", rows=90, moved=0.25, next_id=2, clusters=[]
+    )
+    outliers = report.outliers.model_copy(update={"defined": True, "share": 0.125})
+    report = report.model_copy(update={"drift": drift, "lineage": lineage, "outliers": outliers})
+    outcome = RunOutcome(0, "", report, True, 1.7e9, 12.5)
+    name = 'a "quoted"\\ name\nof two lines'
+    metrics_file.write_metrics(tmp_path / "m.prom", name, "stem", outcome)
+    values = parsed(tmp_path / "m.prom", name)
+    assert set(values) == set(metrics_file.METRICS)
+    assert values["drift_max"] == 0.5
+    assert values["rows_moved_ratio"] == 0.25
+    assert values["outlier_ratio"] == 0.125
+    assert (values["duration_seconds"], values[SUCCESS]) == (12.5, 1.7e9)

@@ -1,0 +1,345 @@
+import re
+
+import numpy as np
+import pytest
+
+from distsvc.errors import DataError
+from distsvc.report import page
+from distsvc.report.content.comparison_parts import Moves
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures import moves
+from distsvc.report.page import answer
+from tests.report.reports import (
+    Page,
+    make_assigned,
+    make_check,
+    make_drift,
+    make_lineage,
+    make_moves,
+    make_night_report,
+    make_report,
+    make_story,
+    page_text,
+    rendered,
+    texts,
+    typed,
+)
+
+pytestmark = pytest.mark.usefixtures("no_other_figures")
+
+HEADINGS = ["Beside the run before", "Drift", "Checks"]
+
+
+@pytest.fixture
+def no_other_figures(monkeypatch):
+    """Leave out what the page draws of every run."""
+    parts = [part._replace(figure=lambda _: None) for part in page.PARTS]
+    monkeypatch.setattr(page, "PARTS", parts)
+
+
+def headings(html):
+    return [title for title in re.findall(r"<h2>(.*?)</h2>", html) if title in HEADINGS]
+
+
+def drawing(html):
+    start = html.index("<svg", html.index('aria-label="Rows by cluster of the run before'))
+    return html[start : html.index("</svg>", start) + len("</svg>")]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_alone_has_none_of_it():
+    html = rendered(make_report())
+    assert headings(html) == []
+    for word in ("held", "track", "measured", "Jaccard"):
+        assert word not in html
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("part", "heading"), [("lineage", HEADINGS[0]), ("drift", HEADINGS[1]), ("checks", HEADINGS[2])]
+)
+def test_each_part_has_its_heading(part, heading):
+    report = make_night_report(lineage=make_assigned())
+    assert headings(rendered(report)) == HEADINGS
+    del report[part]
+    assert headings(rendered(report)) == [one for one in HEADINGS if one != heading]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_held_is_said_first():
+    report = make_night_report(checks=("passed", "failed"))
+    text = page_text(report)
+    first = (
+        "Held back by a check: 21.0 % of the rows lie outside every cluster, at most 20 % expected "
+        "( max_outlier_share )."
+    )
+    assert text.startswith(first)
+    assert text.index(first) < text.index(answer(typed(report)).replace("\u00a0", " "))
+    assert 'class="held" role="alert"' in rendered(report)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_all_that_failed_is_said_first():
+    report = make_night_report(checks=("failed", "warned"))
+    report["checks"].append(make_check("min_rows", "failed", "900 rows, at least 1,000 expected"))
+    text = page_text(report)
+    assert text.startswith("Held back by 2 checks: 21.0 % of the rows lie outside every cluster")
+    assert "900 rows, at least 1,000 expected ( min_rows ) Two rings" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_nothing_is_held_without_a_failure():
+    html = rendered(make_night_report(checks=("passed", "warned", "not measured")))
+    assert "Held back" not in html
+    report = make_night_report(checks=("failed",)) | {"held": False}
+    assert "Held back" not in rendered(report)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_checks_that_failed_come_first_in_their_table():
+    report = make_night_report(checks=("passed", "not measured", "warned", "failed"))
+    html = rendered(report)
+    states = re.findall(r'class="state (\S+)">(.*?)<', html)
+    assert [state for _, state in states] == ["failed", "warned", "not measured", "passed"]
+    assert "not-measured" in dict(states)
+    report["checks"] = [make_check("max_drift", words="the index is 0.1")]
+    assert "Check Result The index is 0.1 max_drift passed" in page_text(report)
+
+
+def test_who_went_where():
+    report = make_night_report()
+    html, text = rendered(report), page_text(report)
+    assert "Ids go on from the run r-0731 , published at out/2026-07-31 ." in text
+    assert "Of 4 clusters, 2 go on, 1 split and 1 disappeared; 2 are new." in text
+    assert "47.4 % of the 1,899 rows that both models labelled went to another id." in text
+    assert (
+        "Rows now 0 split into 4 and 5 0.67 900 0 3 disappeared 0.00 0 0 4 new, out of 0 0.67 0 "
+        "600 5 new, out of 0 0.33 0 300 1 goes on 0.90 500 500 2 goes on 0.90 499 499"
+    ) in text
+    written = [text.replace("\u00a0", " ") for text in texts(drawing(html))]
+    assert written == [
+        "0 (47.4 %), split", "1 (26.3 %)", "2 (26.3 %)", "the run before",
+        "4 (31.6 %), new", "5 (15.8 %), new", "1 (26.3 %)", "2 (26.3 %)", "this run",
+    ]  # fmt: skip
+    colours = figures.cluster_colours(typed(report).clusters)
+    fills = set(re.findall(r"fill: (#\w{6})", drawing(html)))
+    assert set(colours.values()) | {figures.GREY} <= fills
+    ids = [content for name, content in Page(html).attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_events_in_words():
+    lineage = make_lineage()
+    lineage["clusters"] = [
+        make_story(0, "absorbed", 50, 0, [2]),
+        make_story(1, "split", 50, 0, range(3, 14)),
+        make_story(2, "survived", 50, 90),
+        make_story(14, "appeared", 0, 10),
+    ]
+    text = page_text(make_night_report(lineage=lineage))
+    for expected in (
+        "0 absorbed into 2 0.90", "1 split into 3, 4, 5, 6, 7, 8, 9, 10 and 3 more 0.90",
+        "14 new 0.90", "2 goes on 0.90",
+        "Of 3 clusters, 1 goes on, 1 split and 1 became part of another; 1 is new.",
+    ):  # fmt: skip
+        assert expected in text, expected
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_nothing_moved():
+    lineage = make_lineage() | {"clusters": [make_story(k) for k in range(4)], "moved": 0.0}
+    text = page_text(make_night_report(lineage=lineage))
+    assert "Every cluster goes on; none is new. None of the 1,899 rows that both" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_model_of_another_run_labelled_the_rows():
+    text = page_text(make_night_report(30, lineage=make_assigned(30)))
+    assert (
+        "The rows were labelled with the model of run r-0731 , published at out/2026-07-31 . No "
+        "new model was learned, so every id is as it was"
+    ) in text
+    assert "Rows now Share 0 10 3.3 % 500 3.3 % 1 10" in text
+    assert "10 more clusters Cluster" in text
+    assert "Jaccard" not in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_why_a_new_model_was_learned():
+    lineage = make_lineage() | {"because": ["max_drift: the <index> is 0.3, at most 0.25 expected"]}
+    text = page_text(make_night_report(lineage=lineage))
+    assert "the old one no longer fits: max_drift: the <index> is 0.3, at most 0.25" in text
+    assert "no longer fits" not in page_text(make_night_report())
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_ids_begin_where_nothing_was_published():
+    lineage = make_lineage() | {
+        "path": None, "run_id": None, "moves": None, "rows": 0, "moved": None,
+        "not_published": "out/<b>", "clusters": [make_story(k, "appeared", 0, 500) for k in "012"],
+    }  # fmt: skip
+    for k, story in enumerate(lineage["clusters"]):
+        story["id"] = k
+    text = page_text(make_night_report(lineage=lineage))
+    assert "Ids begin here: no run is published at out/<b> ." in text
+    assert "Jaccard" not in text
+    assert "went to another id" not in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_night_without_a_run_is_named():
+    text = page_text(make_night_report(lineage=make_lineage() | {"not_published": "out/07-31"}))
+    assert "published at out/2026-07-31 ; none is at out/07-31 ." in text
+
+
+def test_sixty_clusters():
+    report = make_night_report(60, first=2_000_000_000)
+    html, text = rendered(report), page_text(report)
+    assert "Of 61 clusters, 59 go on, 1 split and 1 disappeared; 2 are new." in text
+    assert "<summary>59 that go on</summary>" in html
+    written = texts(drawing(html))
+    assert len(written) == 19 + 1 + 20 + 1 + 2
+    assert "2000000000" in written[0]
+    assert sum("others" in text for text in written) == 2
+    assert "41 of the run before and 41 of this run are joined, in grey" in text
+
+
+def test_the_same_page_again():
+    assert rendered(make_night_report()) == rendered(make_night_report())
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_many_changes_fold_away():
+    lineage = make_lineage() | {
+        "clusters": [make_story(k, "appeared", 0, k) for k in range(50)] + [make_story(50)]
+    }
+    html = rendered(make_night_report(lineage=lineage))
+    assert "<summary>30 more that changed and 1 that goes on</summary>" in html
+    assert html.index("</span>30") < html.index("<summary>30 more") < html.index("</span>29")
+
+
+@pytest.mark.parametrize("rows", [[], [0, 0], [3]], ids=["nothing", "no rows", "one"])
+def test_nothing_to_draw(rows):
+    moved = {"before": [0, 1][: len(rows)], "after": [5, 6][: len(rows)], "rows": rows}
+    report = make_night_report()
+    report["lineage"]["moves"] = moved
+    assert "Jaccard" in rendered(report)
+    assert 'aria-label="Rows by cluster' not in rendered(report)
+
+
+def flow_of(rows, before=None, after=None):
+    before = list(range(len(rows))) if before is None else before
+    after = list(range(len(rows[0]))) if after is None else after
+    return moves.flow(Moves(**make_moves(before, after, np.array(rows))))
+
+
+def test_no_row_is_lost_where_clusters_are_joined():
+    n = 90
+    rows = [[(i * 37 + j * 11) % 13 for j in range(n)] for i in range(n)]
+    found = flow_of(rows)
+    assert found.rows.sum() == sum(map(sum, rows))
+    assert len(found.before) == len(found.after) == moves.MAX_SHOWN + 1
+    assert found.before[-1] is found.after[-1] is None
+    assert found.others == (n - moves.MAX_SHOWN, n - moves.MAX_SHOWN)
+
+
+def test_what_moved_is_drawn_before_what_is_large():
+    n = 60
+    rows = [[1000 + i if i == j else 0 for j in range(n)] for i in range(n)]
+    rows[3][3], rows[3][7] = 0, 10
+    found = flow_of(rows)
+    assert {3, 7, 59} <= set(found.before)
+    assert 7 in found.after
+    assert 3 not in found.after
+    assert found.rows[found.before.index(3), found.after.index(7)] == 10
+
+
+def test_one_cluster_more_is_not_joined_alone():
+    rows = [[5 if i == j else 0 for j in range(21)] for i in range(21)]
+    found = flow_of(rows)
+    assert found.others == (0, 0)
+    assert None not in found.before
+    assert len(found.before) == 21
+
+
+def test_right_side_follows_the_left():
+    rows = [[0, 0, 9], [0, 5, 0], [7, 0, 0]]
+    found = flow_of(rows, before=[10, 11, 12], after=[12, 11, 10])
+    assert found.before == found.after == [10, 12, 11]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_drift():
+    report = make_night_report()
+    html, text = rendered(report), page_text(report)
+    assert "Of 3 columns, 1 has changed much and 1 has changed some." in text
+    assert "The scores that the model before gives to 1,500 rows have the index 0.031." in text
+    assert "1.5 % of the rows were outside every cluster, 2.1 % are now." in text
+    assert "Column Index column 0 0.300 column 1 0.120 column 2 0.010" in text
+    assert re.findall(r'class="bar (\w*)" style="width:(\S+)%"', html) == [
+        ("much", "100.0"), ("some", "40.0"), ("", "3.3"),
+    ]  # fmt: skip
+    assert "Missing" not in text
+    assert "Bars end" not in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_drift_of_many_columns_with_missing_values():
+    report = make_night_report()
+    report["drift"] = make_drift([i / 10 for i in range(40)], missing=0.07) | {
+        "score": None, "outlier_share_before": None,
+    }  # fmt: skip
+    html, text = rendered(report), page_text(report)
+    assert "Missing before Missing now column 39 3.900 0 % 7.0 % column 38" in text
+    assert "<summary>20 more columns</summary>" in html
+    assert "Bars end at 1." in text
+    assert "The scores" not in text
+    assert "2.1 % of the rows are outside every cluster now." in text
+    widths = [float(width) for width in re.findall(r'class="bar \w*" style="width:(\S+)%"', html)]
+    assert len(widths) == 40
+    assert max(widths) == 100
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_no_drift():
+    report = make_night_report()
+    report["drift"] = make_drift([0.1, 0.0])
+    assert "None of 2 columns has drifted." in page_text(report)
+    report["drift"] = make_drift([])
+    assert "None of 0 columns has drifted." in page_text(report)
+
+
+def test_untrusted_text_is_escaped():
+    evil = '<script>alert(1)</script>"&\x00\n$x_1$ 列' + "x" * 1000
+    report = make_night_report(checks=("failed", "failed", "passed"))
+    report["lineage"] |= {"path": evil, "run_id": evil, "not_published": evil, "because": [evil]}
+    report["lineage"]["clusters"][0]["others"] = [2**63 - 1] * 50
+    for check in report["checks"]:
+        check |= {"name": evil, "words": evil}
+    report["drift"]["columns"][0]["column"] = evil
+    for one in (report, report | {"checks": report["checks"][1:2]}):
+        html = rendered(one)
+        assert "<script" not in html
+        assert "script" not in Page(html).tags
+        assert "x" * 700 not in html
+    for other in ({"path": None}, {"mode": "assign"}):
+        changed = report | {"lineage": report["lineage"] | other}
+        assert "script" not in Page(rendered(changed)).tags
+
+
+def test_numbers_out_of_range():
+    report = make_night_report()
+    report["lineage"]["clusters"][0] |= {"jaccard": 1e300, "rows_before": 2**63 - 1}
+    report["lineage"]["moves"]["rows"][0] = 2**63 - 1
+    report["lineage"]["moves"]["before"] = [7] * len(report["lineage"]["moves"]["rows"])
+    report["drift"] = make_drift([1e300, -5.0, 12.0], missing=-1e300)
+    Page(rendered(report))
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_moves_of_another_shape_are_refused():
+    report = make_night_report()
+    report["lineage"]["moves"]["rows"].pop()
+    with pytest.raises(DataError, match=r"lineage\.moves.*lists as long as each other"):
+        typed(report)

@@ -1,0 +1,172 @@
+"""What the page says of clusters and of rows far out, column by column."""
+
+import re
+
+import pytest
+
+from distsvc.report import page
+from distsvc.report.sections.profiles import SEEN, section
+from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch):
+    """Figures take longer to draw than all the rest."""
+    parts = [part._replace(figure=lambda _: None) for part in page.PARTS]
+    monkeypatch.setattr(page, "PARTS", parts)
+
+
+def with_profiles(n_clusters, told=None):
+    report = make_report(n_clusters)
+    report["profiles"] = make_profiles(range(n_clusters if told is None else told))
+    return report
+
+
+def section_of(report):
+    found = typed(report)
+    return section(found.profiles, found.clusters)
+
+
+def test_a_profile_in_words():
+    text = page_text(with_profiles(2))
+    assert "0 · 750 rows (50.0 %)" in text
+    assert "width 1 or more: 99.0 % (others 1.5 %) median 2 (others 0.25)" in text
+    assert "2 typical rows Row width 12,345 2.12 3 missing" in text
+    assert "By 900 rows of a sample." in text
+    assert "Nothing is told" not in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (1.0, 2.5, "1 to 2.5"),
+        (None, -1234567.0, "−1,234,567 or less"),
+        (0.001234, None, "0.00123 or more"),
+        (3.0, 3.0, "3"),
+    ],
+)
+def test_ranges_in_words(low, high, words):
+    report = with_profiles(2)
+    report["profiles"]["clusters"][0]["columns"][0] |= {"low": low, "high": high}
+    assert (
+        section_of(report).cards.first[0].lines[0].range
+        == f"{words}: 99.0\u00a0% (others 1.5\u00a0%)"
+    )
+
+
+def test_bars_lie_within_the_drawing():
+    line = section_of(with_profiles(2)).cards.first[0].lines[0]
+    for bar in line.inside, line.outside:
+        assert 0.0 < bar.left <= bar.median <= bar.left + bar.width < 100.0
+    assert line.outside.width > 10 * line.inside.width
+
+
+def test_equal_quartiles_are_drawn_in_the_middle():
+    report = with_profiles(2)
+    flat = {"lower": 3.0, "median": 3.0, "upper": 3.0, "share": 0.5}
+    report["profiles"]["clusters"][0]["columns"][0] |= {"inside": flat, "outside": flat}
+    assert section_of(report).cards.first[0].lines[0].inside == pytest.approx((50.0, 0.0, 50.0))
+
+
+def test_a_value_of_categories_is_told_by_its_shares():
+    report = with_profiles(2)
+    assert not section_of(report).has_categories
+    columns = report["profiles"]["clusters"][0]["columns"]
+    columns[0] |= {"column": "country=DE", "present": True, "low": 1.0, "high": 1.0}
+    lines = section_of(report).cards.first[0].lines
+    assert (lines[0].column, lines[0].medians) == ("country=DE", "")
+    assert lines[0].range == "99.0\u00a0% (others 1.5\u00a0%)"
+    assert lines[0].inside.width > 50 * lines[0].outside.width
+    columns[0]["present"] = False
+    assert section_of(report).cards.first[0].lines[0].column == "not country=DE"
+    assert "Bars of a value of categories" in page_text(report)
+
+
+def test_many_clusters_are_folded():
+    found = section_of(with_profiles(60))
+    assert (len(found.cards.first), len(found.cards.rest)) == (SEEN, 60 - SEEN)
+    html = rendered(with_profiles(60))
+    assert f"<summary>{60 - SEEN} more clusters</summary>" in html
+    assert html.count('class="profile"') == 60
+    assert Page(html).open == []
+    assert section_of(with_profiles(SEEN + 1)).cards.rest == []
+
+
+def test_clusters_are_in_the_order_of_their_sizes():
+    report = with_profiles(3)
+    report["profiles"]["clusters"].reverse()
+    report["clusters"] = [report["clusters"][k] for k in (1, 2, 0)]
+    assert [card.label for card in section_of(report).cards.first] == [1, 2, 0]
+
+
+def test_clusters_that_nothing_is_told_of_are_counted():
+    text = page_text(with_profiles(5, told=3))
+    assert "Nothing is told of 2 small clusters." in text
+
+
+def test_a_cluster_that_no_column_sets_apart():
+    report = with_profiles(2)
+    report["profiles"]["clusters"][1] |= {"columns": [], "typical": [{"row": 3, "values": []}]}
+    text = page_text(report)
+    assert "No column sets it apart by itself. A typical row Row 3" in text
+
+
+def test_ids_take_the_place_of_labels():
+    report = with_profiles(2)
+    report["reasons"] = reasons_of([{"column": "width", "share": 1.0, "value": 2.0}])
+    named = typed(report).with_ids([70, 80])
+    assert [one.label for one in named.profiles.clusters] == [70, 80]
+    assert named.reasons.farthest[0].label == 80
+
+
+def test_names_are_text_and_may_break_after_lines():
+    html = rendered(with_profiles(2) | {"profiles": make_profiles([0, 1], "<b>_width")})
+    assert '<div class="name">&lt;b&gt;_<wbr>width</div>' in html
+
+
+def reasons_of(reasons, **more):
+    farthest = [{"row": 1234, "score": -0.98765, "label": 1, "reasons": reasons}]
+    return {"leading": [{"column": "height", "rows": 30}], "farthest": farthest} | more
+
+
+WIDTH = {"column": "width", "share": 0.75, "value": 3.5, "typical": 0.125}
+
+
+@pytest.mark.parametrize(
+    ("outliers", "heading", "cluster"),
+    [
+        ({}, "Why rows are outliers", "1"),
+        ({"only": True}, "Why rows are outliers", ""),
+        ({"defined": False}, "Rows near a border", "1"),
+    ],
+)
+def test_reasons_of_every_kind_of_model(outliers, heading, cluster):
+    report = make_report()
+    report["outliers"] |= outliers
+    report["reasons"] = reasons_of([WIDTH], counted=40)
+    text = page_text(report)
+    assert f"{heading} The " in text
+    assert (
+        f"1,234 −0.988 {cluster + ' ' if cluster else ''}width = 3.5 (typical 0.125, 75.0 %)"
+        in text
+    )
+    assert "First reasons are counted in a sample, of 40 such rows." in text
+    assert ("Cluster sizes" in text) != bool(outliers.get("only"))
+
+
+def test_reasons_that_are_not_known():
+    report = make_report()
+    missing = WIDTH | {"value": None, "typical": None}
+    report["reasons"] = reasons_of([missing])
+    assert "width = missing (75.0 %)" in page_text(report)
+    report["reasons"] = reasons_of([WIDTH | {"share": 0.001}])
+    assert "none by itself" in page_text(report)
+
+
+def test_without_rows_far_out_there_is_no_section():
+    report = make_report()
+    report["reasons"] = {"leading": [], "farthest": []}
+    headings = re.findall(r"<h2>(.*?)</h2>", rendered(report))
+    assert "Why rows are outliers" not in headings
+    report["outliers"] |= {"only": True}
+    assert "Why rows are outliers There are no outliers." in page_text(report)
