@@ -14,7 +14,7 @@ from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 GRID = 120
 

@@ -42,7 +42,9 @@ _PARTS = ("JSON", "a spreadsheet", "an Arrow file", "ORC", "a packed file")
 """What would be some of a table's rows, beside files that are read."""
 
 
-def refuse_foreign(location: Location, names: Iterable[str], read: str | None) -> None:
+def refuse_foreign(
+    location: Location, names: Iterable[str], read: str | None, formats: str
+) -> None:
     """Raise DataError if a file, or a Zarr store in a folder, is a table that would not be read.
 
     Parameters
@@ -52,7 +54,9 @@ def refuse_foreign(location: Location, names: Iterable[str], read: str | None) -
     names
         The files that are there.
     read
-        What those of them are named like that are read, if any are.
+        The suffix of the files there that are read, or None.
+    formats
+        What is read, in words.
 
     """
     for name in names:
@@ -70,7 +74,7 @@ def refuse_foreign(location: Location, names: Iterable[str], read: str | None) -
         whole = location.shown if location.path.endswith(short) else f"{location.shown}: {name}"
         glob = f"; or read the others by a glob such as *{read}" if read else ""
         raise DataError(
-            f"{whole} is {what}, which is not read (expected Parquet, CSV, svmlight or Zarr): "
+            f"{whole} is {what}, which is not read (expected {formats}): "
             + hint.replace("{name!r}", repr(short))
             + glob
         )

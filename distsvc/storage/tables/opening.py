@@ -48,22 +48,6 @@ from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.tables.sources import find_sources, source_named
 
-__all__ = [
-    "Block",
-    "Table",
-    "check_unchanged",
-    "decoding_bytes",
-    "fingerprint",
-    "id_type",
-    "ignored_columns",
-    "numbers_apart",
-    "open_table",
-    "read_blocks",
-    "shown_columns",
-    "sparse_rows",
-    "states_width",
-]
-
 _FIRST_ROWS = 1024
 """Rows in which the length of vectors is looked for at a time."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.places.location import Location
@@ -35,10 +35,10 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
         return each[0]
     for source, found in each:
         if not source.joins:
-            titles = [one.title for one in SOURCES if one.joins]
+            titles = _titles(one for one in SOURCES if one.joins)
             raise JobFileError(
-                f"input.path: a list of paths can be of {', '.join(titles[:-1])} or {titles[-1]}, "
-                f"found {source.title} ({found.location.shown})"
+                f"input.path: a list of paths can be of {titles}, found {source.title} "
+                f"({found.location.shown})"
             )
     held = [(source, found) for source, found in each if found.infos] or each[:1]
     source, first = held[0]
@@ -83,10 +83,16 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
         )
     own = next(iter(claims), None)
     others = [name for name in found.names if own is None or name not in own[1].infos]
-    refuse_foreign(location, others, own[0].suffixes[0] if own else None)
+    read = own[0].suffixes[0] if own else None
+    refuse_foreign(location, others, read, _titles(one for one in SOURCES if one.suffixes))
     return own or (SOURCES[-1], found)
 
 
 def source_named(name: str) -> Source:
     """Return the source that reads the tables of a format."""
     return next(source for source in SOURCES if source.name == name)
+
+
+def _titles(sources: Iterable[Source]) -> str:
+    *others, last = (source.title for source in sources)
+    return f"{', '.join(others)} or {last}"

@@ -13,10 +13,10 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from distsvc.storage.tables.source import Source
 LABEL = "label"
 _COLUMN = re.compile(r"f\d+")
 _UNIT_ROWS = 16_384
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_OPENERS: dict[str, Callable[..., IO[bytes]]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class Svmlight(Source):

@@ -34,7 +34,7 @@ from distsvc.storage.rows.columns import Scan, plain
 from distsvc.storage.rows.features import is_vector
 from distsvc.storage.rows.versions import Versions, check_version
 from distsvc.storage.rows.where import Condition
-from distsvc.storage.tables.files import Files
+from distsvc.storage.tables.files import Files, Infos
 from distsvc.storage.tables.parquet import (
     FOOTER_THREADS,
     Content,
@@ -265,7 +265,7 @@ def snapshot_of(
     folder = posixpath.commonpath([posixpath.dirname(path) for path in paths])
     ordered = sorted(zip(paths, parts, strict=True), key=lambda pair: pair[0])
     own = {path[len(folder) :].lstrip("/"): part for path, part in ordered}
-    infos = {name: {"size": part.size} for name, part in own.items()}
+    infos: Infos = {name: {"size": part.size} for name, part in own.items()}
     facts |= {"address": first.address, "parts": own, "by_catalog": bool(s3)}
     return Snapshot(location, first.at(folder), infos, **facts)
 
