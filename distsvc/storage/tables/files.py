@@ -18,7 +18,7 @@ Infos = dict[str, Mapping[str, Any]]
 """What a remote file system says of each file, by its name."""
 
 SUCCESS = "_SUCCESS"
-"""Spark and others write it into a folder that is complete."""
+"""The marker of Spark and others in a complete folder."""
 
 _ONE_STORE = "the paths of a list must be in one file system, or one bucket, and hold no secrets"
 
@@ -34,10 +34,10 @@ class Files:
     folder : Location
         The folder that the files' names are relative to.
     infos : dict
-        What a remote file system knows about each file, by its name; sorted, at each location.
+        The remote file system's description of each file, by its name; sorted, at each location.
     above : dict
-        Of files of several locations, how many folders at the beginning of a name belong to the
-        location that the file was found at; 0 for one that is not there.
+        Of files of several locations, the number of leading folders of a name that belong to the
+        file's location; 0 for one that is not there.
 
     """
 
@@ -116,8 +116,8 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
     Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location itself
-    names them or `hidden` is true. So is the file `ready`, or ``_SUCCESS``, which says that the
-    location is complete: it may have no other files then.
+    names them or `hidden` is true. So is the marker `ready` or ``_SUCCESS`` of a complete location,
+    which may have no other files.
 
     Raises
     ------

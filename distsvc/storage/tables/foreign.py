@@ -47,17 +47,8 @@ def refuse_foreign(
 ) -> None:
     """Raise DataError if a file, or a Zarr store in a folder, is a table that would not be read.
 
-    Parameters
-    ----------
-    location
-        What was asked for.
-    names
-        The files that are there.
-    read
-        The suffix of the files there that are read, or None.
-    formats
-        What is read, in words.
-
+    `names` are the files at the location, `read` is the suffix of those that are read, if there are
+    any, and `formats` the words for all formats.
     """
     for name in names:
         inside, mark, _ = f"{name}/".partition(".zarr/")

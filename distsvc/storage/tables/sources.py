@@ -1,4 +1,4 @@
-"""The formats that tables come in; each is one file here and one entry below."""
+"""The formats of tables; each is a module, and an entry below."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from distsvc.storage.tables.svmlight import Svmlight
 from distsvc.storage.tables.zarr.source import Zarr
 
 SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Parquet())
-"""In the order in which they are asked; what none of them claims is the last one's."""
+"""In the order in which they claim files; the last one takes all others."""
 
 
 def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
-    """Return whose format some locations are, and the files of all; else as `find_source`.
+    """Return the format of some locations, and the files of all; else as `find_source`.
 
     Raises
     ------
@@ -52,10 +52,9 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
 
 
 def find_source(location: Location, ready: str | None = None) -> tuple[Source, Files]:
-    """Return whose format a location is, and its files; those of a store are not listed.
+    """Return the format of a location, and its files; those of a store are not listed.
 
-    The file `ready`, which says that the location is complete, is none of them. There may be none
-    where a location is complete, and has no rows.
+    The marker file `ready` is left out. A complete location without rows has no files.
 
     Raises
     ------

@@ -117,13 +117,9 @@ class Snapshot(Files):
     by_catalog: bool = False
 
     def held(self, schema: pa.Schema, shown: str) -> dict[str, str]:
-        """Return what a file calls each column that it holds.
+        """Return a file's name of each column that it holds.
 
-        Raises
-        ------
-        DataError
-            Its columns have no numbers, by which alone they could be told.
-
+        `DataError` if its columns have neither numbers nor names in the table's mapping.
         """
         numbered = {
             int(one.metadata[FIELD_ID]): one.name
@@ -240,16 +236,9 @@ def snapshot_of(
     s3: Mapping[str, Any] = MappingProxyType({}),
     **facts: Any,
 ) -> Snapshot:
-    """Return the snapshot of some files, sorted; they lie in one file system and bucket.
+    """Return the snapshot of some files, sorted; `DataError` unless they lie in one file system.
 
-    `s3` are options of fsspec by which a catalog has them opened, `facts` other fields of
-    `Snapshot`.
-
-    Raises
-    ------
-    DataError
-        They don't.
-
+    `s3` are fsspec's options from a catalog, `facts` other fields of `Snapshot`.
     """
     if not parts:
         return Snapshot(location, location.at(location.path), {}, **facts)
