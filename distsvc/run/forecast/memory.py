@@ -23,7 +23,7 @@ from distsvc.run.work.partitions import choose_block_rows
 from distsvc.run.work.plan import cut, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.tables.opening import decoding_bytes
+from distsvc.storage.tables.sources import source_of
 
 PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
@@ -175,7 +175,8 @@ def shown(terms: Terms) -> str:
 
 
 def _decoding(table: Table, block_rows: int) -> Terms:
-    return {f"decoding {table.layout.format}": float(decoding_bytes(table, block_rows))}
+    source = source_of(table)
+    return {f"decoding {source.name}": float(source.decoding_bytes(table, block_rows))}
 
 
 def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -> list[Terms]:
