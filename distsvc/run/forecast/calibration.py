@@ -109,7 +109,7 @@ def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> Tri
     n_learned = sample_rows(algorithm, plan.table.n_rows)
     most = min(MOST_ROWS, max(MOST_VALUES // len(plan.table.columns), FEW_ROWS))
     few = pieces(plan.partitions, FEW_ROWS, threads)
-    more = whole_units(pieces(plan.partitions, most, threads), plan.table.extents)
+    more = whole_units(pieces(plan.partitions, most, threads), plan.table.layout.extents)
     return Trials(
         _trial(job, n_learned, few, steps, folder / "cold"),
         _repeated(job, n_learned, few, steps, folder / "few"),

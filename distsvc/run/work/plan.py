@@ -163,7 +163,7 @@ def cut(job: Job, table: Table) -> list[tuple[int, int]]:
             f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
             f"more than {MOST_PARTITIONS} partitions of {rows} rows"
         )
-    return plan_partitions(table.extents, rows)
+    return plan_partitions(table.layout.extents, rows)
 
 
 def pilot_rows(n_columns: int) -> int:
