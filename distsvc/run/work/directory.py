@@ -70,8 +70,8 @@ class RunDirectory:
 
     """
 
-    def __init__(self, address: str | Path):
-        self.work: Store = store_of(address)
+    def __init__(self, work: Store | str | Path):
+        self.work = store_of(work) if isinstance(work, (str, Path)) else work
         self.address = self.work.address
 
     @property
