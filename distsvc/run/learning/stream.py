@@ -12,7 +12,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.sizes import Sizes, Terms
-from distsvc.run.learning.survey import sample_keys, sample_parts
+from distsvc.run.learning.survey import keyed_rows, sample_keys, sample_parts
 from distsvc.run.work.directory import RunDirectory
 
 HELD_BYTES = 2**27
@@ -127,22 +127,14 @@ def _in_order(
     run: RunDirectory, parts: Iterable[np.ndarray], order: np.ndarray, dtype: str
 ) -> np.ndarray:
     """Return the raw rows of parts, prepared, in an order (n,): part by part, some at a time."""
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    pieces = (part[n : n + BLOCK_ROWS] for part in parts for n in range(0, len(part), BLOCK_ROWS))
     X = np.empty((len(order), run.plan.shift.size), dtype)
-    first = 0
-    for part in parts:
-        for start in range(0, len(part), BLOCK_ROWS):
-            rows = part[start : start + BLOCK_ROWS]
-            X[place[first : first + len(rows)]] = prepared(run, rows)
-            first += len(rows)
-    return X
+    return sampling.in_places(X, (prepared(run, rows) for rows in pieces), order)
 
 
 def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
-    """Yield the keys (n,) and the raw rows (n, d) of every part of the sample."""
-    for name in sample_parts(run):
-        yield run.map_large(name, "keys"), run.map_large(name, "X")
+    """Return the keys (n,) and the raw rows (n, d) of every part of the sample."""
+    return (keyed_rows(run, name) for name in sample_parts(run))
 
 
 def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:
