@@ -146,6 +146,9 @@ class AlgorithmJob(Learner, Forecastable, Protocol):
 
     parameters: dict[str, Any]
 
+    def __init__(self, parameters: dict[str, Any], engine: Engine):
+        self.parameters, self.engine = parameters, engine
+
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
         """Return the algorithm of a job, its parameters checked; None if the job names another.

@@ -58,7 +58,8 @@ class Hyperplanes(AlgorithmJob):
     engine: TreeEngine
 
     def __init__(self, parameters: dict[str, Any], engine: TreeEngine, phase: Phase | None = None):
-        self.parameters, self.engine, self.phase = parameters, engine, phase or LEARN
+        super().__init__(parameters, engine)
+        self.phase = phase or LEARN
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Hyperplanes | None:

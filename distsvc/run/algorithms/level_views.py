@@ -8,7 +8,7 @@ would be read again and again. Where columns are few, the sample and another rea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,11 +28,71 @@ WIDE = 2 * MOST_COMPONENTS
 """Columns, at most, of tables whose rows are not kept as models see them."""
 
 
-def ensemble_of(run: RunDirectory) -> tuple[Ensemble, dict[str, Any], np.ndarray]:
-    """Return the models to train, facts of the sample, and the pilot's viewed rows."""
-    found = run.read(ENSEMBLE)
-    ensemble = Ensemble.restored(found.facts["ensemble"], found.arrays["components"])
-    return ensemble, found.facts, found.arrays["view"]
+@dataclass(frozen=True)
+class Training:
+    """The models to train, and their rows.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+    n_rows : int
+        Of the table.
+    ranges : Ranges
+        The keys of the sample's blocks.
+    viewed : bool
+        Whether rows are kept as models see them.
+    view : ndarray of shape (m, q), float32
+        The pilot's rows, viewed.
+
+    """
+
+    ensemble: Ensemble
+    n_rows: int
+    ranges: Ranges
+    viewed: bool
+    view: np.ndarray
+
+    @classmethod
+    def read(cls, run: RunDirectory) -> Training:
+        """Return what `write` wrote."""
+        found = run.read(ENSEMBLE)
+        known, arrays = found.facts, found.arrays
+        ensemble = Ensemble.restored(known["ensemble"], arrays["components"])
+        ranges = [(low, high) for low, high in known["ranges"]]
+        return cls(ensemble, known["n_rows"], ranges, known["viewed"], arrays["view"])
+
+    def write(self, run: RunDirectory) -> None:
+        """Keep it for all tasks."""
+        facts = {"ensemble": self.ensemble.facts(), "n_rows": self.n_rows, "ranges": self.ranges}
+        arrays = {"components": self.ensemble.components, "view": self.view}
+        run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
+
+    @property
+    def keys(self) -> tuple[int, int]:
+        """The first and the last key that a row of the sample may have."""
+        return self.ranges[0][0], self.ranges[-1][1] - 1
+
+    def blocks(
+        self, run: RunDirectory, ranges: Ranges, epoch: int, first: int
+    ) -> Iterator[np.ndarray]:
+        """Yield the blocks of an epoch, (n, q) float32, viewed, from number `first` on."""
+        if self.viewed:
+            kept = [keyed_rows(run, name) for name in parts(run, VIEWS, GATHER_VIEWS)]
+            yield from keyed_blocks(kept, np.asarray, ranges, self.ensemble.seed, epoch, first)
+            return
+        for block in sample_blocks(run, ranges, self.ensemble.seed, epoch, first):
+            yield self.ensemble.view(block)
+
+    def partition(self, run: RunDirectory, number: int) -> Iterator[KeyedRows]:
+        """Yield the viewed rows of a partition; where they are kept, only those that are wanted."""
+        if self.viewed:
+            keys, X = keyed_rows(run, VIEWS.result(number))
+            for first in range(0, len(keys), BLOCK_ROWS):
+                piece = slice(first, first + BLOCK_ROWS)
+                yield np.array(keys[piece]), np.array(X[piece])
+            return
+        for block, keys in learned_blocks(run, number):
+            yield keys, self.ensemble.view(prepared(run, block.X))
 
 
 def keep_views(steps: Steps) -> None:
@@ -43,13 +103,13 @@ def keep_views(steps: Steps) -> None:
 
 def view_partition(run: RunDirectory, number: int) -> Result:
     """Keep a partition's rows as models see them, in the order of their keys."""
-    ensemble, facts, _ = ensemble_of(run)
+    training = Training.read(run)
+    ensemble, (low, last) = training.ensemble, map(np.uint64, training.keys)
     kept, n_rows = Collected(len(ensemble.components), "float32"), 0
-    low, last = map(np.uint64, _sample_keys(facts))
     for block, keys in learned_blocks(run, number):
         n_rows += len(block.rows)
         of_sample = (keys >= low) & (keys <= last)
-        wanted = of_sample | ensemble.tested_by_any(keys, facts["n_rows"])
+        wanted = of_sample | ensemble.tested_by_any(keys, training.n_rows)
         X = block.X if wanted.all() else block.X[wanted]
         kept.add(ensemble.view(prepared(run, X)), keys[wanted])
     return Result(large=kept.arrays(), rows=n_rows)
@@ -57,41 +117,10 @@ def view_partition(run: RunDirectory, number: int) -> Result:
 
 def gather_views(run: RunDirectory, number: int) -> Result:
     """Put neighbouring partitions' viewed rows of the sample together, in the order of keys."""
-    ensemble, facts, _ = ensemble_of(run)
-    sample = Collected(len(ensemble.components), "float32", *_sample_keys(facts))
+    training = Training.read(run)
+    sample = Collected(len(training.ensemble.components), "float32", *training.keys)
     return gathered(run, VIEWS, number, sample)
 
 
 VIEWS = Phase("views", view_partition)
 GATHER_VIEWS = Phase("gather-views", gather_views)
-
-
-def sample_views(
-    run: RunDirectory, ensemble: Ensemble, viewed: bool, ranges: Ranges, epoch: int, first: int
-) -> Iterator[np.ndarray]:
-    """Yield the blocks of an epoch as models see them, (n, q) float32, from number `first` on."""
-    if viewed:
-        kept = [keyed_rows(run, name) for name in parts(run, VIEWS, GATHER_VIEWS)]
-        yield from keyed_blocks(kept, np.asarray, ranges, ensemble.seed, epoch, first)
-        return
-    for block in sample_blocks(run, ranges, ensemble.seed, epoch, first):
-        yield ensemble.view(block)
-
-
-def partition_views(
-    run: RunDirectory, ensemble: Ensemble, viewed: bool, number: int
-) -> Iterator[KeyedRows]:
-    """Yield the rows of a partition; where they are kept, only those that are wanted."""
-    if viewed:
-        keys, X = keyed_rows(run, VIEWS.result(number))
-        for first in range(0, len(keys), BLOCK_ROWS):
-            piece = slice(first, first + BLOCK_ROWS)
-            yield np.array(keys[piece]), np.array(X[piece])
-        return
-    for block, keys in learned_blocks(run, number):
-        yield keys, ensemble.view(prepared(run, block.X))
-
-
-def _sample_keys(facts: dict[str, Any]) -> tuple[int, int]:
-    """Return the first and the last key that a row of the sample may have."""
-    return facts["ranges"][0][0], facts["ranges"][-1][1] - 1

@@ -47,9 +47,6 @@ class Linear(AlgorithmJob):
     readings = ("begin", "pass")
     engine: LinearEngine
 
-    def __init__(self, parameters: dict[str, Any], engine: LinearEngine):
-        self.parameters, self.engine = parameters, engine
-
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Linear | None:
         """Return the algorithm of a job for a linear one-class model."""

@@ -28,9 +28,7 @@ class Sampled(AlgorithmJob):
     """An estimator that knows nothing of jobs."""
 
     rules = (Centres, Splits)
-
-    def __init__(self, engine: SampledEngine):
-        self.parameters, self.engine = engine.estimator.get_params(), engine
+    engine: SampledEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Sampled | None:
@@ -42,7 +40,7 @@ class Sampled(AlgorithmJob):
         estimator.check_parameters()
         engine = SampledEngine(estimator)
         engine.set_width(len(table.columns))
-        return cls(engine)
+        return cls(estimator.get_params(), engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the sample; what labels rows is a rule of a few arrays."""

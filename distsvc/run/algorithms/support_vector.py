@@ -29,9 +29,6 @@ class SupportVectorJob(AlgorithmJob):
     engine_type: ClassVar[type[Engine]]
     engine: Engine
 
-    def __init__(self, parameters: dict[str, Any], engine: Engine):
-        self.parameters, self.engine = parameters, engine
-
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
         """Return the algorithm of a job for support vector clustering with this engine."""
