@@ -99,7 +99,7 @@ class Model:
         return self._values(X, Answer("label", np.int32))
 
     def score_samples(self, X: Any) -> Any:
-        """Return the scores (n,) float32 of raw rows, whose meaning the manifest tells."""
+        """Return the scores (n,) float32 of raw rows, explained in the manifest."""
         return self._values(X, Answer("score", np.float32))
 
     def predict_proba(self, X: Any) -> Any:
@@ -115,7 +115,7 @@ class Model:
         return self._values(X, Answer("share", np.float32, self.ids.tolist()))
 
     def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
-        """Yield what a job publishes of raw rows, batch by batch, in their order.
+        """Yield the columns that a job publishes of raw rows, batch by batch, in their order.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class Model:
         return checked_rows(self._preparation, block, rows.shown, self._numbers)
 
     def _columns(self, block: Block, Z: np.ndarray, reasons: Reasons) -> Columns:
-        """Return what is published of the usable rows of a block, prepared as Z (n, d)."""
+        """Return the published columns of the usable rows of a block, prepared as Z (n, d)."""
         columns: Columns = dict(self._labeller.rule.label(Z))
         if self._asked.reasons:
             columns |= reasons.add(block, Z, columns)

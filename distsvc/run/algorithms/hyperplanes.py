@@ -182,7 +182,7 @@ def _split(
 
 
 def _node(grown: ClusterTree, j: int, parent: int | None) -> dict[str, Any]:
-    """Return what all nodes have."""
+    """Return the fields of every node."""
     rows, share = round(float(grown.counts[j])), float(grown.counts[j] / float(grown.counts[0]))
     return {"id": int(grown.numbers[j]), "parent": parent, "rows": rows, "share": share}
 

@@ -59,7 +59,7 @@ class LevelTrees(SupportVectorJob):
         return self
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the engine's; of a table whose rows are kept viewed, those that are matched."""
+        """Return the engine's ranges, or those of matched rows where rows are kept viewed."""
         if not self.viewed:
             return self.engine.key_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
@@ -132,7 +132,7 @@ def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
 
 
 def sum_splits(run: RunDirectory, number: int) -> Result:
-    """Sum up what a partition's rows say of the splits of all trees, each on its share of rows."""
+    """Sum up the evidence of a partition's rows for the splits of all trees, by shares of rows."""
     training = Training.read(run)
     ensemble = training.ensemble
     members = range(len(ensemble.members))

@@ -54,7 +54,7 @@ class Training:
 
     @classmethod
     def read(cls, run: RunDirectory) -> Training:
-        """Return what `write` wrote."""
+        """Return the training of a run."""
         found = run.read(ENSEMBLE)
         known, arrays = found.facts, found.arrays
         ensemble = Ensemble.restored(known["ensemble"], arrays["components"])

@@ -43,13 +43,13 @@ class Sampled(AlgorithmJob):
         return cls(estimator.get_params(), engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit the sample; what labels rows is a rule of a few arrays."""
+        """Fit the sample; the rule is a few arrays."""
         trained = steps.work_out(TRAINED, partial(self._train, steps.run))
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the sample, and what estimators make of it: a copy, or a few columns a cluster."""
+        """Return the sample, and the estimator's copy of it, or its few columns a cluster."""
         from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
         from distsvc.models.baselines.fuzzy import FuzzyCMeans
 

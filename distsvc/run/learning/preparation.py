@@ -1,4 +1,4 @@
-"""What makes a table's row a learner's: missing values filled, columns scaled, the origin moved."""
+"""Stored rows become learner input: missing values filled, columns scaled, the origin moved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEEDS: dict[str, Field] = {
     "wide": Flag(),
     "scaled": Word(KINDS),
 }
-"""What the arrays and facts of a preparation of ``d`` columns have to be."""
+"""The form of the arrays and facts of a preparation of ``d`` columns."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Preparation:
         return self.scaling.to_kernels(X, self.origin)
 
     def result(self) -> Result:
-        """Return what `restored` takes back."""
+        """Return facts and arrays for `restored`."""
         arrays = {name: getattr(self.scaling, name) for name in ("centre", "scale", "fill")}
         facts = {"wide": self.float64, "scaled": self.scaling.kind}
         return Result(facts, arrays | {"origin": self.origin})

@@ -37,7 +37,7 @@ def sample_blocks(
 def held_blocks(
     run: RunDirectory, ranges: Ranges, seed: int
 ) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
-    """Return what yields the blocks of an epoch, as `sample_blocks` does, of some of the ranges.
+    """Return a function that yields the blocks of an epoch, of some ranges, like `sample_blocks`.
 
     Where the rows of all `ranges` are few they are prepared once and held, for any epoch.
     """
@@ -57,7 +57,7 @@ def held_blocks(
 def keyed_blocks(
     parts: Sequence[KeyedRows], made: Made, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield what is `made` of the rows of the blocks of an epoch, from number `first` on.
+    """Yield the blocks of an epoch, their rows turned by `made`, from number `first` on.
 
     Each part of the sample has its rows in the order of their keys, as the table has them. A block
     is a range of keys, so it takes its rows from all parts at once and is a uniform sample of the
@@ -94,7 +94,7 @@ def whole_sample(run: RunDirectory) -> np.ndarray:
 
 
 def held_sample(sizes: Sizes, own: float) -> Terms:
-    """Return what `whole_sample` holds, and then a learner, which takes `own` bytes beside it.
+    """Return the memory of `whole_sample`, and of a learner that takes `own` bytes beside it.
 
     While the rows are prepared there are a part as it is in its file, some of its rows prepared,
     and which of their values are missing.
@@ -104,12 +104,12 @@ def held_sample(sizes: Sizes, own: float) -> Terms:
 
 
 def held_stream(sizes: Sizes) -> Terms:
-    """Return what `sample_blocks` holds: the files of all parts, which are mapped, and blocks."""
+    """Return the memory of `sample_blocks`: the files of all parts, mapped, and blocks."""
     return {"the sample, mapped": sizes.raw_sample, "blocks of the sample": 4 * _block(sizes)}
 
 
 def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:
-    """Return what `held_blocks` holds of so many rows of the sample."""
+    """Return the memory of `held_blocks` for so many rows of the sample."""
     prepared = 4.0 * sizes.n_columns * n_rows
     if prepared > HELD_BYTES:
         return held_stream(sizes)

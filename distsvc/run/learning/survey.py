@@ -36,7 +36,7 @@ KeyRanges = Callable[[int], Ranges]
 
 @dataclass(frozen=True)
 class Survey:
-    """What one reading tells of a table.
+    """The statistics of a table after one reading.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class Pilot:
 
     @classmethod
     def limited(cls, plan: Plan) -> Pilot:
-        """Return no rows, of a partition; only those that can be in the table's are looked at."""
+        """Return an empty pilot of a partition, which skips rows that can't be in the table's."""
         return cls(plan, _limit(plan))
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
@@ -218,7 +218,7 @@ class Collected:
         return cls(plan.shift.size, plan.table.dtype.name, facts["low"], facts["high"] - 1)
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Take what belongs to it of rows X (n, d) with their keys (n,) uint64."""
+        """Take rows X (n, d) whose keys (n,) uint64 are in range."""
         chosen = (keys >= self.low) & (keys <= self.last)
         self.rows.append(X[chosen])
         self.keys.append(keys[chosen])
@@ -240,13 +240,13 @@ def gathered(run: RunDirectory, phase: Phase, number: int, collected: Collected)
 
 
 def gather(steps: Steps, phase: Phase) -> None:
-    """Do a phase that gathers what partitions kept, if these are many."""
+    """Gather the rows that partitions kept, if these are many."""
     if steps.n_partitions > MOST_PARTS:
         steps.do(phase, -(-steps.n_partitions // shared_parts(steps.run.plan)))
 
 
 def parts(run: RunDirectory, phase: Phase, gathering: Phase) -> list[str]:
-    """Return the names of the results, `MOST_PARTS` at most, that have what a phase kept."""
+    """Return the names of the results, `MOST_PARTS` at most, with the rows that a phase kept."""
     share, n = shared_parts(run.plan), len(run.plan.partitions)
     phase = phase if share == 1 else gathering
     return [phase.result(number) for number in range(-(-n // share))]
