@@ -157,9 +157,13 @@ class AlgorithmJob(Learner, Forecastable, Protocol):
         """
 
     def learned(self, job: Job) -> Learned:
-        """Return the parameters, facts and notes, which every algorithm has."""
+        """Return the parameters, facts and notes, which every algorithm has, and `parts`."""
         facts, notes = self.engine.fitted_facts(), self.engine.notes
-        return Learned(job.model.algorithm, self.parameters, facts, notes)
+        return Learned(job.model.algorithm, self.parameters, facts, notes, parts=self.parts)
+
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the parts of the report that only this algorithm has."""
+        return Parts()
 
 
 def sample_rows(algorithm: Sampling, n_rows: int) -> int:

@@ -99,12 +99,13 @@ class BoundaryModel(SupportVectorJob):
         return Held(driver, {"rows near the boundary": near})
 
     def learned(self, job: Job) -> Learned:
-        """Return the equilibria besides, and the domain of novelty of a table with two columns."""
+        """Return the equilibria and their clusters besides."""
         engine = self.engine
         arrays = {"equilibria": engine.equilibria, "equilibrium_labels": engine.equilibrium_labels}
-        return replace(super().learned(job), arrays=arrays, parts=self._parts)
+        return replace(super().learned(job), arrays=arrays)
 
-    def _parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the domain of novelty of a table with two columns."""
         return Parts(picture=domain_part(run, self.engine, pilot.sample))
 
 

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,7 @@ from distsvc.report.content.model_parts import (
     TreePart,
 )
 from distsvc.report.content.model_parts import Rule as RulePart
-from distsvc.run.algorithms.algorithm import (
-    AlgorithmJob,
-    Learned,
-    Parts,
-    PilotRows,
-    sample_rows,
-)
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, sample_rows
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_blocks, held_blocks_bytes
 from distsvc.run.learning.survey import Survey
@@ -81,11 +74,8 @@ class Hyperplanes(AlgorithmJob):
             self.engine.choose(trees)
         return self.engine.rule
 
-    def learned(self, job: Job) -> Learned:
-        """Return the tree of splits besides."""
-        return replace(super().learned(job), parts=self._parts)
-
-    def _parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the tree of splits."""
         return Parts(tree=tree_part(self.engine, run.plan.table.columns, pilot))
 
     def work(self, n_rows: int) -> dict[str, float]:

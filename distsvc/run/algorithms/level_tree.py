@@ -108,12 +108,13 @@ class LevelTrees(SupportVectorJob):
         return Held(model, held_stream(sizes) | model | viewed)
 
     def learned(self, job: Job) -> Learned:
-        """Return hills, votes and the domain of novelty; the page shows doubts beside the votes."""
+        """Leave doubts out of the warnings: the page shows them beside the votes."""
         doubts = self.engine.levels.doubts()
         notes = [note for note in self.engine.notes if note not in doubts]
-        return replace(super().learned(job), warnings=notes, parts=self._parts)
+        return replace(super().learned(job), warnings=notes)
 
-    def _parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the hills of density, the votes, and the domain of novelty."""
         domain = domain_part(run, self.engine, pilot.sample)
         return Parts(picture=domain, levels=levels_part(self.engine.levels))
 

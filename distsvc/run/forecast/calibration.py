@@ -92,13 +92,8 @@ def first_name(phase: str) -> str:
     return phase.partition("-")[0]
 
 
-@dataclass(frozen=True)
-class Trials:
-    """The three trials: the first, another on the same few rows, and one on more."""
-
-    cold: Trial
-    few: Trial
-    more: Trial
+Trials = tuple[Trial, Trial, Trial]
+"""The first, another on the same few rows, and one on more."""
 
 
 def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> Trials:
@@ -112,7 +107,7 @@ def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> Tri
     few = pieces(plan.partitions, FEW_ROWS, threads)
     more = whole_units(pieces(plan.partitions, most, threads), plan.table.extents)
     cold = do(few, folder / "cold")
-    return Trials(cold, _repeated(do, few, folder / "few"), _repeated(do, more, folder / "more"))
+    return cold, _repeated(do, few, folder / "few"), _repeated(do, more, folder / "more")
 
 
 def _repeated(do: Callable[[list[Range], Path], Trial], ranges: list[Range], folder: Path) -> Trial:
@@ -178,7 +173,7 @@ def extrapolated(
         The phases that read the table.
 
     """
-    cold, few, more = trials.cold, trials.few, trials.more
+    cold, few, more = trials
     algorithm, seconds = more.algorithm, dict[str, float]()
     works = [algorithm.work(n) for n in (few.n_rows, more.n_rows, n_rows)]
     growth = algorithm.intensity(n_rows) / algorithm.intensity(more.n_rows)

@@ -145,7 +145,7 @@ def _forecast(job: Job) -> Forecast:
     seconds |= extrapolated(measured, table.n_rows, most, readings)
     tasks = sum(
         len(plan.partitions) if first_name(phase) in readings else n
-        for phase, n in measured.more.tasks.items()
+        for phase, n in measured[-1].tasks.items()
         if first_name(phase) in seconds
     )
     return replace(forecast, tasks=tasks, seconds=seconds)
