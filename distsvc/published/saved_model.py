@@ -17,7 +17,7 @@ from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.labelling.shares import shared_columns
-from distsvc.run.learning.preparation import Preparation, checked_rows
+from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import read_labeller, read_model
 from distsvc.run.work.partitions import choose_block_rows
@@ -178,7 +178,9 @@ class Model:
             yield block.ids, known, chosen(block, known)
 
     def _prepared(self, block: Block, rows: Input) -> np.ndarray:
-        return checked_rows(self._preparation, block, rows.shown, self._numbers)
+        Z = self._preparation(block.X)
+        check_rows(Z, block, rows.shown, self._numbers)
+        return Z
 
     def _columns(self, block: Block, Z: np.ndarray, reasons: Reasons) -> Columns:
         """Return the published columns of the usable rows of a block, prepared as Z (n, d)."""

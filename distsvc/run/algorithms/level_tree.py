@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,10 +123,7 @@ def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
     """Train one model on the sample, in an order of its own, and grow its tree of level sets."""
     training = Training.read(run)
     ensemble = training.ensemble
-
-    def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
-        return training.blocks(run, some, stream, first)
-
+    blocks = partial(training.blocks, run)
     fields = vars(ensemble.grow(number, training.view, training.ranges, blocks, checkpoint))
     arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
     return Result({"gamma": fields["gamma"]}, arrays, rows=ensemble.steps)

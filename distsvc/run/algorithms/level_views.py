@@ -73,7 +73,7 @@ class Training:
         return self.ranges[0][0], self.ranges[-1][1] - 1
 
     def blocks(
-        self, run: RunDirectory, ranges: Ranges, epoch: int, first: int
+        self, run: RunDirectory, epoch: int, ranges: Ranges, first: int
     ) -> Iterator[np.ndarray]:
         """Yield the blocks of an epoch, (n, q) float32, viewed, from number `first` on."""
         if self.viewed:

@@ -20,7 +20,7 @@ from distsvc.models.linear.working_set import working_rows
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.algorithms.linear_passes import descend_table
-from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.preparation import Preparation, prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
@@ -76,7 +76,7 @@ class Linear(AlgorithmJob):
 
     def _mean(self, run: RunDirectory, survey: Survey) -> np.ndarray:
         """Return the mean (d,) of the prepared rows, or of the pilot's if scaling is not linear."""
-        if not Preparation.restored(run.read(PREPARATION)).scaling.is_linear:
+        if not Preparation.read(run).scaling.is_linear:
             return prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
         return prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
 

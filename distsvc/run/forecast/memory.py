@@ -39,7 +39,7 @@ KEPT_SMALL = 64 * MB
 """Freed arrays that the allocator of C keeps, at most; larger ones it gives back."""
 
 A_PARTITION = 4000
-"""Bytes of a partition's entry in the plan, of its task, and of its file's entry in the manifest."""
+"""Bytes of a partition's entry in the plan, its task, and its file's entry in the manifest."""
 
 A_LABEL = 40
 """Bytes of a row's id, label, score and outlier flag, twice, as they are encoded when written."""
@@ -100,7 +100,7 @@ def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecas
 def _memory(
     sizes: Sizes, table: Table, workers: Workers, steps: list[Terms], tasks: list[Terms]
 ) -> Memory:
-    """Return the memory of driver and workers: the largest of `steps`, the driver's, and `tasks`."""
+    """Return the memory of driver and workers: the largest of the driver's `steps` and `tasks`."""
     process = process_terms()
     plan: Terms = {"plan and tasks": 1.0 * A_PARTITION * sizes.partitions}
     if not workers.each:
