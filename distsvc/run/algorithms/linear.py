@@ -21,7 +21,7 @@ from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.algorithms.linear_passes import descend_table
-from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.preparation import Preparation, prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
@@ -47,9 +47,6 @@ class Linear(AlgorithmJob):
     all_rows = True  # nu is a share of them
     readings = ("begin", "pass")
     engine: LinearEngine
-
-    def __init__(self, parameters: dict[str, Any], engine: LinearEngine):
-        self.parameters, self.engine = parameters, engine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Linear | None:
@@ -80,7 +77,7 @@ class Linear(AlgorithmJob):
 
     def _mean(self, run: RunDirectory, survey: Survey) -> np.ndarray:
         """Return the mean (d,) of the prepared rows, or of the pilot's if scaling is not linear."""
-        if not Preparation.restored(run.read(PREPARATION)).scaling.is_linear:
+        if not Preparation.read(run).scaling.is_linear:
             return prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
         return prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
 

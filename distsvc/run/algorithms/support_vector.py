@@ -12,7 +12,7 @@ from distsvc.models.support_vector.engines import engine_for
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import AlgorithmJob
-from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.blocks import Table
 
@@ -29,9 +29,6 @@ class SupportVectorJob(AlgorithmJob):
     engine_type: ClassVar[type[Engine]]
     engine: Engine
 
-    def __init__(self, parameters: dict[str, Any], engine: Engine):
-        self.parameters, self.engine = parameters, engine
-
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
         """Return the algorithm of a job for support vector clustering with this engine."""
@@ -46,7 +43,7 @@ def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     if len(run.plan.table.columns) != 2:
         return None
-    preparation = Preparation.restored(run.read(PREPARATION))
+    preparation = Preparation.read(run)
     drawn = np.column_stack([sample.x, sample.y])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)

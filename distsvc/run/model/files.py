@@ -122,7 +122,7 @@ def read_labeller(model: ModelFile, folder: Path) -> tuple[Preparation, Labeller
 def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
     """Return where a published run's model can be read, its files compared with the manifest.
 
-    The manifest is the one that is there now, unless one is given.
+    `manifest` is the present one by default.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def model_digest(folder: Path) -> str:
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return a SHA-256 of what decides the labels but the table: a job's, and another's model."""
+    """Return a SHA-256 of all that decides labels but the table: a job, and a previous model."""
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()
