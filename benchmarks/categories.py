@@ -27,6 +27,7 @@ from distsvc.bench.rows import Row, mean_of, pivot, show
 from distsvc.datasets import load
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
+from distsvc.run.work.start import Start
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 
@@ -179,7 +180,7 @@ def by_job(table: Mixed, way: str, seed: int, stem: Path) -> np.ndarray:
         "cluster": {"workers": 0},
         "output": {"path": str(path / "out")},
     }
-    run_job(parse_job(job), overwrite=True)
+    run_job(parse_job(job), start=Start(overwrite=True))
     return labels_of(str(path / "out"))
 
 

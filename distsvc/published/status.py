@@ -62,7 +62,7 @@ def status(path: str) -> dict[str, Any]:
         "output": output.store.address,
         "published": manifest and {name: getattr(manifest, name) for name in PUBLISHED},
         "running": running,
-        "held": candidates(output),
+        "held": [one.model_dump() for one in candidates(output)],
         "interrupted": interrupted,
     }
 
@@ -102,5 +102,5 @@ def _where(doing: dict[str, Any]) -> str:
     if not phase:
         return ""
     count = f", {done} of {total} done" if total else ""
-    left = doing.get("seconds_left_in_all") or doing.get("seconds_left")
+    left = doing.get("seconds_left")
     return f"; phase {phase}{count}" + (f", {left:.0f} s left" if left else "")

@@ -14,7 +14,7 @@ from distsvc.job.file import load_job
 from distsvc.published import backfill as backfills
 from distsvc.published.backfill import backfill, going_on
 from distsvc.run.job import run_job
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output
 from tests.small_runs import write_table
 
@@ -51,9 +51,8 @@ def job_file(tmp_path):
 
 def nights(job_file, first=DAYS[0], last=DAYS[2], reprocess="none", settings=()):
     first, last = datetime.date.fromisoformat(first), datetime.date.fromisoformat(last)
-    quiet = {"progress_of": lambda: Progress(quiet=True)}
     job_of = lambda day: load_job(job_file, settings, day)  # noqa: E731
-    return list(backfill(job_of, first, last, reprocess, **quiet))
+    return list(backfill(job_of, first, last, reprocess, quiet=True))
 
 
 def manifest(job_file, day):
@@ -116,7 +115,7 @@ def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monk
     nights(job_file)
     strict = ("model.seed=1", "checks.min_rows=1000")
     with pytest.raises(CheckFailedError):
-        run_job(load_job(job_file, strict, DAYS[1]), overwrite=True)
+        run_job(load_job(job_file, strict, DAYS[1]), start=Start(overwrite=True))
     assert [one.state for one in nights(job_file, reprocess="none")] == ["kept"] * 3
     found = nights(job_file, reprocess="failed", settings=("model.seed=1",))
     assert [one.state for one in found] == ["kept", "published", "kept"]
@@ -140,10 +139,10 @@ def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
 ):
     real = backfills.run_job
 
-    def failing(job, **options):
+    def failing(job, *given, **options):
         if job.job.run_date == DAYS[1]:
             raise error
-        return real(job, **options)
+        return real(job, *given, **options)
 
     monkeypatch.setattr(backfills, "run_job", failing)
     found = nights(job_file)
@@ -154,9 +153,9 @@ def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
 
 
 def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, monkeypatch):
-    def missing(job, *, skip_missing=False, **options):
-        day = job.job.run_date
-        raise NotReadyError("no table") if skip_missing and day == DAYS[0] else DataError("NaN")
+    def missing(job, at, start, **options):
+        skipped = start.skip_missing and job.job.run_date == DAYS[0]
+        raise NotReadyError("no table") if skipped else DataError("NaN")
 
     monkeypatch.setattr(backfills, "run_job", missing)
     command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[2], "--json"]
@@ -194,5 +193,5 @@ def test_days_that_are_none(job_file, days):
 
 
 def test_nothing_is_left_to_do_after_the_last_night():
-    night = backfills.Night(DAYS[0], "out/x", "held", "words", 76, "run-1")
+    night = backfills.BackfilledDay(DAYS[0], "out/x", "held", "words", 76, "run-1")
     assert going_on(night, DAYS[0], str) == ["distsvc publish out/x --held run-1"]

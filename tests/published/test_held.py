@@ -16,8 +16,9 @@ from distsvc.published.held import publish_held
 from distsvc.published.status import in_words, status
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import read_report
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect
-from tests.small_runs import ROOMS, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, small_job, three_clusters, write_table
 from tests.storage.written_runs import (
     Crash,
     check_tidy,
@@ -34,7 +35,7 @@ from tests.storage.written_runs import (
 
 def held_back(job) -> str:
     with pytest.raises(CheckFailedError, match="min_rows: 600 rows, at least 1,000 expected"):
-        run_job(job, overwrite=True)
+        run_job(job, start=Start(overwrite=True))
     [run_id] = Output(job.output.path).held()
     return run_id
 
@@ -45,10 +46,10 @@ def with_checks(job, **checks):
 
 def test_a_candidate_is_told_and_published(tmp_path):
     table = write_table(tmp_path / "t.parquet", three_clusters(600))
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     run_job(job)
     before = json.loads((tmp_path / "out/manifest.json").read_text())
-    failing = small_job(table, ROOMS["sampled"], preprocess={"scale": "none"})
+    failing = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
     run_id = held_back(with_checks(failing, min_rows=1000))
     assert json.loads((tmp_path / "out/manifest.json").read_text()) == before
 
@@ -66,7 +67,7 @@ def test_a_candidate_is_told_and_published(tmp_path):
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert (manifest["run_id"], manifest["override"]) == (run_id, True)
     assert [check["state"] for check in manifest["checks"]] == ["failed"]
-    report = read_report(job.output.path)
+    report = read_report(Output(job.output.path))
     assert report.held is False
     assert [check.name for check in report.failed] == ["min_rows"]
     warning = "published although these checks failed: min_rows: 600 rows, at least 1,000 expected"

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
-from distsvc.inputs.rows import Answer, Input, OfRows, block_rows, cut
+from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.validation import check_length, validated
@@ -63,10 +63,10 @@ class Values:
     least: float = -np.inf
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> RowValues:
         """What it returns: labels and scores (n,), or shares (n, k)."""
         clusters = range(self.rule.n_clusters) if self.what == "share" else None
-        return Answer(self.what, DTYPES[self.what], clusters)
+        return RowValues(self.what, DTYPES[self.what], clusters)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values of raw rows X (n, d)."""
@@ -202,22 +202,9 @@ class _Held:
             self._lower()
 
     def ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (s, d) and keys (s,) in the order of keys, and let go of them.
-
-        Rows are put in place part by part, so that they are hardly held twice.
-        """
+        """Return rows (s, d) and keys (s,) in the order of keys, and let go of them."""
         self._lower()
-        keys = np.concatenate(self.keys)
-        order = np.argsort(keys)
-        place = np.empty(len(keys), np.int64)
-        place[order] = np.arange(len(keys))
-        X = np.empty((len(keys), self.rows[0].shape[1]), self.rows[0].dtype)
-        first = 0
-        while self.rows:
-            part = self.rows.pop(0)
-            X[place[first : first + len(part)]] = part
-            first += len(part)
-        return X, keys[order]
+        return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
         """Lower the limit to what a table of so many rows needs, and drop the rows above it."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
 from distsvc.run.labelling.labeller import PREVIOUS
-from distsvc.run.model.content import features_of
+from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import (
     checked_model,
     model_digest,
@@ -39,8 +38,7 @@ class Previous:
         SHA-256 of its model.
     folder : Path
         Of the model.
-    content : dict
-        Of its ``model.json``.
+    model : ModelFile
     nights : int
         Earlier choices of the job at which nothing is published.
 
@@ -51,13 +49,13 @@ class Previous:
     run_id: str
     digest: str
     folder: Path
-    content: dict[str, Any]
+    model: ModelFile
     nights: int
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of its model."""
-        return features_of(self.content)
+        return self.model.learned_from
 
     def named(self) -> dict[str, str]:
         """Return its path, id and digest, for manifest and lineage."""
@@ -115,7 +113,7 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
             f"are labelled; missing: {some([repr(name) for name in lacking])}"
         )
     job = with_key(job, "input", "columns", columns)
-    preprocess = PreprocessConfig.model_validate(previous.content["preprocess"])
+    preprocess = PreprocessConfig.model_validate(previous.model.preprocess)
     for key in "missing", "log", "encode":
         job = with_key(job, "preprocess", key, getattr(preprocess, key))
     return job
@@ -143,4 +141,4 @@ def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
             f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, which "
             f"{'is' if one else 'are'} not among the {len(columns)} that are clustered"
         )
-    restore_model(previous.folder, run, PREVIOUS)
+    restore_model(previous.model, previous.folder, run, PREVIOUS)

@@ -13,6 +13,7 @@ from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import schema
 from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.phase import Labelled
 from distsvc.run.starting.opening import Opened
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.arrays import described
@@ -33,7 +34,7 @@ _LOG = logging.getLogger("distsvc")
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
-def publish(found: Opened, counts: Counts, report: Report) -> None:
+def publish(opening: Opened, labelled: Labelled, report: Report) -> None:
     """Make the manifest of a run, and publish its files, if the table has not changed.
 
     Raises
@@ -42,32 +43,33 @@ def publish(found: Opened, counts: Counts, report: Report) -> None:
         A check of the job failed: the run is kept, and not published.
 
     """
-    check_unchanged(found.table)
-    manifest = make_manifest(found.run, found.job, found.digest, found.inputs, counts)
+    check_unchanged(opening.table)
+    manifest = make_manifest(opening.run, opening.job, opening.digest, opening.inputs, labelled)
     checks = [CheckRecord.model_validate(check.model_dump()) for check in report.checks]
     manifest = manifest.model_copy(update={"checks": checks})
-    if found.previous is not None:
-        previous = Continued(**found.previous.named())
+    if opening.previous is not None:
+        previous = Continued(**opening.previous.named())
         manifest = manifest.model_copy(update={"previous": previous})
     if report.failed:
-        for gone in found.output.hold(manifest):
+        for gone in opening.output.hold(manifest):
             _LOG.info("older candidate given up", extra={"fields": {"run": gone}})
         failed = "; ".join(check.words for check in report.failed)
-        run_id, shown = found.run.name, found.output.shown
+        run_id, shown = opening.run.name, opening.output.shown
         error = CheckFailedError(
             f"run {run_id} is held back: {failed}. What was published in {shown} stays. See "
-            f"{shown}/{found.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
+            f"{shown}/{opening.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
             f"publish {shown} --held {run_id}"
         )
         error.report = report
         raise error
-    found.output.publish(manifest)
+    opening.output.publish(manifest)
 
 
 def make_manifest(
-    run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, counts: Counts
+    run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, labelled: Labelled
 ) -> Manifest:
     """Return the manifest for the files that a run has written."""
+    counts = labelled.counts
     return Manifest(
         format=FORMAT,
         run_id=run.name,
@@ -77,7 +79,7 @@ def make_manifest(
         job=job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
         rows=counts.n_rows,
         clusters=len(counts.sizes),
-        schema=schema(run),
+        schema=schema(run, labelled.labeller.rule),
         files=_files(run, counts),
         versions={"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import map_array, write_array
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.rows.blocks import Block, Span, Table
+from distsvc.storage.rows.blocks import Block, Layout, Span, Table
 from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_wide
 from distsvc.storage.rows.versions import Version, unchanged
 from distsvc.storage.tables.files import Files
@@ -36,7 +36,7 @@ from distsvc.storage.tables.source import Source
 LABEL = "label"
 _COLUMN = re.compile(r"f\d+")
 _UNIT_ROWS = 16_384
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class Svmlight(Source):
@@ -66,17 +66,6 @@ class Svmlight(Source):
         The whole table is in memory meanwhile, at 12 bytes or more for each value that is there.
         Columns that the job names by an index which no row has are there too, and zero: text says
         nothing of the table's width, and a model may come from a wider one.
-
-        Raises
-        ------
-        DataError
-            A line is not svmlight text: indices that are negative or do not ascend, or no numbers.
-            File and line are named. Or an index is too large, an archive is damaged, or a file
-            changed while it was read.
-        JobFileError
-            The job asks for an id or a filter, for a label that is not named ``label``, or for the
-            label as a feature.
-
         """
         _check_job(config)
         place = _converted(found, staging)
@@ -86,18 +75,16 @@ class Svmlight(Source):
         names = [*features, *wanted, LABEL]
         extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
         return Scan(
-            format=self.name,
-            path=place.address,
+            layout=Layout(place.address, self.name, tuple(extents)),
             types=dict.fromkeys(names, pa.float64()),
             shown=dict.fromkeys(names, "double"),
             problems={},
             default=features,
-            extents=tuple(extents),
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield rows as dense blocks."""
-        place = store_of(table.path)
+        place = store_of(table.layout.path)
         labels = map_array(place.local("labels.npy"))
         X = matrix(place)
         places = {name: k for k, name in enumerate(feature_names(place))}
@@ -117,7 +104,7 @@ class Svmlight(Source):
 
     def sparse_rows(self, table: Table) -> Any:
         """Return all rows as CSR, or None where the table has some of the columns only."""
-        place = store_of(table.path)
+        place = store_of(table.layout.path)
         return matrix(place) if table.columns == feature_names(place) else None
 
 

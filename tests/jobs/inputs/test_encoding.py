@@ -92,7 +92,7 @@ def test_nights_keep_the_columns_of_the_first(tmp_path):
     goes_on = {"continuity": {"previous": str(tmp_path / "1")}}
     report = run_job(job(night, tmp_path / "2", **goes_on))
     nights = [read_model(checked_model(store_of(tmp_path / name))) for name in "12"]
-    features = [content["features"] for content in nights]
+    features = [model.features for model in nights]
     assert features[0] == features[1]
     [warning] = [text for text in report.warnings if "'kind'" in text]
     assert "of the rows have a value of 'kind' that the run before does not tell apart" in warning
@@ -114,7 +114,7 @@ def holes() -> dict:
 
 def test_a_missing_value_follows_the_job(tmp_path):
     path = write(tmp_path / "t.parquet", holes())
-    with pytest.raises(DataError, match="column 'kind', row 17: expected a value, found none; pre"):
+    with pytest.raises(DataError, match="column 'kind', row 17: expected a value, found none; add"):
         run_job(job(path, tmp_path / "out"))
     drop, median = ({"preprocess": {"missing": how}} for how in ("drop", "median"))
     assert run_job(job(path, tmp_path / "drop", **drop)).input.n_rows == 59

@@ -24,12 +24,13 @@ def labelled(tmp_path, form, **sections):
     table = write_table(tmp_path / "t.parquet", X, name=names, event=np.arange(N))
     given = {"columns": ["x0", "x1"]} | sections.pop("input", {})
     run = fit(small_job(table, FORMS[form], input=given, **sections), tmp_path / "run")
-    counts = run.label().counts
-    write_model(run.run, run.job, run.room, counts)
+    labels = run.label()
+    write_model(run.run, run.job, run.algorithm.learned(run.job), labels)
     for name in ("report.html", "report.json", ".unfinished"):
         with run.run.place("report").created(name) as path:
             path.write_text(name)
-    return run, counts, make_manifest(run.run, run.job, "a" * 64, "b" * 64, counts).dumped()
+    manifest = make_manifest(run.run, run.job, "a" * 64, "b" * 64, labels)
+    return run, labels.counts, manifest.dumped()
 
 
 def test_every_published_file_is_listed_with_its_checksum(tmp_path):
