@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from distsvc import __version__, cli_outputs, cli_tables
-from distsvc.cli_evaluation import bench, datasets, shown_progress
 from distsvc.cli_nights import backfill, cluster_options
 from distsvc.ending import failing_cleanly, watched
 from distsvc.errors import one_line
@@ -30,8 +31,20 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-for command in (*cli_tables.COMMANDS, datasets, bench, backfill, *cli_outputs.COMMANDS):
+for command in (*cli_tables.COMMANDS, backfill, *cli_outputs.COMMANDS):
     main.add_command(command)
+
+
+@contextmanager
+def shown_progress() -> Iterator[Any]:
+    """Show how far a command is while it lasts."""
+    from distsvc.run.progress import Progress
+
+    progress = Progress()
+    try:
+        yield progress
+    finally:
+        progress.close()
 
 
 @main.command()

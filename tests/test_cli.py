@@ -113,15 +113,6 @@ def test_every_command_and_option_has_a_help_text(name):
     assert all(p.help for p in command.params if isinstance(p, click.Option))
 
 
-@pytest.mark.parametrize("name", main.commands["datasets"].commands)
-def test_every_command_of_the_data_sets_is_documented(name):
-    command = main.commands["datasets"].commands[name]
-    line = next(x for x in README.read_text().splitlines() if f"distsvc datasets {name}" in x)
-    options = [p for p in command.params if isinstance(p, click.Option)]
-    assert command.help
-    assert all(p.help and p.opts[0] in line for p in options)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -214,8 +205,8 @@ def test_a_defect_of_ours_is_not_blamed_on_the_job(job, tmp_path, monkeypatch):
 
 
 def test_a_defect_without_a_progress_is_logged_too(monkeypatch):
-    monkeypatch.setattr("distsvc.datasets.catalogue", lambda: 1 / 0)
-    found = CliRunner().invoke(main, ["datasets", "list"])
+    monkeypatch.setattr("distsvc.run.status.status", lambda _: 1 / 0)
+    found = CliRunner().invoke(main, ["status", "out"])
     assert found.exit_code == 1
     line, [event] = told(found)
     assert "a defect of distsvc: ZeroDivisionError: division by zero; the traceback" in line

@@ -11,21 +11,7 @@ import distsvc
 
 ROOT = Path(distsvc.__file__).parent
 OURS = {
-    "bench": {
-        "baselines",
-        "bench",
-        "config",
-        "datasets",
-        "errors",
-        "faults",
-        "metrics",
-        "models",
-        "report",
-        "run",
-        "storage",
-    },
     "cli": {
-        "cli_evaluation",
         "cli_nights",
         "cli_outputs",
         "cli_tables",
@@ -40,7 +26,6 @@ OURS = {
     "cli_nights": {"ending", "errors", "job_file", "run", "urls"},
     "cli_outputs": {"ending", "errors", "run", "storage"},
     "cli_tables": {"ending", "errors", "run"},
-    "cli_evaluation": {"bench", "datasets", "ending", "run"},
     "run": {
         "parameters",
         "config",
@@ -58,7 +43,6 @@ OURS = {
     },
     "inputs": {"errors", "inputs"},
     "models": {"constraints", "errors", "inputs", "kernels", "models", "parameters"},
-    "datasets": {"datasets", "errors"},
     "kernels": {"kernels"},
     "storage": {"config", "errors", "faults", "forms", "inputs", "storage", "urls"},
     "report": {"errors", "forms", "metrics", "report"},
