@@ -27,7 +27,7 @@ NOISE = 0.01
 
 
 @dataclass(frozen=True)
-class Report:
+class JobReport:
     """What a job says at its end: its ``report.json``, and how long publishing took."""
 
     content: Row
@@ -70,7 +70,7 @@ class Report:
 def run_command(
     work: Path, table: Path, partition_rows: int, model: Row, preprocess: Row | None = None,
     **rows: Any,
-) -> Report:  # fmt: skip
+) -> JobReport:  # fmt: skip
     """Run `distsvc run` on a table, of which `rows` selects rows and columns."""
     job = {
         "input": {"path": str(table.absolute()), "label": "label"} | rows,
@@ -84,7 +84,7 @@ def run_command(
     done = subprocess.run(command, check=False, text=True, capture_output=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return Report(json.loads(done.stdout))
+    return JobReport(json.loads(done.stdout))
 
 
 def write_job(work: Path, job: Row) -> Path:
@@ -101,7 +101,7 @@ def write_job(work: Path, job: Row) -> Path:
 def run_here(
     table: Path, output: Path, rows: Row, model: Row, cluster: Row, scheduler: str | None = None,
     more: Row | None = None,
-) -> Report:  # fmt: skip
+) -> JobReport:  # fmt: skip
     """Run a job, with `more` sections, into an empty folder, in this process or on a cluster."""
     from distsvc.job_file import parse_job
     from distsvc.run.job import run_job
@@ -113,7 +113,7 @@ def run_here(
         "cluster": cluster,
         "output": {"path": str(output)},
     } | (more or {})
-    return Report(run_job(parse_job(job), scheduler=scheduler).dumped())
+    return JobReport(run_job(parse_job(job), scheduler=scheduler).dumped())
 
 
 @contextmanager

@@ -18,10 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.harness.measure import timed
 
 Point = dict[str, Any]
 """Settings of a system by name, as its estimator takes them."""
@@ -39,6 +44,9 @@ BALLS_ROWS = 1000
 
 STARTS = 5
 """Of a mixture of Gaussians."""
+
+BUDGET = 50
+"""Of the support vectors: Pham, Le and Dang (2017), Tables 2 to 8."""
 
 
 class Facts(NamedTuple):
@@ -114,25 +122,28 @@ def sphere(facts: Facts, seed: int, **point: Any) -> Any:
     return SupportVectorClustering(solver="exact", random_state=seed, **point)
 
 
-def level_tree(facts: Facts, seed: int, **point: Any) -> Any:
-    """Return our own default."""
-    from distsvc import SupportVectorClustering
+def estimator(path: str, told: str = "", seeded: bool = True, **always: Any) -> Callable[..., Any]:
+    """Return what makes an estimator that stands at ``module:name``, which is imported when made.
 
-    return SupportVectorClustering(random_state=seed, **point)
+    Parameters
+    ----------
+    path
+        ``sklearn.cluster:KMeans``.
+    told
+        The parameter that takes the number of classes, unless the point has it; none if empty.
+    seeded
+        Whether it takes a seed as ``random_state``.
+    always
+        Settings, unless the point has others.
 
+    """
 
-def voted_cut(facts: Facts, seed: int) -> Any:
-    """Return our own default, told the number of classes."""
-    from distsvc import SupportVectorClustering
+    def make(facts: Facts, seed: int, **point: Any) -> Any:
+        settings = always | ({told: facts.classes} if told else {})
+        settings |= {"random_state": seed} if seeded else {}
+        return resolve_name(path)(**settings | point)
 
-    return SupportVectorClustering(n_clusters=facts.classes, random_state=seed)
-
-
-def automatic(facts: Facts, seed: int) -> Any:
-    """Return the choice between the level tree and iMDH."""
-    from distsvc import AutoClustering
-
-    return AutoClustering(random_state=seed)
+    return make
 
 
 def hyperplanes(facts: Facts, seed: int, *, told: bool, published: bool, **point: Any) -> Any:
@@ -142,34 +153,6 @@ def hyperplanes(facts: Facts, seed: int, *, told: bool, published: bool, **point
 
     settings = (PUBLISHED if published else {}) | point
     return IncrementalMDH(n_clusters=facts.classes if told else None, random_state=seed, **settings)
-
-
-def k_means(facts: Facts, seed: int, **point: Any) -> Any:
-    """Return scikit-learn's k-means, told the number of classes unless `point` says otherwise."""
-    from sklearn.cluster import KMeans
-
-    return KMeans(**{"n_clusters": facts.classes, "random_state": seed} | point)
-
-
-def mini_batches(facts: Facts, seed: int) -> Any:
-    """Return scikit-learn's mini-batch k-means, told the number of classes."""
-    from sklearn.cluster import MiniBatchKMeans
-
-    return MiniBatchKMeans(facts.classes, n_init=3, random_state=seed)
-
-
-def birch(facts: Facts, seed: int) -> Any:
-    """Return scikit-learn's BIRCH with its defaults, told the number of classes."""
-    from sklearn.cluster import Birch
-
-    return Birch(n_clusters=facts.classes)
-
-
-def ward(facts: Facts, seed: int) -> Any:
-    """Return scikit-learn's agglomerative clustering by Ward, told the number of classes."""
-    from sklearn.cluster import AgglomerativeClustering
-
-    return AgglomerativeClustering(facts.classes)
 
 
 class Mixture:
@@ -192,60 +175,11 @@ def mixture(facts: Facts, seed: int) -> Any:
     return Mixture(facts.classes, seed)
 
 
-def genie(facts: Facts, seed: int) -> Any:
-    """Return the peer of that name, from the optional dependencies, told the number of classes."""
-    from genieclust import Genie
-
-    return Genie(facts.classes)
-
-
-def spectral(facts: Facts, seed: int) -> Any:
-    """Return spectral clustering of the graph of nearest neighbours, told the number of classes."""
-    from sklearn.cluster import SpectralClustering
-
-    return SpectralClustering(facts.classes, affinity="nearest_neighbors", random_state=seed)
-
-
 def fuzzy(facts: Facts, seed: int, *, told: bool) -> Any:
     """Return fuzzy c-means, told the number of classes or with its default."""
     from distsvc.baselines import FuzzyCMeans
 
     return FuzzyCMeans(**({"n_clusters": facts.classes} if told else {}), random_state=seed)
-
-
-def coreset(facts: Facts, seed: int) -> Any:
-    """Return BICO with 200 k points, told the number of classes."""
-    from distsvc.baselines import BICO
-
-    return BICO(facts.classes, random_state=seed)
-
-
-def principal_directions(facts: Facts, seed: int, **point: Any) -> Any:
-    """Return dePDDP, which finds the number of clusters."""
-    from distsvc.baselines import DePDDP
-
-    return DePDDP(**point)
-
-
-def streaming_directions(facts: Facts, seed: int) -> Any:
-    """Return SPDC, which finds the number of clusters."""
-    from distsvc.baselines import SPDC
-
-    return SPDC(random_state=seed)
-
-
-def hdbscan(facts: Facts, seed: int, min_cluster_size: int = 5) -> Any:
-    """Return scikit-learn's HDBSCAN; rows of noise are one cluster to the indices."""
-    from sklearn.cluster import HDBSCAN
-
-    return HDBSCAN(min_cluster_size=min_cluster_size, copy=True)
-
-
-def fast_hdbscan(facts: Facts, seed: int, min_cluster_size: int = 5) -> Any:
-    """Return the peer of that name, from the optional dependencies."""
-    from fast_hdbscan import HDBSCAN
-
-    return HDBSCAN(min_cluster_size=min_cluster_size)
 
 
 WIDTHS = tuple({"gamma": g, "C": c} for g, c in product(POWERS, POWERS))
@@ -282,6 +216,16 @@ def _hyperplanes(name: str, *, published: bool) -> tuple[System, System]:
     )
 
 
+def _default(name: str, path: str, *, told: str = "", seeded: bool = True, **always: Any) -> System:
+    """Return a system of which no setting is searched, told the number of classes or blind."""
+    make = estimator(path, told, seeded, **always)
+    return System(
+        name, make, blind=None if told else {}, oracle={} if told else None, seeded=seeded
+    )
+
+
+K, NEIGHBOURS, SMALLEST = "n_clusters", "nearest_neighbors", {"min_cluster_size": 5}
+K_MEANS = estimator("sklearn.cluster:KMeans", told=K)
 SYSTEMS = {
     system.name: system
     for system in (
@@ -299,25 +243,39 @@ SYSTEMS = {
         _budgeted("BSGD-PNN", "project-nearest"),
         _budgeted("BSGD-PRN", "project-random"),
         _budgeted("BSGD-merge", "merge"),
-        System("level tree", level_tree),
-        System("level tree, K", voted_cut, blind=None, oracle={}),
-        System("auto", automatic),
-        System("c-means", k_means, blind={"n_clusters": 8, "n_init": 10}, oracle={"n_init": 10}),
+        _default("level tree", "distsvc:SupportVectorClustering"),
+        _default("level tree, K", "distsvc:SupportVectorClustering", told=K),
+        _default("auto", "distsvc:AutoClustering"),
+        System("c-means", K_MEANS, blind={"n_clusters": 8, "n_init": 10}, oracle={"n_init": 10}),
         System("fuzzy c-means", fuzzy, blind={"told": False}, oracle={"told": True}),
         *_hyperplanes("iMDH", published=True),
         *_hyperplanes("iMDH, ours", published=False),
-        System("BICO", coreset, blind=None, oracle={}),
-        System("k-means", k_means, blind=None, oracle={"n_init": 1, "init": "random"}),
-        System("SPDC", streaming_directions),
-        System("dePDDP", principal_directions, seeded=False),
-        System("mini-batch k-means", mini_batches, blind=None, oracle={}),
-        System("BIRCH", birch, blind=None, oracle={}, seeded=False),
-        System("Ward", ward, blind=None, oracle={}, seeded=False),
+        System("k-means", K_MEANS, blind=None, oracle={"n_init": 1, "init": "random"}),
         System("GMM", mixture, blind=None, oracle={}),
-        System("Genie", genie, blind=None, oracle={}, seeded=False),
-        System("spectral", spectral, blind=None, oracle={}),
-        System("HDBSCAN", hdbscan, seeded=False),
-        System("fast_hdbscan", fast_hdbscan, seeded=False),
+        _default("BICO", "distsvc.baselines:BICO", told=K),
+        _default("SPDC", "distsvc.baselines:SPDC"),
+        _default("dePDDP", "distsvc.baselines:DePDDP", seeded=False),
+        _default("mini-batch k-means", "sklearn.cluster:MiniBatchKMeans", told=K, n_init=3),
+        _default("BIRCH", "sklearn.cluster:Birch", told=K, seeded=False),
+        _default("Ward", "sklearn.cluster:AgglomerativeClustering", told=K, seeded=False),
+        _default("Genie", "genieclust:Genie", told=K, seeded=False),
+        _default("spectral", "sklearn.cluster:SpectralClustering", told=K, affinity=NEIGHBOURS),
+        _default("HDBSCAN", "sklearn.cluster:HDBSCAN", seeded=False, **SMALLEST, copy=True),
+        _default("fast_hdbscan", "fast_hdbscan:HDBSCAN", seeded=False, **SMALLEST),
     )
 }
 """Every system by its name."""
+
+
+def made(system: str, facts: Facts, seed: int, **point: Any) -> Any:
+    """Return the estimator of a system, with the settings of its protocol and these."""
+    entry = SYSTEMS[system]
+    return entry.make(facts, seed, **entry.alone[1] | point)
+
+
+@lru_cache(maxsize=64)
+def warm_up(system: str, n_columns: int) -> None:
+    """Fit a system to random rows, so that loading and compiling are not in the times."""
+    rows = np.random.default_rng(0).normal(size=(200, n_columns))
+    with threadpool_limits(1):
+        timed(made(system, Facts(200, 2, BUDGET), 0).fit, rows)

@@ -14,7 +14,7 @@ from benchmarks.harness.measure import publish
 from benchmarks.harness.rows import Row, only, show
 from benchmarks.harness.runs import (
     WORKERS,
-    Report,
+    JobReport,
     noisy_table,
     warm_cluster,
     work_folder,
@@ -61,7 +61,7 @@ def assign(options: Namespace) -> None:
     publish(options.out, "assign_summary", [row | {"ratio": ratio} for row in figures])
 
 
-def _job(work: Path, table: Path, mode: str, address: str) -> Report:
+def _job(work: Path, table: Path, mode: str, address: str) -> JobReport:
     """Run a job into a folder of that name, on a cluster; it finds nothing of an earlier one."""
     out = work / mode
     shutil.rmtree(out, ignore_errors=True)
@@ -79,10 +79,10 @@ def _job(work: Path, table: Path, mode: str, address: str) -> Report:
     )
     if done.returncode:
         sys.exit(f"{mode}: a run failed with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return Report(json.loads(done.stdout))
+    return JobReport(json.loads(done.stdout))
 
 
-def _figures(report: Report, mode: str, rows: int) -> Row:
+def _figures(report: JobReport, mode: str, rows: int) -> Row:
     took = report.seconds(PASSES[mode])
     return {
         "mode": mode,

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.harness.measure import alone, in_processes, publish
 from benchmarks.harness.rows import Row, only, show
-from benchmarks.harness.runs import WORKERS, Report, noisy_table, run_command, work_folder
+from benchmarks.harness.runs import WORKERS, JobReport, noisy_table, run_command, work_folder
 
 ROW_GROUPS = 20
 SMALL_ROW_GROUPS = 10
@@ -51,7 +51,7 @@ def big(options: Namespace) -> None:
     rows = options.rows
     with work_folder(options.work) as work:
 
-        def job(stem: str, n: int, group: int, order: str, seed: int, **model: object) -> Report:
+        def job(stem: str, n: int, group: int, order: str, seed: int, **model: object) -> JobReport:
             table = noisy_table(work / stem, options.data, "shuttle", n, group, order == "sorted")
             print(f"clustering {table.name}, seed {seed}", file=sys.stderr, flush=True)
             return run_command(work, table, group, {"gamma": options.gamma, "seed": seed} | model)
@@ -208,7 +208,7 @@ def _linear_job(work: Path, table: Path, n: int, algorithm: str, memory: int | N
 
 def _small_and_large(
     options: Namespace, stem: str, name: str, model: Row
-) -> Iterator[tuple[str, Path, Report]]:
+) -> Iterator[tuple[str, Path, JobReport]]:
     """Yield a name, the table and the report of a job on the small table and on the large one."""
     group = max(options.rows // ROW_GROUPS, 1)
     with work_folder(options.work) as work:
@@ -218,7 +218,7 @@ def _small_and_large(
             yield size, table, run_command(work, table, group, model)
 
 
-def _publish_phases(out: Path, name: str, reports: dict[str, Report]) -> None:
+def _publish_phases(out: Path, name: str, reports: dict[str, JobReport]) -> None:
     """Print the phases of every table's job and write ``<name>.csv``."""
     rows = [
         {

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.harness.measure import alone, publish
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import WORKERS, Report, work_folder, write_job
+from benchmarks.harness.runs import WORKERS, JobReport, work_folder, write_job
 
 GROUP = 250_000
 JOBS: dict[str, tuple[int, int, Row]] = {
@@ -56,7 +56,7 @@ def forecast(options: Namespace) -> None:
             _answer("plan", path)  # compiles what no one has compiled yet
             planned = _answer("plan", path)
             shutil.rmtree(out, ignore_errors=True)
-            rows.append(_compared(name, planned, Report(_answer("run", path))))
+            rows.append(_compared(name, planned, JobReport(_answer("run", path))))
             shutil.rmtree(out, ignore_errors=True)
     show("bars: driver and worker 0.83 to 1, seconds 0.77 to 1.43 of the forecast", rows)
     publish(options.out, "forecast", rows)
@@ -87,7 +87,7 @@ def _answer(command: str, path: Path) -> Row:
     return json.loads(done.stdout)
 
 
-def _compared(name: str, planned: Row, report: Report) -> Row:
+def _compared(name: str, planned: Row, report: JobReport) -> Row:
     """Return forecasts, measured figures, and the share of the forecast that was taken."""
     peaks, bytes_of = report.peaks, planned["memory_bytes"]
     pairs = {

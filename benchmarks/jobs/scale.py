@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.harness.measure import publish
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import WORKERS, Report, noisy_table, work_folder, write_job
+from benchmarks.harness.runs import WORKERS, JobReport, noisy_table, work_folder, write_job
 
 GROUP = 250_000
 PARTITION_ROWS = 1_000_000
@@ -101,7 +101,7 @@ def _one_kill(work: Path, table: Path, moment: float) -> Row:
     }
 
 
-def _killed(work: Path, table: Path, seconds: float, kills: int, *more: str) -> Report:
+def _killed(work: Path, table: Path, seconds: float, kills: int, *more: str) -> JobReport:
     """Run a job whose driver is killed so many times, at even moments; return the last report."""
     for number in range(kills):
         started = _start(work, table, *more, fresh=number == 0)
@@ -111,7 +111,7 @@ def _killed(work: Path, table: Path, seconds: float, kills: int, *more: str) -> 
     return _report(_start(work, table, *more, fresh=False))
 
 
-def _uninterrupted(work: Path, table: Path, *more: str) -> Report:
+def _uninterrupted(work: Path, table: Path, *more: str) -> JobReport:
     before = time.perf_counter()
     report = _report(_start(work, table, *more))
     report.content["wall"] = time.perf_counter() - before
@@ -144,11 +144,11 @@ def _start(work: Path, table: Path, *more: str, fresh: bool = True) -> subproces
     return subprocess.Popen(command, text=True, **pipes)
 
 
-def _report(started: subprocess.Popen) -> Report:
+def _report(started: subprocess.Popen) -> JobReport:
     out, said = started.communicate()
     if started.returncode:
         sys.exit(f"a run failed with code {started.returncode}:\n{said[-3000:]}")
-    return Report(json.loads(out))
+    return JobReport(json.loads(out))
 
 
 def _said(arguments: list[str]) -> str:
@@ -163,11 +163,11 @@ def read_once(table: Path) -> None:
             pass
 
 
-def _busy(report: Report) -> float:
+def _busy(report: JobReport) -> float:
     return report.seconds() - report.seconds("cluster")
 
 
-def _figures(report: Report, n: int) -> Row:
+def _figures(report: JobReport, n: int) -> Row:
     return {
         "rows": n,
         "kills": 0,
@@ -179,7 +179,7 @@ def _figures(report: Report, n: int) -> Row:
     }
 
 
-def _passes(report: Report, n: int) -> list[Row]:
+def _passes(report: JobReport, n: int) -> list[Row]:
     return [
         {"rows": n} | {k: phase[k] for k in ("name", "seconds", "driver_peak_mb", "worker_peak_mb")}
         for phase in report.phases

@@ -25,14 +25,13 @@ from benchmarks.harness.measure import agreement, n_clusters, publish, timed
 from benchmarks.harness.rows import Row, show
 from benchmarks.harness.runs import (
     WORKERS,
-    Report,
+    JobReport,
     run_command,
     run_here,
     warm_cluster,
     work_folder,
 )
-from benchmarks.harness.systems import SYSTEMS, Facts
-from benchmarks.papers.fits import warm_up
+from benchmarks.harness.systems import SYSTEMS, Facts, warm_up
 from benchmarks.quality.without_labels import sample
 
 INPUT: Row = {"columns": [f"f{k}" for k in range(9)], "label": "label", "where": "split == 0"}
@@ -53,11 +52,11 @@ def shuttle(options: Namespace) -> None:
     """Time of the job by the papers' method, from reading to publishing, beside fast_hdbscan."""
     X, y = scaled("shuttle", options.data, 0)
     peer = warm_peer(X)
-    jobs: list[Report] = []
+    jobs: list[JobReport] = []
     fits: list[Row] = []
     with work_folder(options.work) as work, warm_cluster() as address:
 
-        def job() -> Report:
+        def job() -> JobReport:
             return one_job(options, work / "shuttle", PAPERS, {}, address)
 
         job()
@@ -114,7 +113,7 @@ def levels_speed(options: Namespace) -> None:
     peer = warm_peer(whole[0])
     if peer is not None:
         measure(PEER, "shuttle, whole", lambda seed: timed_fit(peer(seed), *whole), barred=False)
-    reports: dict[str, list[Report]] = {"warm": [], "cold": []}
+    reports: dict[str, list[JobReport]] = {"warm": [], "cold": []}
     with work_folder(options.work) as work:
 
         def cold_job(seed: int) -> Row:
@@ -187,7 +186,7 @@ def sums_of(output: Path) -> Row:
 
 def one_job(
     options: Namespace, output: Path, model: Row, cluster: Row, scheduler: str | None = None
-) -> Report:
+) -> JobReport:
     """Run a job on shuttle's training rows into an empty folder, here or on a cluster."""
     table, cut = options.data / find("shuttle").file, {"partition_rows": PARTITION_ROWS}
     return run_here(table, output, INPUT, model, cut | cluster, scheduler)
@@ -242,7 +241,7 @@ def _repeated(action: Callable[[int], Row], repeats: int) -> Row:
     }
 
 
-def _publish_phases(out: Path, name: str, reports: dict[str, list[Report]]) -> None:
+def _publish_phases(out: Path, name: str, reports: dict[str, list[JobReport]]) -> None:
     """Print the median seconds of every phase and write ``<name>.csv``."""
     rows = [
         {

@@ -20,7 +20,7 @@ from benchmarks.harness.measure import in_processes, publish
 from benchmarks.harness.rows import Row, grouped, mean_of, show
 from benchmarks.harness.runs import work_folder
 from benchmarks.nights.numbering import ByCentroid, Runs, by_size, without_pages
-from benchmarks.nights.world import Night, known, nearest, nights_of
+from benchmarks.nights.world import MadeNight, known, nearest, nights_of
 from distsvc.models.continuity import continued
 
 NIGHTS = 60
@@ -49,7 +49,7 @@ class Score:
     rows: int = 0
     false_ids: int = 0
 
-    def add(self, ids: np.ndarray, night: Night) -> None:
+    def add(self, ids: np.ndarray, night: MadeNight) -> None:
         """Count a night's published ids (n,)."""
         for one in np.unique(ids).tolist():
             if one in self.meaning:
@@ -84,11 +84,11 @@ class TrueClusters:
 
     def __init__(self, match: float) -> None:
         self.match = match
-        self.before: Night | None = None
+        self.before: MadeNight | None = None
         self.ids_before: list[int] = []
         self.next_id = 0
 
-    def ids(self, night: Night) -> np.ndarray:
+    def ids(self, night: MadeNight) -> np.ndarray:
         """Return the id (n,) of every row of a night."""
         now, k = nearest(night.X, night.components), len(night.components)
         if self.before is None:

@@ -49,7 +49,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Night:
+class MadeNight:
     """One night's rows X (n, d), and what is true of them.
 
     Attributes
@@ -71,7 +71,7 @@ class Night:
     components: list[Component]
 
 
-def nights_of(seed: int, n_nights: int, n_rows: int = ROWS) -> list[Night]:
+def nights_of(seed: int, n_nights: int, n_rows: int = ROWS) -> list[MadeNight]:
     """Return the nights of the world of a seed; on the first nothing happens."""
     return World(seed).nights(n_nights, n_rows)
 
@@ -86,7 +86,7 @@ class World:
         for _ in range(6):
             self._appear()
 
-    def nights(self, n_nights: int, n_rows: int) -> list[Night]:
+    def nights(self, n_nights: int, n_rows: int) -> list[MadeNight]:
         """Return so many nights."""
         found = []
         for number in range(n_nights):
@@ -96,7 +96,7 @@ class World:
                 event, parted = self._happen()
             self._balance()
             X, ids = self._rows(n_rows)
-            found.append(Night(X, ids, event, parted, list(self.there)))
+            found.append(MadeNight(X, ids, event, parted, list(self.there)))
         return found
 
     def _rows(self, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,14 +16,13 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness.data import table
 from benchmarks.harness.measure import machine, n_clusters, nmi_geometric, timed
 from benchmarks.harness.rows import Row
-from benchmarks.harness.systems import SYSTEMS, Facts, Point
+from benchmarks.harness.systems import BUDGET, SYSTEMS, Facts, Point, warm_up
 from distsvc import __version__
 from distsvc.metrics import INDICES, clustering_report, contingency_table, indices_from_contingency
 from distsvc.storage.arrays import make_folder, read_json, write_json
 
 BUDGETS = {"shuttle": 100}
-BUDGET = 50
-"""Of the support vectors: Pham, Le and Dang (2017), Tables 2 to 8."""
+"""Of the support vectors, where it is not the usual one."""
 
 
 @dataclass(frozen=True)
@@ -162,16 +161,6 @@ def row_of(fit: Fit, model: Any, seconds: float, point: Point, X: np.ndarray, y:
         row |= indices_from_contingency(contingency_table(labels, y))
         row["n_clusters"] = n_clusters(labels)
     return row | {"nmi_geometric": nmi_geometric(y, labels), "note": ""}
-
-
-@lru_cache(maxsize=64)
-def warm_up(system: str, n_columns: int) -> None:
-    """Fit a system to random rows, so that loading and compiling are not in the times."""
-    entry = SYSTEMS[system]
-    rows = np.random.default_rng(0).normal(size=(200, n_columns))
-    with threadpool_limits(1):
-        model = entry.make(Facts(200, 2, BUDGET), 0, **entry.alone[1])
-        timed(model.fit, rows)
 
 
 @lru_cache(maxsize=2)

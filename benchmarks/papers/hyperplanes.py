@@ -22,8 +22,7 @@ from benchmarks.datasets.loading import load
 from benchmarks.harness.data import scaled, standardised
 from benchmarks.harness.measure import agreement, in_processes, n_clusters, publish, timed
 from benchmarks.harness.rows import Row, grouped, only, pivot, show
-from benchmarks.harness.systems import SYSTEMS, Facts, Point
-from benchmarks.papers.fits import warm_up
+from benchmarks.harness.systems import SYSTEMS, Facts, Point, warm_up
 from benchmarks.papers.published import printed
 
 PROCESSES = 2

@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks.harness.data import gaussians, rings, standardised
 from benchmarks.harness.measure import limited, machine
 from benchmarks.harness.rows import Row
-from benchmarks.harness.systems import SYSTEMS
-from benchmarks.papers.fits import Fit, fitted, warm_up
+from benchmarks.harness.systems import SYSTEMS, warm_up
+from benchmarks.papers.fits import Fit, fitted
 from benchmarks.papers.suites import SuiteOptions
 
 LIMIT_S = 300.0

@@ -18,7 +18,7 @@ from benchmarks.datasets.loading import load
 from benchmarks.harness.measure import alone, limited, publish
 from benchmarks.harness.rows import Row, only, pivot, show
 from benchmarks.harness.runs import work_folder
-from benchmarks.papers.fits import warm_up
+from benchmarks.harness.systems import warm_up
 from benchmarks.papers.suites import BSGD_SPLITS
 from benchmarks.quality.without_labels import (
     Families,

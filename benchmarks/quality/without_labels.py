@@ -22,8 +22,7 @@ from benchmarks.datasets.loading import load
 from benchmarks.harness.data import SAMPLE_SEED, drawn, standardised
 from benchmarks.harness.measure import agreement, n_clusters, timed
 from benchmarks.harness.rows import Row, grouped, only, pivot, read_csv
-from benchmarks.harness.systems import SYSTEMS, Facts
-from benchmarks.papers.fits import warm_up
+from benchmarks.harness.systems import SYSTEMS, Facts, warm_up
 from benchmarks.papers.suites import BSGD_SPLITS
 
 MOST_ROWS = 3200
