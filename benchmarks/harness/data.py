@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.datasets.catalogue import find
 from benchmarks.datasets.loading import load
 
 SAMPLE_SEED = 0
@@ -23,6 +24,24 @@ def drawn(n_rows: int, most: int) -> np.ndarray:
     """Return the numbers, ascending, of a sample of so many rows, which is always the same."""
     sample = np.random.default_rng(SAMPLE_SEED).choice(n_rows, most, replace=False)
     return np.sort(sample)
+
+
+def sampled(X: np.ndarray, y: np.ndarray, most: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and classes as they are, or so many of them where there are more."""
+    if most is None or len(X) <= most:
+        return X, y
+    chosen = drawn(len(X), most)
+    return X[chosen], y[chosen]
+
+
+def split_of(name: str) -> int | None:
+    """Return the split that Pham, Le and Dang (2017) use: of shuttle the 43,500 training rows."""
+    return find(name).paper_split.get("pham-2017")
+
+
+def papers_rows(name: str, data: Path | str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a set that Pham, Le and Dang (2017) use, nothing scaled, and classes."""
+    return load(name, data, split_of(name))
 
 
 def scaled(
@@ -44,9 +63,7 @@ def table(
     """
     X, y = scaled(name, data, split)
     size = len(X)
-    if most_rows is not None and size > most_rows:
-        chosen = drawn(size, most_rows)
-        X, y = X[chosen], y[chosen]
+    X, y = sampled(X, y, most_rows)
     X.flags.writeable = y.flags.writeable = False
     return X, y, size
 

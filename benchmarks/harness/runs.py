@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
-from benchmarks.datasets.loading import load
+from benchmarks.harness.data import papers_rows
 from benchmarks.harness.measure import alone
 from benchmarks.harness.rows import Row
-from benchmarks.papers.suites import BSGD_SPLITS
+from distsvc.storage.arrays import read_json
 
 WORKERS = 2
+PEAKS = ("driver_peak_mb", "worker_peak_mb")
 NOISE = 0.01
 """Standard deviation of the noise, in standard deviations of its column."""
 
@@ -61,40 +63,45 @@ class JobReport:
     @property
     def peaks(self) -> Row:
         """Peak memory of the driver and of the largest worker, in MB."""
-        return {
-            "driver_peak_mb": max(phase["driver_peak_mb"] for phase in self.phases),
-            "worker_peak_mb": max(phase["worker_peak_mb"] or 0.0 for phase in self.phases),
-        }
+        return {name: max(phase[name] or 0.0 for phase in self.phases) for name in PEAKS}
 
 
-def run_command(
-    work: Path, table: Path, partition_rows: int, model: Row, preprocess: Row | None = None,
-    **rows: Any,
-) -> JobReport:  # fmt: skip
-    """Run `distsvc run` on a table, of which `rows` selects rows and columns."""
-    job = {
-        "input": {"path": str(table.absolute()), "label": "label"} | rows,
-        "model": model,
-        "preprocess": preprocess or {},
+def job_on(
+    table: Path, out: Path, partition_rows: int, model: Row | None = None, **sections: Row
+) -> Row:
+    """Return a job on a table with labels, by `WORKERS` of this machine, and other sections."""
+    return {
+        "input": {"path": str(table.absolute()), "label": "label"},
+        "model": model or {},
         "cluster": {"workers": WORKERS, "partition_rows": partition_rows},
-        "output": {"path": str((work / "run").absolute())},
-    }
-    path = write_job(work, job)
-    command = [sys.executable, "-m", "distsvc", "run", str(path), "--overwrite", "--json"]
-    done = subprocess.run(command, check=False, text=True, capture_output=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return JobReport(json.loads(done.stdout))
+        "output": {"path": str(out.absolute())},
+    } | sections
+
+
+def started(*words: str | Path) -> subprocess.Popen[str]:
+    """Start a command of distsvc that prints JSON."""
+    command = [sys.executable, "-m", "distsvc", *map(str, words), "--json"]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def answer(process: subprocess.Popen[str]) -> Row:
+    """Return what a command printed; end with its message if it failed."""
+    out, said = process.communicate()
+    if process.returncode:
+        command = " ".join(process.args)  # type: ignore[arg-type]
+        sys.exit(f"{command} failed with code {process.returncode}:\n{said[-3000:]}")
+    return json.loads(out)
+
+
+def run_command(work: Path, job: Row, *more: str) -> JobReport:
+    """Run a job as `distsvc run`, in place of what is published where it writes."""
+    return JobReport(answer(started("run", write_job(work, job), "--overwrite", *more)))
 
 
 def write_job(work: Path, job: Row) -> Path:
     """Write a job file of some sections and return its path."""
     path = work / "job.toml"
-    lines = [
-        f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items())
-        for section, given in job.items()
-    ]
-    path.write_text("\n".join(lines), encoding="utf-8")
+    path.write_text(tomli_w.dumps(job), encoding="utf-8")
     return path
 
 
@@ -116,13 +123,35 @@ def run_here(
     return JobReport(run_job(parse_job(job), scheduler=scheduler).dumped())
 
 
+def published(out: Path, column: str = "label") -> np.ndarray:
+    """Return a column (n,) that a run has published, in the order of the table's rows."""
+    import distsvc
+
+    return distsvc.load(out).labels(column)[column].to_numpy()
+
+
+def label_files(out: Path) -> list[Row]:
+    """Return name, size and checksum of the files of labels that a run has published."""
+    files = read_json(out / "manifest.json")["files"]
+    return [one for one in files if one["file"].startswith("labels/")]
+
+
+def write_columns(path: Path, X: np.ndarray, **settings: Any) -> None:
+    """Write the rows X (n, d) as a Parquet file with the columns f0, f1, ..."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {f"f{k}": column for k, column in enumerate(X.T)}
+    pq.write_table(pa.table(columns), path, **settings)
+
+
 @contextmanager
-def warm_cluster() -> Iterator[str]:
+def warm_cluster(**settings: Any) -> Iterator[str]:
     """Yield the address of a scheduler with workers of one thread."""
     from distributed import LocalCluster
 
-    where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(n_workers=WORKERS, threads_per_worker=1, **where) as cluster:
+    where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "threads_per_worker": 1}
+    with LocalCluster(n_workers=WORKERS, **where, **settings) as cluster:
         yield cluster.scheduler_address
 
 
@@ -158,7 +187,7 @@ def make_table(data: Path, name: str, path: Path, n: int, group: int, in_order: 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    X, y = load(name, data, BSGD_SPLITS.get(name))
+    X, y = papers_rows(name, data)
     X, spread = X.astype(np.float32), (NOISE * X.std(axis=0)).astype(np.float32)
     fields = [(f"f{k}", pa.float32()) for k in range(X.shape[1])]
     schema = pa.schema([*fields, ("label", pa.int32())])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from argparse import Namespace
 from pathlib import Path
 from statistics import median
@@ -13,15 +10,15 @@ from statistics import median
 from benchmarks.harness.measure import publish
 from benchmarks.harness.rows import Row, only, show
 from benchmarks.harness.runs import (
-    WORKERS,
     JobReport,
+    job_on,
+    label_files,
     noisy_table,
+    run_command,
     warm_cluster,
     work_folder,
-    write_job,
 )
 from benchmarks.jobs.scale import GROUP, PARTITION_ROWS, read_once
-from distsvc.storage.arrays import read_json
 
 PASSES = {"refit": "label", "assign": "assign"}
 """The pass that labels every row, by the mode."""
@@ -46,7 +43,7 @@ def assign(options: Namespace) -> None:
                     report = _job(work, table, mode, address)
                     seconds.append(_figures(report, mode, options.rows) | {"repeat": number})
                     show(mode, seconds[-1:])
-                same = _labels(work / "refit") == _labels(work / "assign")
+                same = _sums(work / "refit") == _sums(work / "assign")
                 print(f"  labels, scores and flags byte-identical: {same}", flush=True)
                 seconds[-2]["identical"] = seconds[-1]["identical"] = same
         memory = {}
@@ -65,21 +62,11 @@ def _job(work: Path, table: Path, mode: str, address: str) -> JobReport:
     """Run a job into a folder of that name, on a cluster; it finds nothing of an earlier one."""
     out = work / mode
     shutil.rmtree(out, ignore_errors=True)
-    job: dict[str, Row] = {
-        "input": {"path": str(table.absolute()), "label": "label"},
-        "cluster": {"workers": WORKERS, "partition_rows": PARTITION_ROWS},
-        "output": {"path": str(out.absolute())},
-    }
+    job = job_on(table, out, PARTITION_ROWS)
     if mode == "assign":
         job["model"] = {"mode": "assign"}
         job["continuity"] = {"previous": str((work / "before").absolute())}
-    command = [sys.executable, "-m", "distsvc", "run", str(write_job(work, job)), "--json"]
-    done = subprocess.run(
-        [*command, "--scheduler", address], check=False, text=True, capture_output=True
-    )
-    if done.returncode:
-        sys.exit(f"{mode}: a run failed with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return JobReport(json.loads(done.stdout))
+    return run_command(work, job, "--scheduler", address)
 
 
 def _figures(report: JobReport, mode: str, rows: int) -> Row:
@@ -111,7 +98,6 @@ def _summary(mode: str, seconds: list[Row], alone: Row) -> Row:
     }
 
 
-def _labels(out: Path) -> list[tuple[int, str]]:
+def _sums(out: Path) -> list[tuple[int, str]]:
     """Return size and SHA-256 of the files of labels that a run has published."""
-    files = read_json(out / "manifest.json")["files"]
-    return [(one["bytes"], one["sha256"]) for one in files if one["file"].startswith("labels/")]
+    return [(one["bytes"], one["sha256"]) for one in label_files(out)]

@@ -18,7 +18,14 @@ import numpy as np
 
 from benchmarks.harness.measure import alone, in_processes, publish
 from benchmarks.harness.rows import Row, only, show
-from benchmarks.harness.runs import WORKERS, JobReport, noisy_table, run_command, work_folder
+from benchmarks.harness.runs import (
+    WORKERS,
+    JobReport,
+    job_on,
+    noisy_table,
+    run_command,
+    work_folder,
+)
 
 ROW_GROUPS = 20
 SMALL_ROW_GROUPS = 10
@@ -54,7 +61,8 @@ def big(options: Namespace) -> None:
         def job(stem: str, n: int, group: int, order: str, seed: int, **model: object) -> JobReport:
             table = noisy_table(work / stem, options.data, "shuttle", n, group, order == "sorted")
             print(f"clustering {table.name}, seed {seed}", file=sys.stderr, flush=True)
-            return run_command(work, table, group, {"gamma": options.gamma, "seed": seed} | model)
+            settings = {"gamma": options.gamma, "seed": seed} | model
+            return run_command(work, job_on(table, work / "run", group, settings))
 
         group, small = max(rows // ROW_GROUPS, 1), max(rows // 10 // SMALL_ROW_GROUPS, 1)
         reports = {
@@ -188,7 +196,9 @@ def linear_big(options: Namespace) -> None:
 def _linear_job(work: Path, table: Path, n: int, algorithm: str, memory: int | None) -> Row:
     model = {"algorithm": algorithm} | LINEAR
     model |= {} if memory is None else {"memory_rows": memory}
-    report = run_command(work, table, GROUP, model, {"scale": SCALES[algorithm]})
+    preprocess = {"scale": SCALES[algorithm]}
+    job = job_on(table, work / "run", GROUP, model, preprocess=preprocess)
+    report = run_command(work, job)
     fitted = report.content["model"]["fitted"]
     return {
         "algorithm": algorithm,
@@ -215,7 +225,7 @@ def _small_and_large(
         for size, n in (("small", options.rows // 4), ("large", options.rows)):
             table = noisy_table(work / stem, options.data, name, n, group)
             print(f"clustering {table.name}", file=sys.stderr, flush=True)
-            yield size, table, run_command(work, table, group, model)
+            yield size, table, run_command(work, job_on(table, work / "run", group, model))
 
 
 def _publish_phases(out: Path, name: str, reports: dict[str, JobReport]) -> None:

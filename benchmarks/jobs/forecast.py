@@ -6,9 +6,7 @@ forecast and never above it, time within 30 % of it.
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ import numpy as np
 
 from benchmarks.harness.measure import alone, publish
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import WORKERS, JobReport, work_folder, write_job
+from benchmarks.harness.runs import WORKERS, JobReport, answer, started, work_folder, write_job
 
 GROUP = 250_000
 JOBS: dict[str, tuple[int, int, Row]] = {
@@ -53,10 +51,10 @@ def forecast(options: Namespace) -> None:
         for name, job in _jobs(options, work):
             print(f"planning and running {name}", file=sys.stderr, flush=True)
             path, out = write_job(work, job), work / "run"
-            _answer("plan", path)  # compiles what no one has compiled yet
-            planned = _answer("plan", path)
+            answer(started("plan", path))  # compiles what no one has compiled yet
+            planned = answer(started("plan", path))
             shutil.rmtree(out, ignore_errors=True)
-            rows.append(_compared(name, planned, JobReport(_answer("run", path))))
+            rows.append(_compared(name, planned, JobReport(answer(started("run", path)))))
             shutil.rmtree(out, ignore_errors=True)
     show("bars: driver and worker 0.83 to 1, seconds 0.77 to 1.43 of the forecast", rows)
     publish(options.out, "forecast", rows)
@@ -76,15 +74,6 @@ def _jobs(options: Namespace, work: Path) -> Iterator[tuple[str, Row]]:
         workers = WORKERS if not n or 8 * n * d >= SMALL_BYTES else 0
         job = {"input": {"path": str(table.absolute())}, "cluster": {"workers": workers}}
         yield name, job | sections | {"output": {"path": str((work / "run").absolute())}}
-
-
-def _answer(command: str, path: Path) -> Row:
-    """Return what a command prints as JSON."""
-    words = [sys.executable, "-m", "distsvc", command, str(path), "--json"]
-    done = subprocess.run(words, check=False, text=True, capture_output=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)} failed with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout)
 
 
 def _compared(name: str, planned: Row, report: JobReport) -> Row:

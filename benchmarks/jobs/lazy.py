@@ -15,9 +15,8 @@ import numpy as np
 
 from benchmarks.harness.measure import alone, publish
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import noisy_table, run_here, work_folder
+from benchmarks.harness.runs import noisy_table, published, run_here, work_folder
 from distsvc.run.progress import peak_memory_mb
-from distsvc.storage.arrays import read_json
 
 GROUP = 250_000
 PARTITION_ROWS = 1_000_000
@@ -59,7 +58,7 @@ def _job(path: Path, out: Path) -> Row:
     more = {"preprocess": {"scale": "none"}}
     run_here(path, out, columns, {"seed": SEED}, cluster, more=more)
     seconds, peak = time.perf_counter() - started, peak_memory_mb()
-    return _row(f"job, {path.suffix[1:]}", seconds, peak, _labels(out))
+    return _row(f"job, {path.suffix[1:]}", seconds, peak, published(out))
 
 
 def _fit(make: Callable[..., Any], name: str, table: Path, array: Path, out: Path) -> Row:
@@ -104,15 +103,6 @@ def _row(name: str, seconds: float, peak: float, labels: np.ndarray) -> Row:
         "series_peak_mb": None,
         "digest": digest,
     }
-
-
-def _labels(out: Path) -> np.ndarray:
-    """Return the labels (n,) that a run has published."""
-    import pyarrow.parquet as pq
-
-    files = [one["file"] for one in read_json(out / "manifest.json")["files"]]
-    parts = [out / file for file in files if file.startswith("labels/")]
-    return np.concatenate([pq.read_table(part)["label"].to_numpy() for part in parts])
 
 
 def _columns(table: Path) -> list[str]:

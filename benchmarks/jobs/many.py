@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.harness.measure import alone, publish
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import WORKERS, run_command, work_folder
+from benchmarks.harness.runs import WORKERS, job_on, run_command, work_folder
 from distsvc.config import ClusterConfig
 from distsvc.run.cluster import connected
 from distsvc.run.directory import Result, RunDirectory
@@ -42,7 +42,7 @@ def many(options: Namespace) -> None:
         if not table.exists():
             print(f"making {table}", file=sys.stderr, flush=True)
             alone(_make_table, table, n)
-        report = run_command(work, table, ROWS, MODEL)
+        report = run_command(work, job_on(table, work / "run", ROWS, MODEL))
     figures += [{"job": "whole", **_row(phase, n)} for phase in report.phases]
     show("bars: 2 ms a task; driver < 500 MB", figures)
     seconds = report.warm_seconds

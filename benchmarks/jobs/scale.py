@@ -11,24 +11,31 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.harness.measure import publish
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import WORKERS, JobReport, noisy_table, work_folder, write_job
+from benchmarks.harness.runs import (
+    JobReport,
+    answer,
+    job_on,
+    noisy_table,
+    started,
+    warm_cluster,
+    work_folder,
+    write_job,
+)
 
 GROUP = 250_000
 PARTITION_ROWS = 1_000_000
 FITTED = (2_000_000, 20_000_000, 200_000_000)
 UNSEEN = 60_000_000
 PASSES = ("survey", "splits", "label")
+PHASE = ("name", "seconds", "driver_peak_mb", "worker_peak_mb")
 MEMORY_LIMIT = "3GB"
 """Of each worker, which Dask pauses near it and kills above it."""
 
@@ -45,12 +52,12 @@ def scale(options: Namespace) -> None:
             table = noisy_table(work / "scale", options.data, "shuttle", n, GROUP)
             kills = 2 if n == max(FITTED) else 0
             read_once(table)
-            with _cluster() as address:
+            with warm_cluster(memory_limit=MEMORY_LIMIT) as address:
                 report = _uninterrupted(work, table, "--scheduler", address)
             figures.append(_figures(report, n))
-            passes += _passes(report, n)
+            passes += [{"rows": n} | {key: one[key] for key in PHASE} for one in report.phases]
             if kills:
-                with _cluster() as address:
+                with warm_cluster(memory_limit=MEMORY_LIMIT) as address:
                     seconds = report.content["wall"]
                     report = _killed(work, table, seconds, kills, "--scheduler", address)
                 figures.append(_figures(report, n) | {"kills": kills})
@@ -80,15 +87,15 @@ def kills(options: Namespace) -> None:
 
 def _one_kill(work: Path, table: Path, moment: float) -> Row:
     """Kill a driver once and let the next start go on; return what both did."""
-    started = _start(work, table)
+    first = _start(work, table)
     time.sleep(moment)
-    killed = started.poll() is None
+    killed = first.poll() is None
     if killed:
-        started.send_signal(signal.SIGKILL)
-    started.communicate()
-    kept = json.loads(_said(["status", str(work / "run"), "--json"]) or "{}")
+        first.send_signal(signal.SIGKILL)
+    first.communicate()
+    kept = json.loads(started("status", work / "run").communicate()[0] or "{}")
     before = time.perf_counter()
-    report = _report(_start(work, table, fresh=False))
+    report = JobReport(answer(_start(work, table, fresh=False)))
     again = time.perf_counter() - before
     runs = kept.get("interrupted") or [{"kept": {}}]
     return {
@@ -104,56 +111,25 @@ def _one_kill(work: Path, table: Path, moment: float) -> Row:
 def _killed(work: Path, table: Path, seconds: float, kills: int, *more: str) -> JobReport:
     """Run a job whose driver is killed so many times, at even moments; return the last report."""
     for number in range(kills):
-        started = _start(work, table, *more, fresh=number == 0)
+        run = _start(work, table, *more, fresh=number == 0)
         time.sleep(seconds / (kills + 1))
-        started.send_signal(signal.SIGKILL)
-        started.communicate()
-    return _report(_start(work, table, *more, fresh=False))
+        run.send_signal(signal.SIGKILL)
+        run.communicate()
+    return JobReport(answer(_start(work, table, *more, fresh=False)))
 
 
 def _uninterrupted(work: Path, table: Path, *more: str) -> JobReport:
     before = time.perf_counter()
-    report = _report(_start(work, table, *more))
+    report = JobReport(answer(_start(work, table, *more)))
     report.content["wall"] = time.perf_counter() - before
     return report
 
 
-@contextmanager
-def _cluster() -> Iterator[str]:
-    """Yield the address of a new scheduler with workers of one thread and limited memory."""
-    from distributed import LocalCluster
-
-    where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "threads_per_worker": 1}
-    with LocalCluster(n_workers=WORKERS, memory_limit=MEMORY_LIMIT, **where) as cluster:
-        yield cluster.scheduler_address
-
-
 def _start(work: Path, table: Path, *more: str, fresh: bool = True) -> subprocess.Popen:
     """Start a job; a `fresh` one finds nothing of an earlier one."""
-    out = work / "run"
     if fresh:
-        shutil.rmtree(out, ignore_errors=True)
-    job = {
-        "input": {"path": str(table.absolute()), "label": "label"},
-        "cluster": {"workers": WORKERS, "partition_rows": PARTITION_ROWS},
-        "output": {"path": str(out.absolute())},
-    }
-    path = write_job(work, job)
-    command = [sys.executable, "-m", "distsvc", "run", str(path), "--json", *more]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, **pipes)
-
-
-def _report(started: subprocess.Popen) -> JobReport:
-    out, said = started.communicate()
-    if started.returncode:
-        sys.exit(f"a run failed with code {started.returncode}:\n{said[-3000:]}")
-    return JobReport(json.loads(out))
-
-
-def _said(arguments: list[str]) -> str:
-    command = [sys.executable, "-m", "distsvc", *arguments]
-    return subprocess.run(command, check=False, text=True, capture_output=True).stdout
+        shutil.rmtree(work / "run", ignore_errors=True)
+    return started("run", write_job(work, job_on(table, work / "run", PARTITION_ROWS)), *more)
 
 
 def read_once(table: Path) -> None:
@@ -177,13 +153,6 @@ def _figures(report: JobReport, n: int) -> Row:
         **report.peaks,
         **report.quality,
     }
-
-
-def _passes(report: JobReport, n: int) -> list[Row]:
-    return [
-        {"rows": n} | {k: phase[k] for k in ("name", "seconds", "driver_peak_mb", "worker_peak_mb")}
-        for phase in report.phases
-    ]
 
 
 def _modelled(figures: list[Row]) -> Row:

@@ -26,6 +26,8 @@ from benchmarks.harness.rows import Row, show
 from benchmarks.harness.runs import (
     WORKERS,
     JobReport,
+    job_on,
+    label_files,
     run_command,
     run_here,
     warm_cluster,
@@ -118,7 +120,9 @@ def levels_speed(options: Namespace) -> None:
 
         def cold_job(seed: int) -> Row:
             table = options.data / find("shuttle").file
-            report = run_command(work, table, PARTITION_ROWS, {"seed": seed}, **INPUT)
+            job = job_on(table, work / "run", PARTITION_ROWS, {"seed": seed})
+            job["input"] |= INPUT
+            report = run_command(work, job)
             reports["cold"].append(report)
             return {"seconds": report.seconds()} | report.quality
 
@@ -169,8 +173,7 @@ def sums_of(output: Path) -> Row:
     from distsvc.storage.publication import Output
 
     model = Output(output).file("arrays.npz")
-    files = [file["file"] for file in (Output(output).manifest() or {})["files"]]
-    parts = [output / name for name in files if name.startswith("labels/")]
+    parts = [output / file["file"] for file in label_files(output)]
     table = pq.read_table(parts)
     values = {name: table[name].to_numpy().tobytes() for name in table.column_names}
     others = b"".join(value for name, value in values.items() if name != "label")

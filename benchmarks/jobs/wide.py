@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.harness.measure import alone, publish
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import run_command, work_folder
+from benchmarks.harness.runs import job_on, run_command, work_folder
 
 TABLES = {"256": (400_000, 256), "784": (70_000, 784), "768-vectors": (1_000_000, 768)}
 """Rows and columns, of float32."""
@@ -73,11 +73,12 @@ def make_table(path: Path, n: int, d: int, vectors: bool) -> None:
 def _job(work: Path, table: Path, name: str) -> Row:
     """Run the default job with two workers."""
     preprocess = {"scale": "unit"} if name.endswith("vectors") else {}
-    report = run_command(work, table, 1_000_000, {}, preprocess)
+    job = job_on(table, work / "run", 1_000_000, preprocess=preprocess)
+    report = run_command(work, job)
     seconds, mb = BARS[name]
     readings = {f"{phase}_s": report.seconds(phase) for phase in ("survey", "views", "label")}
-    job = {"seconds": report.warm_seconds, "bar_s": seconds, "bar_mb": mb}
-    return job | report.peaks | readings | report.quality
+    figures = {"seconds": report.warm_seconds, "bar_s": seconds, "bar_mb": mb}
+    return figures | report.peaks | readings | report.quality
 
 
 def _copy_seconds(n: int, d: int) -> float:

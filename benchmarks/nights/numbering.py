@@ -9,16 +9,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.harness.rows import Row
-from distsvc.job_file import parse_job
+from benchmarks.harness.runs import published, run_here, write_columns
 from distsvc.run import report_files
-from distsvc.run.job import run_job
-from distsvc.storage.arrays import read_json
 
 REACH = 2.0
 """How far a centroid moves at most, in root mean square distances of its cluster's rows."""
@@ -35,28 +30,15 @@ class Runs:
     def ids(self, X: np.ndarray, seed: int) -> tuple[np.ndarray, Row]:
         """Cluster a night's rows X (n, d); return the published ids (n,) and its report."""
         table, out = self.folder / "rows.parquet", self.folder / str(self.number)
-        pq.write_table(pa.table({f"f{k}": column for k, column in enumerate(X.T)}), table)
-        job: dict[str, Row] = {
-            "input": {"path": str(table)},
-            "model": {"seed": seed},
-            "cluster": {"workers": 0},
-            "output": {"path": str(out)},
-        }
+        write_columns(table, X)
+        more: Row = {}
         if self.number:
             before = str(self.folder / str(self.number - 1))
-            job["continuity"] = {"previous": before, "match": self.match}
+            more["continuity"] = {"previous": before, "match": self.match}
             shutil.rmtree(self.folder / str(self.number - 2), ignore_errors=True)
-        report = run_job(parse_job(job)).dumped()
+        report = run_here(table, out, {}, {"seed": seed}, {"workers": 0}, more=more)
         self.number += 1
-        return published_labels(out), report
-
-
-def published_labels(out: Path) -> np.ndarray:
-    """Return the labels (n,) that a run has published, in the order of the rows."""
-    files = [one["file"] for one in read_json(out / "manifest.json")["files"]]
-    parts = [str(out / name) for name in files if name.startswith("labels/")]
-    table = ds.dataset(parts).to_table(columns=["row", "label"]).sort_by("row")
-    return table["label"].to_numpy()
+        return published(out), report.content
 
 
 @contextmanager

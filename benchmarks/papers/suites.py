@@ -14,6 +14,7 @@ from itertools import product
 from statistics import mean
 
 from benchmarks.datasets.catalogue import catalogue
+from benchmarks.harness.data import split_of
 from benchmarks.harness.rows import Row
 from benchmarks.harness.systems import POWERS, SYSTEMS, Point, System
 from benchmarks.papers.fits import Fit
@@ -24,9 +25,6 @@ BSGD_SETS = (
     "aggregation", "breast_cancer", "compound", "flame", "glass", "iris", "jain", "pathbased",
     "r15", "spiral", "d31", "abalone", "car", "musk", "shuttle",
 )  # fmt: skip
-BSGD_SPLITS = {"shuttle": 0}
-"""Pham, Le and Dang (2017) use the 43,500 training rows of shuttle."""
-
 FEWER_ROWS = {"musk": 4}
 """What the rows of such a grid are divided by: it has 166 columns."""
 
@@ -113,7 +111,7 @@ def bsgd_grid(options: SuiteOptions) -> list[Fit]:
         fits += [
             Fit(
                 "grid", name, system, "oracle", point, seed, list(sweep), most,
-                BSGD_SPLITS.get(name),
+                split_of(name),
             )
             for point, seed in product(points, _seeds(entry, seeds))
         ]  # fmt: skip
@@ -131,7 +129,7 @@ def bsgd_final(options: SuiteOptions, rows: list[Row]) -> list[Fit]:
             fits += [
                 Fit(
                     protocol, name, system, protocol, point, seed,
-                    split=BSGD_SPLITS.get(name), whole=True,
+                    split=split_of(name), whole=True,
                 )
                 for seed in _seeds(entry, options.seeds(5))
                 if point is not None

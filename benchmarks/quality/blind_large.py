@@ -14,12 +14,11 @@ from statistics import mean
 
 import numpy as np
 
-from benchmarks.datasets.loading import load
+from benchmarks.harness.data import papers_rows
 from benchmarks.harness.measure import alone, limited, publish
 from benchmarks.harness.rows import Row, only, pivot, show
 from benchmarks.harness.runs import work_folder
 from benchmarks.harness.systems import warm_up
-from benchmarks.papers.suites import BSGD_SPLITS
 from benchmarks.quality.without_labels import (
     Families,
     fit_method,
@@ -87,7 +86,7 @@ def blind_large(options: Namespace) -> None:
 
 def prepare_table(data: Path, name: str, work: Path) -> Row:
     """Write a table's rows and labels for the fits, and return its columns of the result."""
-    X, y = load(name, data, BSGD_SPLITS.get(name))
+    X, y = papers_rows(name, data)
     X = prepared(name, X)
     np.save(work / "X.npy", X)
     np.save(work / "y.npy", y)

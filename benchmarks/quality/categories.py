@@ -20,15 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.datasets.loading import load
-from benchmarks.harness.data import SAMPLE_SEED, drawn
+from benchmarks.harness.data import SAMPLE_SEED, sampled, standardised
 from benchmarks.harness.measure import agreement, in_processes, n_clusters, publish, timed
 from benchmarks.harness.rows import Row, mean_of, pivot, show
-from benchmarks.harness.runs import work_folder
+from benchmarks.harness.runs import published, run_here, work_folder
 from benchmarks.quality.without_labels import prepare, with_earlier
-from distsvc.job_file import parse_job
-from distsvc.run.job import run_job
-from distsvc.storage.listing import read_manifest
-from distsvc.storage.place import place_of
 
 SAMPLE_ROWS = 2000
 MADE_ROWS = 1500
@@ -151,9 +147,7 @@ def mixed(data: Path | None, name: str) -> Mixed:
     if name in MADE:
         return MADE[name](np.random.default_rng(SAMPLE_SEED))
     coded, left_out = REAL[name]
-    X, y = load(name, data)
-    chosen = drawn(len(X), SAMPLE_ROWS) if len(X) > SAMPLE_ROWS else slice(None)
-    X, y = X[chosen], y[chosen]
+    X, y = sampled(*load(name, data), SAMPLE_ROWS)
     others = [k for k in range(X.shape[1]) if k not in (*coded, *left_out)]
     return Mixed(X[:, others], X[:, list(coded)].astype(np.int64), y)
 
@@ -172,29 +166,10 @@ def by_job(table: Mixed, way: str, seed: int, stem: Path) -> np.ndarray:
     path = Path(f"{stem}-{way.replace(' ', '-')}-{seed}")
     path.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), path / "table.parquet")
-    job = {
-        "input": {"path": str(path / "table.parquet")},
-        "preprocess": {"encode": dict.fromkeys(coded, how) if how else {}},
-        "model": {"seed": seed},
-        "cluster": {"workers": 0},
-        "output": {"path": str(path / "out")},
-    }
-    run_job(parse_job(job), overwrite=True)
-    return labels_of(str(path / "out"))
-
-
-def labels_of(out: str) -> np.ndarray:
-    """Return the labels (n,) of a published run."""
-    place = place_of(out)
-    files = [one["file"] for one in read_manifest(place)["files"] if "part-" in one["file"]]
-    parts = [pq.read_table(f"{out}/{name}", columns=["label"]) for name in sorted(files)]
-    return pa.concat_tables(parts)["label"].to_numpy()
-
-
-def scaled(table: Mixed) -> np.ndarray:
-    """Return the numbers (n, d), standardised; a constant column is 0."""
-    X = table.numbers - table.numbers.mean(axis=0)
-    return X / np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
+    encode = {"encode": dict.fromkeys(coded, how) if how else {}}
+    table_path, out = path / "table.parquet", path / "out"
+    run_here(table_path, out, {}, {"seed": seed}, {"workers": 0}, more={"preprocess": encode})
+    return published(out)
 
 
 def k_prototypes(table: Mixed, k: int, seed: int) -> np.ndarray:
@@ -204,7 +179,8 @@ def k_prototypes(table: Mixed, k: int, seed: int) -> np.ndarray:
 
     if not table.numbers.shape[1]:
         return KModes(k, init="Huang", n_init=3, random_state=seed).fit_predict(table.codes)
-    rows = np.hstack([scaled(table).astype(object), table.codes.astype(str).astype(object)])
+    numbers, codes = standardised(table.numbers), table.codes.astype(str)
+    rows = np.hstack([numbers.astype(object), codes.astype(object)])
     d = table.numbers.shape[1]
     places = list(range(d, d + table.codes.shape[1]))
     return KPrototypes(k, init="Huang", n_init=3, random_state=seed).fit_predict(

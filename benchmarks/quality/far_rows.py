@@ -10,15 +10,11 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from benchmarks.datasets.loading import load
-from benchmarks.harness.data import drawn
+from benchmarks.harness.data import papers_rows, sampled
 from benchmarks.harness.measure import agreement, in_processes, publish
 from benchmarks.harness.rows import Row, grouped, show
-from benchmarks.harness.runs import run_here
-from benchmarks.papers.suites import BSGD_SPLITS
+from benchmarks.harness.runs import published, run_here, write_columns
 
 FAR = 1e9
 SETS = (
@@ -74,7 +70,7 @@ def far_rows(options: Namespace) -> None:
 
 def rows_of(data: Path, name: str, algorithm: str, scale: str) -> list[Row]:
     """Return the rows of the result that are about one set, algorithm and scale."""
-    X = rows_of_set(data, name)
+    X, _ = sampled(*papers_rows(name, data), MOST_ROWS)
     clean = labels(X, algorithm, scale, 0)
     random = np.random.default_rng(0)
     copies, column = X[random.integers(len(X), size=20)], int(random.integers(X.shape[1]))
@@ -95,25 +91,17 @@ def rows_of(data: Path, name: str, algorithm: str, scale: str) -> list[Row]:
     ]
 
 
-def rows_of_set(data: Path, name: str) -> np.ndarray:
-    """Return the rows (n, d) float64 of a set, a sample of large ones."""
-    X, _ = load(name, data, BSGD_SPLITS.get(name))
-    X = np.asarray(X, np.float64)
-    return X[drawn(len(X), MOST_ROWS)] if len(X) > MOST_ROWS else X
-
-
 def labels(X: np.ndarray, algorithm: str, scale: str, seed: int) -> tuple[np.ndarray, int]:
     """Run a job on rows X (n, d); return their labels (n,), and 1 if it told of far rows."""
     names = [f"f{k}" for k in range(X.shape[1])]
     preprocess = {"log": names} if scale == "log" else {"scale": scale}
     with tempfile.TemporaryDirectory(prefix="distsvc-benchmark-") as folder:
         table, output = Path(folder) / "table.parquet", Path(folder) / "run"
-        pq.write_table(pa.table(dict(zip(names, X.T, strict=True))), table)
+        write_columns(table, X)
         report = run_here(
             table, output, {}, {"algorithm": algorithm, "seed": seed}, {"workers": 0},
             more={"preprocess": preprocess},
         )  # fmt: skip
-        parts = sorted(output.glob("labels/**/*.parquet"))
-        found = pq.read_table(parts).sort_by("row")["label"].to_numpy()
+        found = published(output)
     words = "far rows", "set aside"
     return found, int(any(word in text for text in report.content["warnings"] for word in words))

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks.harness.data import gaussians, table
 from benchmarks.harness.measure import in_processes, publish, timed
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import run_here, work_folder
+from benchmarks.harness.runs import run_here, work_folder, write_columns
 
 SETS = ("aggregation", "compound", "d31", "r15", "breast_cancer", "banana", "s_set1", "texture",
         "page_blocks", "magic")  # fmt: skip
@@ -172,7 +170,7 @@ def membership_cost(options: Namespace) -> None:
     with work_folder(options.work) as work:
         X, _ = gaussians(COST_ROWS, 0)
         path = work / "made.parquet"
-        pq.write_table(pa.table({f"f{k}": X[:, k] for k in range(X.shape[1])}), path)
+        write_columns(path, X)
         for form, model in COSTS.items():
             for extra, keys in EXTRAS.items():
                 more = {"output": {"path": str(work / extra)} | keys}

@@ -17,7 +17,7 @@ from benchmarks.datasets.loading import load
 from benchmarks.harness.data import standardised
 from benchmarks.harness.measure import alone, limited, publish, timed
 from benchmarks.harness.rows import Row, only, pivot, show
-from benchmarks.harness.runs import run_here, work_folder
+from benchmarks.harness.runs import published, run_here, work_folder
 from benchmarks.harness.systems import SYSTEMS, Facts
 from benchmarks.quality.without_labels import known, lacking, mean_scores, with_earlier
 
@@ -128,14 +128,8 @@ def score_of_system(system: str, X: np.ndarray, seed: int) -> np.ndarray:
 
 def score_of_job(table: Path, output: Path, seed: int) -> np.ndarray:
     """Run a job with its defaults on a table and return how outlying (n,) its rows are."""
-    import pyarrow.parquet as pq
-
-    from distsvc.storage.publication import Output
-
     run_here(table, output, {"label": "label"}, {"seed": seed}, {"workers": 0})
-    files = [file["file"] for file in (Output(output).manifest() or {})["files"]]
-    parts = [output / name for name in files if name.startswith("labels/")]
-    return -pq.read_table(parts).sort_by("row")["score"].to_numpy()
+    return -published(output, "score")
 
 
 def line(row: Row) -> str:

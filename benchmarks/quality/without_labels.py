@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.datasets.catalogue import catalogue
-from benchmarks.datasets.loading import load
-from benchmarks.harness.data import SAMPLE_SEED, drawn, standardised
+from benchmarks.harness.data import SAMPLE_SEED, papers_rows, sampled, standardised
 from benchmarks.harness.measure import agreement, n_clusters, timed
 from benchmarks.harness.rows import Row, grouped, only, pivot, read_csv
 from benchmarks.harness.systems import SYSTEMS, Facts, warm_up
-from benchmarks.papers.suites import BSGD_SPLITS
 
 MOST_ROWS = 3200
 SAMPLE_ROWS = 3000
@@ -133,11 +131,9 @@ def systems_of(fits: Iterable[tuple[str, int | None]], families: Families) -> li
 @lru_cache(maxsize=1)
 def sample(data: Path, name: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Return rows (n, d) of a set, prepared, their labels (n,) and how many the set has."""
-    X, y = load(name, data, BSGD_SPLITS.get(name))
+    X, y = papers_rows(name, data)
     size = len(X)
-    if size > MOST_ROWS:
-        rows = drawn(size, SAMPLE_ROWS)
-        X, y = X[rows], y[rows]
+    X, y = sampled(X, y, SAMPLE_ROWS if size > MOST_ROWS else None)
     return prepared(name, X), y, size
 
 
