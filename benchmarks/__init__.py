@@ -14,7 +14,7 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast", "nights", "wide", "membership_cost", "cuts")
+WITHOUT_DATA = ("forecast", "nights", "wide", "membership_cost", "cuts", "pins")
 HOMES = {
     "methods.kernels": ("kernels",),
     "quality.visual": ("visual",),
@@ -44,6 +44,7 @@ HOMES = {
     "jobs.wide": ("wide",),
     "quality.membership": ("membership", "membership_cost"),
     "jobs.cuts": ("cuts",),
+    "jobs.pins": ("pins",),
 }
 """The benchmarks of each module: functions of those names."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from benchmarks.datasets.catalogue import catalogue, find
-from distsvc.ending import failing_cleanly
+from distsvc.cli.ending import failing_cleanly
 
 SUITES = ("bsgd", "imdh", "linear", "peers")
 
@@ -87,7 +87,7 @@ def run_papers(
     with failing_cleanly():
         from benchmarks.papers.evaluate import run_suites
         from benchmarks.papers.suites import SuiteOptions
-        from distsvc.run.progress import Progress
+        from distsvc.run.work.progress import Progress
 
         options = SuiteOptions(sets, repetitions, quick)
         with closing(Progress()) as progress:

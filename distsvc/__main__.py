@@ -7,7 +7,7 @@ import signal
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before `stoppable` listens
 
-from distsvc.ending import stoppable
+from distsvc.cli.ending import stoppable
 
 OBJECTS = 50_000
 """New ones before a search for garbage. Imports make a million, and leave none."""
@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def _command() -> None:
-    from distsvc.cli import main
+    from distsvc.cli.main import main
 
     main(prog_name="distsvc")
 

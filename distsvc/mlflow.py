@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distsvc import __version__
-from distsvc.run.model import FILES
-from distsvc.run.published import Run, load
-from distsvc.run.saved_model import Model
+from distsvc.published.run import Run, load
+from distsvc.published.saved_model import Model
+from distsvc.run.model.files import FILES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +109,7 @@ def save_model(
 
 
 def load_model(model_uri: str, dst_path: str | None = None) -> Model:
-    """Return a logged model as that of a run: `distsvc.run.saved_model.Model`.
+    """Return a logged model as that of a run: `distsvc.published.saved_model.Model`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A job that gives most keys, and a short way to make others."""
 
-from distsvc.config import Job
-from distsvc.job_file import parse_job
+from distsvc.job.config import Job
+from distsvc.job.file import parse_job
 
 FULL = {
     "job": {"name": "shop", "run_date": "2026-02-28"},

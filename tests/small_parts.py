@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from distsvc.storage.published import Part
+from distsvc.storage.publishing.columns import Part
 
 LABELS = ("label", "score", "outlier")
 

@@ -10,22 +10,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.config import Job
-from distsvc.job_file import parse_job
-from distsvc.models.rules import Rule
-from distsvc.run import directory, rooms
-from distsvc.run.continuity import ids_of
-from distsvc.run.directory import RunDirectory
-from distsvc.run.labeller import Labeller
-from distsvc.run.labelling import Labelled, fill_output, label_table
-from distsvc.run.phases import Steps
-from distsvc.run.plan import Plan
-from distsvc.run.preparing import prepare
-from distsvc.run.progress import Progress
-from distsvc.run.room import Room
-from distsvc.run.survey import Survey, survey_table
-from distsvc.storage.published import described
-from distsvc.storage.tables import open_table
+from distsvc.job.config import Job
+from distsvc.job.file import parse_job
+from distsvc.models.rules.rule import Rule
+from distsvc.run.algorithms import begin as rooms
+from distsvc.run.algorithms.algorithm import Room
+from distsvc.run.fitting.preparing import prepare
+from distsvc.run.labelling.labeller import Labeller
+from distsvc.run.labelling.phase import Labelled, fill_output, label_table
+from distsvc.run.learning.survey import Survey, survey_table
+from distsvc.run.nights.continuity import ids_of
+from distsvc.run.work import directory
+from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.phases import Steps
+from distsvc.run.work.plan import Plan
+from distsvc.run.work.progress import Progress
+from distsvc.storage.publishing.columns import described
+from distsvc.storage.tables.opening import open_table
 
 ROOMS: dict[str, dict[str, Any]] = {
     "level tree": {"effort": "fast", "max_iter": 600},

@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from distsvc.config import InputConfig
-from distsvc.storage.tables import Table, open_table, read_blocks
+from distsvc.job.config import InputConfig
+from distsvc.storage.tables.opening import Table, open_table, read_blocks
 
 LAYOUTS = {
     "tiny row groups": [(300, 7)],

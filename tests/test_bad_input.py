@@ -11,7 +11,7 @@ import tomli_w
 import zarr
 from click.testing import CliRunner
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from tests.published_files import nothing_left, published_file, read_labels
 
 N = 60

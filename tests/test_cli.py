@@ -16,8 +16,8 @@ import tomli_w
 from click.testing import CliRunner
 
 from distsvc import __version__
-from distsvc.cli import main
-from distsvc.run.demo import make_table
+from distsvc.cli.main import main
+from distsvc.published.demo import make_table
 
 README = Path(__file__).parents[1] / "README.md"
 HEAVY = {
@@ -67,7 +67,7 @@ def python(*arguments):
 def test_help_imports_nothing_heavy(arguments):
     code = "import sys, atexit; sys.argv[0] = 'distsvc'\n"
     code += "atexit.register(lambda: print('\\n', *{name.split('.')[0] for name in sys.modules}))\n"
-    code += "from distsvc.cli import main; main()"
+    code += "from distsvc.cli.main import main; main()"
     found = python("-c", code, *arguments)
     assert found.returncode == 0, found.stderr
     *shown, modules = found.stdout.splitlines()
@@ -205,7 +205,7 @@ def test_a_defect_of_ours_is_not_blamed_on_the_job(job, tmp_path, monkeypatch):
 
 
 def test_a_defect_without_a_progress_is_logged_too(monkeypatch):
-    monkeypatch.setattr("distsvc.run.status.status", lambda _: 1 / 0)
+    monkeypatch.setattr("distsvc.published.status.status", lambda _: 1 / 0)
     found = CliRunner().invoke(main, ["status", "out"])
     assert found.exit_code == 1
     line, [event] = told(found)
@@ -258,7 +258,7 @@ def test_run_date_and_overwrite(job, tmp_path):
 
 
 def test_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.run.demo.JOBS", {"moons": {"gamma": 16.0, "nu": 0.05}})
+    monkeypatch.setattr("distsvc.published.demo.JOBS", {"moons": {"gamma": 16.0, "nu": 0.05}})
     found = CliRunner().invoke(main, ["demo", "--out", str(tmp_path)])
     assert found.exit_code == 0, found.output
     assert found.stdout.split()[:3] == ["moons", "2", "clusters"]

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from distsvc.config import MODELS, Job
 from distsvc.errors import JobFileError
-from distsvc.job_file import parse_job
+from distsvc.job.config import MODELS, Job
+from distsvc.job.file import parse_job
+from distsvc.job.parameters import IN_MEMORY, PARAMETERS
 from distsvc.models.estimators import ESTIMATORS
-from distsvc.parameters import IN_MEMORY, PARAMETERS
 from tests.full_job import FULL, job
 
 LINEAR = {

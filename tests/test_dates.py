@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.dates import MOST_DAYS, filled, filled_each, names_day, parse_day
 from distsvc.errors import JobFileError
-from distsvc.job_file import NIGHTS, parse_job
+from distsvc.job.dates import MOST_DAYS, filled, filled_each, names_day, parse_day
+from distsvc.job.file import NIGHTS, parse_job
 
 DAY = datetime.date(2026, 3, 1)
 

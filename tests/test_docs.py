@@ -17,15 +17,15 @@ from benchmarks.cli import commands
 from benchmarks.datasets.catalogue import catalogue
 from benchmarks.papers.published import papers
 from distsvc import errors
-from distsvc.cli import main
-from distsvc.config import MODELS, Job
-from distsvc.ending import INTERRUPTED, TERMINATED
-from distsvc.job_file import parse_job
+from distsvc.cli.ending import INTERRUPTED, TERMINATED
+from distsvc.cli.main import main
+from distsvc.job.config import MODELS, Job
+from distsvc.job.file import parse_job
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/**/*.md", "deploy/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "deploy/*.md", "benchmarks/*.md")
     for page in ROOT.glob(pattern)
 )
 DECISIONS = sorted(page.name for page in (ROOT / "docs/design").glob("[0-9]*.md"))
@@ -222,7 +222,7 @@ def test_the_first_job_prints_what_the_readme_says(tmp_path, monkeypatch):
 
 
 def test_the_columns_of_the_readme_are_the_published_ones():
-    from distsvc.storage.published import COLUMNS
+    from distsvc.storage.publishing.columns import COLUMNS
 
     def said(kind):
         if pa.types.is_list(kind):

@@ -9,8 +9,8 @@ import pytest
 
 BEGIN = """
 import atexit, ctypes, multiprocessing, os, signal, sys, time
-from distsvc import ending
-from distsvc.ending import stoppable
+from distsvc.cli import ending
+from distsvc.cli.ending import stoppable
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored in a test's process
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as under nohup
@@ -136,7 +136,7 @@ def test_what_a_process_was_told_to_ignore_stays_ignored():
 
 
 def test_the_codes_are_those_of_a_shell():
-    from distsvc.ending import CODES
+    from distsvc.cli.ending import CODES
 
     assert all(CODES[number] == 128 + number for number in (signal.SIGINT, signal.SIGTERM))
 
@@ -147,7 +147,7 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 class Interrupted:
     def find_spec(self, name, *_):
-        if name == "distsvc.ending":
+        if name == "distsvc.cli.ending":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupted())
 import distsvc.__main__

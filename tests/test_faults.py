@@ -14,7 +14,7 @@ from distsvc.errors import (
     PartitionFailedError,
     TemporaryError,
 )
-from distsvc.faults import fault
+from distsvc.errors.faults import fault
 
 URL = "https://me:pw@host/x?sig=abc"
 SHOWN = "https://***@host/x?sig=***"

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.job_file import load_job, parse_job
+from distsvc.job.file import load_job, parse_job
 from tests.full_job import FULL, job
 
 

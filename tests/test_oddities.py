@@ -13,9 +13,9 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
-from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering, job_file
+from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import (
     DataError,
     JobFileError,
@@ -24,10 +24,11 @@ from distsvc.errors import (
     one_line,
     shown,
 )
-from distsvc.job_file import load_job, parse_job
+from distsvc.job import file as job_file
+from distsvc.job.file import load_job, parse_job
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
-from distsvc.storage.where import parse_where
+from distsvc.storage.rows.where import parse_where
 from tests.published_files import nothing_left
 
 SECTIONS = {"input": {"path": "in.parquet"}, "output": {"path": "out"}}
@@ -116,7 +117,7 @@ def test_a_pipe_is_a_job_file(tmp_path):
 
 
 def test_standard_input_is_a_job_file():
-    script = "from distsvc.job_file import load_job; print(load_job('/dev/stdin').output.path)"
+    script = "from distsvc.job.file import load_job; print(load_job('/dev/stdin').output.path)"
     given = tomli_w.dumps(SECTIONS).encode()
     found = subprocess.run([sys.executable, "-c", script], input=given, capture_output=True)
     assert found.stdout == b"out\n", found.stderr

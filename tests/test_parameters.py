@@ -9,7 +9,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from distsvc import SupportVectorClustering
-from distsvc.constraints import (
+from distsvc.errors import JobFileError, ParameterError, shown
+from distsvc.job.constraints import (
     COUNT,
     NOT_NEGATIVE,
     POSITIVE,
@@ -24,19 +25,18 @@ from distsvc.constraints import (
     RandomState,
     is_several,
 )
-from distsvc.errors import JobFileError, ParameterError, shown
-from distsvc.models.estimators import ESTIMATORS
-from distsvc.models.linear.coordinate_descent import SOLVERS
-from distsvc.models.support_vector.consensus import REFERENCE_ROWS
-from distsvc.models.support_vector.ensemble import EFFORTS
-from distsvc.models.support_vector.stochastic_gradient import STRATEGIES
-from distsvc.parameters import (
+from distsvc.job.parameters import (
     PARAMETERS,
     RULES,
     check_parameters,
     check_streams,
     check_together,
 )
+from distsvc.models.estimators import ESTIMATORS
+from distsvc.models.linear.coordinate_descent import SOLVERS
+from distsvc.models.support_vector.boundary.stochastic_gradient import STRATEGIES
+from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
+from distsvc.models.support_vector.level_tree.ensemble import EFFORTS
 
 SUPPORT_VECTOR = SupportVectorClustering().get_params()
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from distsvc.urls import (
+from distsvc.errors.urls import (
     MOST_URLS,
     hand_over,
     is_private,
@@ -96,7 +96,7 @@ def test_a_stand_in_is_found_again_here_and_in_processes_started_here():
     assert shown_url(name) == shown_url(url)
     assert stand_in(url) == stand_in(name) == name
     assert stand_in("https://u:other@host/x?sig=s3kr3t") != name
-    code = "import sys; from distsvc.urls import original; print(original(sys.argv[1]))"
+    code = "import sys; from distsvc.errors.urls import original; print(original(sys.argv[1]))"
     arguments = [sys.executable, "-c", code, name]
     assert subprocess.check_output(arguments, text=True).strip() == url == original(name)
     elsewhere = {k: v for k, v in os.environ.items() if not k.startswith("DISTSVC_PRIVATE_URL_")}

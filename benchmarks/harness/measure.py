@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.harness.rows import Row, write_csv
 from distsvc import __version__
 from distsvc.metrics import contingency_table, indices_from_contingency
-from distsvc.run.progress import peak_memory_mb
+from distsvc.run.work.progress import peak_memory_mb
 
 PACKAGES = (
     "numpy", "numba", "scikit-learn", "pyarrow", "distributed", "fast-hdbscan", "genieclust",

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.storage.arrays import make_folder, write_text, write_whole
+from distsvc.storage.places.arrays import make_folder, write_text, write_whole
 
 Row = dict[str, Any]
 """One row of a tidy table, value by column: what CSV and Parquet hold, text, numbers or None."""

@@ -20,7 +20,7 @@ import tomli_w
 from benchmarks.harness.data import papers_rows
 from benchmarks.harness.measure import alone
 from benchmarks.harness.rows import Row
-from distsvc.storage.arrays import read_json
+from distsvc.storage.places.arrays import read_json
 
 WORKERS = 2
 PEAKS = ("driver_peak_mb", "worker_peak_mb")
@@ -110,7 +110,7 @@ def run_here(
     more: Row | None = None,
 ) -> JobReport:  # fmt: skip
     """Run a job, with `more` sections, into an empty folder, in this process or on a cluster."""
-    from distsvc.job_file import parse_job
+    from distsvc.job.file import parse_job
     from distsvc.run.job import run_job
 
     shutil.rmtree(output, ignore_errors=True)

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.harness.measure import alone, publish
 from benchmarks.harness.rows import Row, show
 from benchmarks.harness.runs import noisy_table, published, run_here, work_folder
-from distsvc.run.progress import peak_memory_mb
+from distsvc.run.work.progress import peak_memory_mb
 
 GROUP = 250_000
 PARTITION_ROWS = 1_000_000

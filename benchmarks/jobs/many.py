@@ -15,11 +15,11 @@ import numpy as np
 from benchmarks.harness.measure import alone, publish
 from benchmarks.harness.rows import Row, show
 from benchmarks.harness.runs import WORKERS, job_on, run_command, work_folder
-from distsvc.config import ClusterConfig
-from distsvc.run.cluster import connected
-from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Phase, Steps
-from distsvc.run.progress import Progress
+from distsvc.job.config import ClusterConfig
+from distsvc.run.work.cluster import connected
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.progress import Progress
 
 ROWS, COLUMNS, FILES = 50, 4, 100
 """Rows of a partition, columns, and files of the table."""

@@ -170,7 +170,7 @@ def sums_of(output: Path) -> Row:
     """Return partitions, rows, clusters and SHA-256 sums of what was published in a folder."""
     import pyarrow.parquet as pq
 
-    from distsvc.storage.publication import Output
+    from distsvc.storage.publishing.publication import Output
 
     model = Output(output).file("arrays.npz")
     parts = [output / file["file"] for file in label_files(output)]

@@ -86,7 +86,10 @@ def decision_values(repeats: int) -> list[Row]:
 
 
 def steps(repeats: int) -> list[Row]:
-    from distsvc.models.support_vector.stochastic_gradient import STRATEGIES, StochasticGradient
+    from distsvc.models.support_vector.boundary.stochastic_gradient import (
+        STRATEGIES,
+        StochasticGradient,
+    )
 
     X = np.random.default_rng(1).normal(size=(STEPS, D)).astype(np.float32)
     cases = list(product(STRATEGIES, SETTINGS))
@@ -108,8 +111,8 @@ def steps(repeats: int) -> list[Row]:
 
 
 def others(repeats: int) -> list[Row]:
-    from distsvc.models.scaling import ColumnSums
-    from distsvc.models.support_vector.labelling import Nearest
+    from distsvc.models.rows.scaling import ColumnSums
+    from distsvc.models.support_vector.boundary.labelling import Nearest
 
     random = np.random.default_rng(2)
     X = random.normal(size=(ROWS, D))

@@ -66,7 +66,7 @@ def exact_optimum(X: np.ndarray, gamma: float, C: float) -> float:
 
 
 def excess(X: np.ndarray, gamma: float, C: float, solver: str, optimum: float, seeds: int) -> Row:
-    from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
+    from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 
     values, seconds = [], 0.0
     for seed in range(seeds):

@@ -14,8 +14,8 @@ from benchmarks.datasets.loading import load
 from benchmarks.harness.measure import in_processes, publish
 from benchmarks.harness.rows import Row, show
 from benchmarks.harness.runs import run_here, work_folder
-from distsvc.models.drift import BINS, ColumnCounts, decile_edges, stability_index
-from distsvc.storage.arrays import read_json
+from distsvc.models.nights.drift import BINS, ColumnCounts, decile_edges, stability_index
+from distsvc.storage.places.arrays import read_json
 
 SETS = ("iris", "glass", "breast_cancer", "abalone", "pendigits", "letter", "shuttle", "kddcup")
 NIGHTS, MOST_ROWS, PILOT = 100, 100_000, 10_000

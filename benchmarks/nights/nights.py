@@ -21,7 +21,7 @@ from benchmarks.harness.rows import Row, grouped, mean_of, show
 from benchmarks.harness.runs import work_folder
 from benchmarks.nights.numbering import ByCentroid, Runs, by_size, without_pages
 from benchmarks.nights.world import MadeNight, known, nearest, nights_of
-from distsvc.models.continuity import continued
+from distsvc.models.nights.continuity import continued
 
 NIGHTS = 60
 PROCESSES = 2

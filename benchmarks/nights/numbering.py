@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.harness.rows import Row
 from benchmarks.harness.runs import published, run_here, write_columns
-from distsvc.run import report_files
+from distsvc.run.reporting import files as report_files
 
 REACH = 2.0
 """How far a centroid moves at most, in root mean square distances of its cluster's rows."""

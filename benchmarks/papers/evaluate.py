@@ -14,12 +14,12 @@ from benchmarks.papers.fits import MEASURES, Fit, FitFolder, run_fit
 from benchmarks.papers.linear import run_linear
 from benchmarks.papers.peers import TABLES, growth_rows
 from benchmarks.papers.suites import SUITES, SuiteOptions
-from distsvc.config import ClusterConfig
 from distsvc.errors import InputNotFoundError
-from distsvc.run.cluster import connected
-from distsvc.run.fanout import fan_out
-from distsvc.run.progress import Progress
-from distsvc.storage.arrays import make_folder
+from distsvc.job.config import ClusterConfig
+from distsvc.run.work.cluster import connected
+from distsvc.run.work.fanout import fan_out
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.arrays import make_folder
 
 KNOWN = (*SUITES, "linear", "peers")
 BEFORE = ("suite", "experiment", "set", "system", "protocol", "point")

@@ -19,7 +19,7 @@ from benchmarks.harness.rows import Row
 from benchmarks.harness.systems import BUDGET, SYSTEMS, Facts, Point, warm_up
 from distsvc import __version__
 from distsvc.metrics import INDICES, clustering_report, contingency_table, indices_from_contingency
-from distsvc.storage.arrays import make_folder, read_json, write_json
+from distsvc.storage.places.arrays import make_folder, read_json, write_json
 
 BUDGETS = {"shuttle": 100}
 """Of the support vectors, where it is not the usual one."""

@@ -24,7 +24,7 @@ from distsvc.models.linear.coordinate_descent import (
     solve,
     start,
 )
-from distsvc.storage.arrays import make_folder
+from distsvc.storage.places.arrays import make_folder
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "one-class SVM": Problem.one_class,

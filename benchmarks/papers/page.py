@@ -25,7 +25,7 @@ from benchmarks.papers.report import (
 from benchmarks.papers.suites import IMDH_SYSTEMS
 from benchmarks.papers.tables import PROTOCOLS
 from distsvc.errors import InputNotFoundError
-from distsvc.storage.arrays import write_text
+from distsvc.storage.places.arrays import write_text
 
 PAPER_SYSTEMS = IMDH_SYSTEMS[:6]
 Items = list[PaperTable | Drawing]

@@ -17,7 +17,7 @@ from benchmarks.harness.runs import run_here, work_folder, write_columns
 
 SETS = ("aggregation", "compound", "d31", "r15", "breast_cancer", "banana", "s_set1", "texture",
         "page_blocks", "magic")  # fmt: skip
-"""Other sets than those on which the constants of memberships were chosen (decision 049)."""
+"""Other sets than those on which the constants of memberships were chosen, see README.md."""
 
 METHODS = ("auto", "support-vector", "imdh", "equilibria", "bico")
 LEAST = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -187,7 +187,7 @@ def membership_cost(options: Namespace) -> None:
 
 
 def _predict(published: Path, path: Path, out: Path) -> float:
-    from distsvc.run.predict import predict_table
+    from distsvc.published.predict import predict_table
 
     shutil.rmtree(out, ignore_errors=True)
     before = time.process_time()

@@ -20,7 +20,7 @@ def visual(options: Namespace) -> None:
     Columns are standardised, as a job does by default.
     """
     from distsvc import SupportVectorClustering
-    from distsvc.run.demo import JOBS, make_table
+    from distsvc.published.demo import JOBS, make_table
 
     rows = []
     for name, expected in EXPECTED.items():

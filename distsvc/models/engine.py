@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from distsvc.models.sampling import Ranges
+from distsvc.models.rows.sampling import Ranges
 
 
 class Engine(Protocol):

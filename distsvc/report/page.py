@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.metrics import INDICES, Index
-from distsvc.report import consensus, figures, formats, nights, profiles, splits
-from distsvc.report.content import ClusterRow, IndexValue, PhaseCost, Report, Sample
+from distsvc.report import formats
+from distsvc.report.content.report import ClusterRow, IndexValue, PhaseCost, Report, Sample
+from distsvc.report.figures import clusters as figures
 from distsvc.report.formats import count, one_line, percent, things
-from distsvc.report.templates import template
+from distsvc.report.sections import consensus, nights, profiles, splits
+from distsvc.report.template import template
 
 FIGURES = ("plane", "sizes", "membership", "scores", "phases")
 LISTED_COLUMNS = 12  # more column names than this are folded away

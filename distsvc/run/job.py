@@ -1,28 +1,28 @@
 """The whole story of a run, top to bottom: open, cluster or assign, report, check, publish.
 
-To cluster is to survey, prepare, fit and label (`distsvc.run.clustering`); to assign is to label
-with the model of a run before. Each step is a phase, the same task for every partition, on workers
-or in this process, or something that the driver works out from what the tasks left in the run's
-directory. Learning is sequential: a learner streams the sample's rows in random order, or holds
-them all. Nothing that decides a label depends on how the table is cut or who does the work.
+To cluster is to survey, prepare, fit and label (`distsvc.run.fitting.clustering`); to assign is
+to label with the model of a run before. Each step is a phase, the same task for every partition, on
+workers or in this process, or something that the driver works out from what the tasks left in the
+run's directory. Learning is sequential: a learner streams the sample's rows in random order, or
+holds them all. Nothing that decides a label depends on how the table is cut or who does the work.
 
 How an algorithm learns is told by its room (`distsvc.run.algorithms`).
 """
 
 from __future__ import annotations
 
-from distsvc.config import Job
-from distsvc.report.content import Report
-from distsvc.run.assigning import assign_table
-from distsvc.run.clustering import cluster_table
-from distsvc.run.labelling import fill_output
-from distsvc.run.manifest import publish
-from distsvc.run.memory import check_memory
-from distsvc.run.nights import compared
-from distsvc.run.opening import opened
-from distsvc.run.phases import steps_on
-from distsvc.run.progress import Progress
-from distsvc.run.report_files import read_report, write_report
+from distsvc.job.config import Job
+from distsvc.report.content.report import Report
+from distsvc.run.fitting.assigning import assign_table
+from distsvc.run.fitting.clustering import cluster_table
+from distsvc.run.forecast.memory import check_memory
+from distsvc.run.labelling.phase import fill_output
+from distsvc.run.nights.comparison import compared
+from distsvc.run.reporting.files import read_report, write_report
+from distsvc.run.reporting.manifest import publish
+from distsvc.run.starting.opening import opened
+from distsvc.run.work.phases import steps_on
+from distsvc.run.work.progress import Progress
 
 
 def run_job(
@@ -49,7 +49,7 @@ def run_job(
     command
         What the page names as the way to run it again.
     scheduler, scheduler_file, require_tls
-        Where the cluster is; see `distsvc.run.cluster.connected`.
+        Where the cluster is; see `distsvc.run.work.cluster.connected`.
     overwrite
         Whether something else that is published at the output is replaced.
     fresh

@@ -14,8 +14,8 @@ import tempfile
 import time
 
 PRELOADED = (
-    "distsvc.cli", "distsvc.run.job", "distsvc.run.predict", "distributed", "zarr", "boto3",
-    "obstore.store",
+    "distsvc.cli.main", "distsvc.run.job", "distsvc.published.predict", "distributed", "zarr",
+    "boto3", "obstore.store",
 )  # fmt: skip
 
 PAGE = "<p>a page</p>\n" * 1000
@@ -96,9 +96,9 @@ def become(request):
     while time.monotonic() < request["start_at"]:
         time.sleep(0.0005)
     install_from_environment()
-    checkpoints = importlib.import_module("distsvc.run.checkpoints")
+    checkpoints = importlib.import_module("distsvc.run.work.checkpoints")
     checkpoints.SECONDS = request.get("checkpoint_seconds", checkpoints.SECONDS)
-    importlib.import_module("distsvc.run.report_files").render_page = lambda report: PAGE
+    importlib.import_module("distsvc.run.reporting.files").render_page = lambda report: PAGE
     sys.argv = [request["module"], *request["args"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 

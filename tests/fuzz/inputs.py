@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zarr
 
-from distsvc.config import InputConfig
 from distsvc.errors import DistsvcError
-from distsvc.storage.tables import check_unchanged, open_table, read_blocks
+from distsvc.job.config import InputConfig
+from distsvc.storage.tables.opening import check_unchanged, open_table, read_blocks
 
 LIMIT = 20
 """Seconds for one input."""

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.config import Job
 from distsvc.errors import DistsvcError
-from distsvc.job_file import load_job
+from distsvc.job.config import Job
+from distsvc.job.file import load_job
 from distsvc.run.job import run_job
 from tests.published_files import nothing_left
 

@@ -28,11 +28,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from distsvc.errors import DistsvcError
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
-from distsvc.run.report_files import rewrite_page
-from distsvc.storage.folder import Folder
-from distsvc.storage.listing import listed, read_manifest
+from distsvc.run.reporting.files import rewrite_page
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.publishing.manifest import listed, read_manifest
 from tests.published_files import nothing_left, published_file
 from tests.small_runs import FORMS, forget, listed_again, small_job, three_clusters, write_table
 

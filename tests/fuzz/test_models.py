@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from distsvc.run import report_files
+from distsvc.run.reporting import files as report_files
 from tests.fuzz import models
 from tests.published_files import published_file
 

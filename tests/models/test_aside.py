@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from distsvc.models.aside import MOST, RANGES, Reach, how_many_aside, most_aside
+from distsvc.models.rows.aside import MOST, RANGES, Reach, how_many_aside, most_aside
 
 
 @pytest.mark.parametrize("n", [0, 5, 30, 150, 788, 5000, 10**6])

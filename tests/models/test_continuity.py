@@ -13,7 +13,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.models.continuity import continued, jaccard_indices
+from distsvc.models.nights.continuity import continued, jaccard_indices
 
 IDS = [4, 0, 7]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from distsvc.models.continuity import continued
+from distsvc.models.nights.continuity import continued
 
 OVERLAP = np.array([[400, 0, 600], [0, 500, 0]])
 """A new cluster, the third, of which the model before makes a part of its first."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from distsvc.models.drift import BINS, ColumnCounts, decile_edges, stability_index
+from distsvc.models.nights.drift import BINS, ColumnCounts, decile_edges, stability_index
 
 COUNTS = st.lists(st.integers(0, 2000), min_size=5, max_size=5)
 

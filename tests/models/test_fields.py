@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.models.fields import Array, Children, Clusters, Count, Flag, Number, Word, check_fields
+from distsvc.models.rules.fields import (
+    Array,
+    Children,
+    Clusters,
+    Count,
+    Flag,
+    Number,
+    Word,
+    check_fields,
+)
 from tests.models.test_rules import EACH, RULES, D
 
 SUMS = ["components", "few_vectors", "most_vectors"]

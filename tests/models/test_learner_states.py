@@ -11,13 +11,13 @@ from distsvc.errors import DataError
 from distsvc.models.baselines import fuzzy
 from distsvc.models.baselines.bico import BICO
 from distsvc.models.baselines.depddp import DePDDP, Growth
-from distsvc.models.checkpoints import NO_CHECKPOINT, Place
 from distsvc.models.hyperplanes.engine import Stream, TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.linear import coordinate_descent
-from distsvc.models.support_vector import stochastic_gradient
-from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.training import Course
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Place
+from distsvc.models.support_vector.boundary import stochastic_gradient
+from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
+from distsvc.models.support_vector.boundary.training import Course
 
 
 def rows(n=200, d=3):

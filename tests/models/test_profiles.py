@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from distsvc.models.profiles import IN_PROFILE, best_ranges, profiles
+from distsvc.models.rules.profiles import IN_PROFILE, best_ranges, profiles
 
 
 def best_of_all(x, inside):

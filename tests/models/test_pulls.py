@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from distsvc.models import reasons
-from distsvc.models.reasons import Typical, pulls
+from distsvc.models.rules.reasons import Typical, pulls
+from distsvc.models.rules.rule import reasons
 
 EACH = np.arange(4)
 

@@ -13,10 +13,10 @@ from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear.rule import BallRule, OneClassRule
-from distsvc.models.rules import Rule, ScoreWords
-from distsvc.models.support_vector.density_score import DensityScore, Sums
+from distsvc.models.rules.rule import Rule, ScoreWords
+from distsvc.models.support_vector.level_tree.density_score import DensityScore, Sums
 from distsvc.models.support_vector.rules import BoundaryRule, LevelRule, Scored
-from distsvc.storage.published import COLUMNS, published_columns
+from distsvc.storage.publishing.columns import COLUMNS, published_columns
 
 D = 3
 RANDOM = np.random.default_rng(0)

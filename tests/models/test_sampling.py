@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.models import sampling
-from distsvc.models.sampling import seed_of
+from distsvc.models.rows import sampling
+from distsvc.models.rows.sampling import seed_of
 
 MASK = 2**64 - 1
 

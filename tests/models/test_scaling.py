@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import RobustScaler
 
-from distsvc.models.scaling import BEND, FAR, ColumnSums, Scaling
+from distsvc.models.rows.scaling import BEND, FAR, ColumnSums, Scaling
 
 
 def sums_of(X, shift=0.0, parts=1):

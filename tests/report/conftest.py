@@ -1,6 +1,7 @@
 import pytest
 
-from distsvc.report import levels, moves, page, tree
+from distsvc.report import page
+from distsvc.report.figures.clusters import levels, moves, tree
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from distsvc.metrics import INDICES
-from distsvc.report.content import Report
+from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 
 VOID = {"meta", "link", "img", "br", "input", "hr"}

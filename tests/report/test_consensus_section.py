@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from distsvc.report import figures, levels
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures import levels
 from tests.report.reports import Page, make_levels_report, make_report, page_text, rendered, typed
 
 

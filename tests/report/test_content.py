@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from distsvc.errors import DataError
-from distsvc.report.content import (
+from distsvc.report.content.model_parts import Branch, LeafNode, LevelsPart, SplitNode
+from distsvc.report.content.report import (
     ClusterRow,
     IndexValue,
     OutlierPart,
@@ -17,7 +18,6 @@ from distsvc.report.content import (
     Sample,
     ScoreHistogram,
 )
-from distsvc.report.model_parts import Branch, LeafNode, LevelsPart, SplitNode
 from tests.report.reports import (
     make_levels_report,
     make_profiles,

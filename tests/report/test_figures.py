@@ -1,7 +1,7 @@
 from xml.etree import ElementTree
 
-from distsvc.report import figures
-from distsvc.report.content import ClusterRow, PhaseCost, Sample, ScoreHistogram
+from distsvc.report.content.report import ClusterRow, PhaseCost, Sample, ScoreHistogram
+from distsvc.report.figures import clusters as figures
 from tests.report.reports import make_report, texts
 
 

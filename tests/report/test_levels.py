@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from distsvc.report import figures, levels
-from distsvc.report.model_parts import LevelTreePart
+from distsvc.report.content.model_parts import LevelTreePart
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures import levels
 from tests.report.reports import TREES, make_level_tree, make_levels_report, page_text, texts
 
 

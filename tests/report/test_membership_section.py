@@ -5,8 +5,8 @@ import copy
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report import figures
-from distsvc.report.explained_parts import MembershipPart
+from distsvc.report.content.explained_parts import MembershipPart
+from distsvc.report.figures import clusters as figures
 from tests.report.reports import make_report, page_text, typed
 
 COUNTS = [0] * 8 + [30, 10] + [0] * 8 + [20, 40]

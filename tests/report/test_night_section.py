@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report import figures, moves, page
-from distsvc.report.night_parts import Moves
+from distsvc.report import page
+from distsvc.report.content.night_parts import Moves
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures import moves
 from distsvc.report.page import answer
 from tests.report.reports import (
     Page,

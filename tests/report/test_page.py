@@ -8,7 +8,7 @@ import pytest
 from distsvc.errors import TemporaryError
 from distsvc.metrics import INDICES
 from distsvc.report.page import answer, render_page
-from distsvc.storage.arrays import write_text
+from distsvc.storage.places.arrays import write_text
 from tests.report.reports import (
     Page,
     make_report,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from distsvc.report import page
-from distsvc.report.profiles import SEEN, section
+from distsvc.report.sections.profiles import SEEN, section
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
 
 

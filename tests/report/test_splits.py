@@ -3,7 +3,8 @@ import re
 
 import pytest
 
-from distsvc.report import figures, tree
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures import tree
 from tests.report.reports import Page, make_report, make_tree_report, page_text, rendered, typed
 
 

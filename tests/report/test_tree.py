@@ -2,9 +2,9 @@ import itertools
 
 import pytest
 
-from distsvc.report import tree
-from distsvc.report.content import ClusterRow
-from distsvc.report.model_parts import Curve, Term
+from distsvc.report.content.model_parts import Curve, Term
+from distsvc.report.content.report import ClusterRow
+from distsvc.report.figures import tree
 from tests.report.reports import make_nodes, make_tree_report, texts, typed
 
 

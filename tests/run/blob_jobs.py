@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from distsvc.config import Job
-from distsvc.job_file import parse_job
+from distsvc.job.config import Job
+from distsvc.job.file import parse_job
 from tests.published_files import listed, read_labels
 
 MODEL = {"gamma": 4.0, "nu": 0.1, "max_iter": 20_000, "budget": 40}

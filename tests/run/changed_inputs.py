@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import zarr
 
 from distsvc.errors import DataError
-from distsvc.job_file import parse_job
-from distsvc.run import clustering
+from distsvc.job.file import parse_job
 from distsvc.run import job as jobs
+from distsvc.run.fitting import clustering
 from distsvc.run.job import run_job
 
 N_ROWS = 90

@@ -1,8 +1,8 @@
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.run import report_files
 from distsvc.run.job import run_job
+from distsvc.run.reporting import files as report_files
 from tests.run import level_tree_jobs
 from tests.run.blob_jobs import blobs, config
 from tests.run.nights import Shop

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.job_file import parse_job
+from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
 from tests.published_files import published_file, read_labels
 

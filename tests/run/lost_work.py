@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from distsvc.run.phases import Phase
+from distsvc.run.work.phases import Phase
 from tests.run.blob_jobs import files
 
 

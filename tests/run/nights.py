@@ -7,8 +7,8 @@ import tomli_w
 from click.testing import CliRunner
 from small_runs import forget, write_table
 
-from distsvc.cli import main
-from distsvc.job_file import load_job
+from distsvc.cli.main import main
+from distsvc.job.file import load_job
 from distsvc.run.job import run_job
 from tests.published_files import published_file, read_labels
 

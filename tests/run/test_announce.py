@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,12 @@ import tomli_w
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import DistsvcError, TemporaryError
-from distsvc.report.night_parts import ColumnDrift, DriftPart, LineagePart
-from distsvc.run import metrics_file
-from distsvc.run.outcome import Outcome
-from distsvc.run.report_files import read_report
+from distsvc.monitoring import prometheus as metrics_file
+from distsvc.monitoring.outcome import Outcome
+from distsvc.report.content.night_parts import ColumnDrift, DriftPart, LineagePart
+from distsvc.run.reporting.files import read_report
 
 ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code"}
 SUCCESS = "last_success_timestamp_seconds"
@@ -75,7 +76,7 @@ def raising(monkeypatch):
         def run_job(*_, **__):
             raise error
 
-        monkeypatch.setattr("distsvc.run.job.run_job", run_job)
+        monkeypatch.setattr(import_module("distsvc.run.job"), "run_job", run_job)
 
     return raises
 
@@ -225,7 +226,7 @@ def test_a_file_that_can_not_be_written_is_a_warning(
             return read_report(f"{folder}/out")
         raise TemporaryError("no workers")
 
-    monkeypatch.setattr("distsvc.run.job.run_job", run_job)
+    monkeypatch.setattr(import_module("distsvc.run.job"), "run_job", run_job)
     found = run(job, "--metrics-file", path)
     assert found.exit_code == (0 if succeeds else 75)
     [warning] = [line for line in found.stderr.splitlines() if line.startswith("warning: ")]
@@ -236,8 +237,8 @@ def test_a_file_that_can_not_be_written_is_a_warning(
 def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("OPENLINEAGE")]:
         monkeypatch.delenv(name)
-    code = "import sys\nfrom distsvc.ending import watched\n"
-    code += "from distsvc.job_file import load_job\n"
+    code = "import sys\nfrom distsvc.cli.ending import watched\n"
+    code += "from distsvc.job.file import load_job\n"
     code += "with watched('job.toml') as watch: watch.begins(load_job(sys.argv[1]))\n"
     code += "print({n.split('.')[0] for n in sys.modules} & {'prometheus_client', 'openlineage'})"
     found = subprocess.run(

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from small_runs import three_clusters, write_table
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.run.asked_job import asked_job, is_table, table_name
+from distsvc.run.drafts.asked_job import asked_job, is_table, table_name
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from small_runs import small_job, write_table
 
 from distsvc import AutoClustering
 from distsvc.models.automatic import engine as automatic
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
 
 CENTRES = np.array([[0.0] * 5, [6.0, 0, 0, 0, 0], [0, 6.0, 0, 0, 0], [0, 0, 6.0, 6.0, 0]])
 

@@ -9,14 +9,14 @@ import tomli_w
 from click.testing import CliRunner
 from small_runs import write_table
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, DataError, DistsvcError, JobFileError, TemporaryError
-from distsvc.job_file import load_job
-from distsvc.run import backfill as backfills
-from distsvc.run.backfill import backfill, going_on
+from distsvc.job.file import load_job
+from distsvc.published import backfill as backfills
+from distsvc.published.backfill import backfill, going_on
 from distsvc.run.job import run_job
-from distsvc.run.progress import Progress
-from distsvc.storage.publication import Output
+from distsvc.run.work.progress import Progress
+from distsvc.storage.publishing.publication import Output
 
 DAYS = [f"2026-11-{day:02}" for day in range(1, 6)]
 

@@ -10,14 +10,14 @@ from sklearn.preprocessing import StandardScaler
 
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
 from distsvc.errors import JobFileError
-from distsvc.job_file import parse_job
-from distsvc.models import sampling
+from distsvc.job.file import parse_job
 from distsvc.models.baselines import sampled
-from distsvc.report.content import Report
+from distsvc.models.rows import sampling
+from distsvc.published.predict import predict_table
+from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
-from distsvc.storage.arrays import read_json
+from distsvc.storage.places.arrays import read_json
 from tests.clusters import loopback_cluster
 from tests.published_files import listed, published_file
 

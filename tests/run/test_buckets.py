@@ -18,13 +18,13 @@ from small_runs import ROOMS, digests, forget, small_job, three_clusters, write_
 
 import distsvc
 from distsvc.errors import JobFileError
-from distsvc.job_file import parse_job
+from distsvc.job.file import parse_job
 from distsvc.kernels import jit
+from distsvc.published.predict import predict_table
+from distsvc.published.status import status
 from distsvc.run.job import run_job
-from distsvc.run.phases import Phase
-from distsvc.run.predict import predict_table
-from distsvc.run.status import status
-from distsvc.storage.publication import collect
+from distsvc.run.work.phases import Phase
+from distsvc.storage.publishing.publication import collect
 from tests.published_files import listed
 from tests.s3_server import BUCKET, SETTINGS, client, content, keys, s3_server
 

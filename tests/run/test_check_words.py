@@ -1,7 +1,7 @@
 import pytest
 
-from distsvc.config import ChecksConfig
-from distsvc.run.checks import Found, checked
+from distsvc.job.config import ChecksConfig
+from distsvc.run.nights.checks import Found, checked
 
 FOUND = {
     "rows": 900, "clusters": 45, "outlier_share": 0.21, "rows_moved": 0.5, "drift": 0.9123,

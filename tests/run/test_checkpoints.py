@@ -7,18 +7,19 @@ import pytest
 from small_runs import ROOMS, digests, fit, forget, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError
-from distsvc.models import sampling
 from distsvc.models.baselines import bico
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear import working_set
-from distsvc.models.support_vector import level_tree, training
-from distsvc.models.support_vector.stochastic_gradient import StochasticGradient
-from distsvc.run import checkpoints
+from distsvc.models.rows import sampling
+from distsvc.models.support_vector.boundary import training
+from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
+from distsvc.models.support_vector.level_tree.tree import tree as level_tree
 from distsvc.run.algorithms import linear_passes
-from distsvc.run.checkpoints import Checkpoint
-from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Phase, Steps
-from distsvc.run.progress import Progress
+from distsvc.run.work import checkpoints
+from distsvc.run.work.checkpoints import Checkpoint
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.progress import Progress
 
 FOLDER = "checkpoints/learn/00003"
 

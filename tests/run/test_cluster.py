@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from clusters import loopback_cluster
 from distributed import LocalCluster
 
-from distsvc.cli import main
-from distsvc.config import ClusterConfig
+from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
-from distsvc.run import cluster as module
-from distsvc.run.cluster import KEPT_BYTES, SMALL_BYTES, TASKS, connected
-from distsvc.run.progress import Progress
+from distsvc.job.config import ClusterConfig
+from distsvc.run.work import cluster as module
+from distsvc.run.work.cluster import KEPT_BYTES, SMALL_BYTES, TASKS, connected
+from distsvc.run.work.progress import Progress
 from tests.published_files import nothing_left
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.job_file import load_job
-from distsvc.run import report_files
-from distsvc.run.demo import JOBS, demo_job, make_table, run_demo
-from distsvc.run.progress import Progress
+from distsvc.job.file import load_job
+from distsvc.published.demo import JOBS, demo_job, make_table, run_demo
+from distsvc.run.reporting import files as report_files
+from distsvc.run.work.progress import Progress
 
 FOLDER = Path(__file__).parents[2] / "jobs"
 EXPECTED = {"rings": 3, "moons": 2, "gaussians3": 3, "gaussians4": 4}

@@ -21,9 +21,9 @@ from distributed.cli.dask_worker import main as worker_command
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from distsvc.cli import main
-from distsvc.job_file import load_job
-from distsvc.run.demo import make_table
+from distsvc.cli.main import main
+from distsvc.job.file import load_job
+from distsvc.published.demo import make_table
 from distsvc.run.job import run_job
 from tests.published_files import listed
 

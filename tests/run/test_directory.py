@@ -8,8 +8,8 @@ import pytest
 from small_runs import begin, forget, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError
-from distsvc.run.directory import KEPT, Result, RunDirectory
-from distsvc.storage.arrays import write_array, write_arrays
+from distsvc.run.work.directory import KEPT, Result, RunDirectory
+from distsvc.storage.places.arrays import write_array, write_arrays
 
 FACTS = {"n": 3, "names": ["a", "b"], "limit": 1e-300, "big": 2**200}
 

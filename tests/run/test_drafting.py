@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from distsvc.cli import main
-from distsvc.job_file import load_job, parse_job
-from distsvc.run import drafting
-from distsvc.run.drafting import draft
+from distsvc.cli.main import main
+from distsvc.job.file import load_job, parse_job
+from distsvc.run.drafts import drafting
+from distsvc.run.drafts.drafting import draft
+from distsvc.run.drafts.looking import look_at
 from distsvc.run.job import run_job
-from distsvc.run.looking import look_at
 
 N = 500
 

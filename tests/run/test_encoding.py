@@ -6,19 +6,19 @@ import pyarrow.parquet as pq
 import pytest
 from published_files import read_labels
 
-from distsvc.config import PreprocessConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.job_file import parse_job
-from distsvc.models.scaling import ColumnSums, Scaling
-from distsvc.run import categories
+from distsvc.job.config import PreprocessConfig
+from distsvc.job.file import parse_job
+from distsvc.models.rows.scaling import ColumnSums, Scaling
+from distsvc.published.predict import predict_table
+from distsvc.run.fitting.preparing import make_scaling
 from distsvc.run.job import run_job
-from distsvc.run.model import checked_model, read_model
-from distsvc.run.predict import predict_table
-from distsvc.run.preparing import make_scaling
-from distsvc.run.progress import Progress
-from distsvc.run.survey import Survey
-from distsvc.storage.listing import read_manifest
-from distsvc.storage.place import place_of
+from distsvc.run.learning.survey import Survey
+from distsvc.run.model.files import checked_model, read_model
+from distsvc.run.work import categories
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.place import place_of
+from distsvc.storage.publishing.manifest import read_manifest
 
 ENCODE = {"kind": "onehot", "city": "frequency", "new": "onehot"}
 

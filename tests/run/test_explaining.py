@@ -1,13 +1,14 @@
 """Reasons and profiles of a table of 40 columns of which three matter, through whole jobs."""
 
+import importlib
 import json
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
 from tests.models.test_profiles import three_that_matter
 from tests.published_files import labels_folder, read_labels
 from tests.small_runs import digests, forget, small_job, write_table
@@ -58,7 +59,11 @@ def asked(table, tmp_path_factory):
     """A run with reasons that tests may read, and its report."""
     out = tmp_path_factory.mktemp("asked") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("distsvc.run.report_files.render_page", lambda _: "a page")
+        patch.setattr(
+            importlib.import_module("distsvc.run.reporting.files"),
+            "render_page",
+            lambda _: "a page",
+        )
         job = job_for(table, out, WITH_OUTLIERS["boundary"], output={"reasons": 3})
         return out, run_job(job)
 

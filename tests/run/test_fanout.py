@@ -14,8 +14,8 @@ from distributed.comm import CommClosedError
 from filelock import FileLock
 
 from distsvc.errors import DataError, PartitionFailedError, TemporaryError
-from distsvc.run.fanout import IN_FLIGHT, Outcome, _on_worker, fan_out
-from distsvc.run.progress import HERE, Meter, Progress, attached
+from distsvc.run.work.fanout import IN_FLIGHT, Outcome, _on_worker, fan_out
+from distsvc.run.work.progress import HERE, Meter, Progress, attached
 
 
 @pytest.fixture(scope="module")

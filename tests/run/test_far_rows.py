@@ -7,8 +7,8 @@ from published_files import read_labels
 from sklearn.metrics import adjusted_rand_score
 from small_runs import digests, small_job, three_clusters, write_table
 
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
 
 N = 400
 LEVELS = {"effort": "fast", "max_iter": 600}

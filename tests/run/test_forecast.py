@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import ROOMS, small_job, three_clusters, write_table
 
-from distsvc.cli import main
-from distsvc.config import with_key
+from distsvc.cli.main import main
 from distsvc.errors import JobFileError
-from distsvc.job_file import parse_job
-from distsvc.report.content import ForecastPart, PhaseCost, Report
-from distsvc.run import memory
-from distsvc.run.calibration import (
+from distsvc.job.config import with_key
+from distsvc.job.file import parse_job
+from distsvc.report.content.report import ForecastPart, PhaseCost, Report
+from distsvc.run.forecast.calibration import (
     Trial,
     Trials,
     busiest,
@@ -27,12 +26,12 @@ from distsvc.run.calibration import (
     pieces,
     whole_units,
 )
-from distsvc.run.cluster import Workers
-from distsvc.run.forecast import forecast_job
+from distsvc.run.forecast.forecast import forecast_job, memory
+from distsvc.run.forecast.memory import check_memory, forecast_memory
 from distsvc.run.job import run_job
-from distsvc.run.memory import check_memory, forecast_memory
-from distsvc.storage.features import Number
-from distsvc.storage.tables import Table
+from distsvc.run.work.cluster import Workers
+from distsvc.storage.rows.features import Number
+from distsvc.storage.tables.opening import Table
 
 X = three_clusters(1500)
 GB = 10**9

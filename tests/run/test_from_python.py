@@ -5,6 +5,7 @@ import inspect
 import json
 import multiprocessing
 import pickle
+import pydoc
 import shutil
 import sys
 from pathlib import Path
@@ -27,8 +28,8 @@ from small_runs import ROOMS, small_job, three_clusters, write_table
 
 import distsvc
 from distsvc.errors import CheckFailedError, DataError, InputNotFoundError, JobFileError
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
 from tests.published_files import listed
 from tests.run.blob_jobs import copied
 
@@ -65,21 +66,18 @@ def published(table, tmp_path_factory):
     return distsvc.run(sections(table, out, output={"reasons": 2}))
 
 
-# --- the package that can be called
+# --- the function
 
 
-def test_the_function_and_the_package_are_one_object():
-    assert distsvc.run is sys.modules["distsvc.run"]
-    assert distsvc.run.job.run_job is run_job
-    assert callable(distsvc.run)
+def test_the_function_has_the_name_of_the_package():
+    assert inspect.isfunction(distsvc.run)
+    assert sys.modules["distsvc.run.job"].run_job is run_job
     assert pickle.loads(pickle.dumps(run_job)) is run_job
     assert {"run", "load", "Run"} <= set(dir(distsvc)) & set(distsvc.__all__)
 
 
-def test_the_package_takes_what_the_function_takes(table):
-    from distsvc.run.calling import run
-
-    assert inspect.signature(distsvc.run) == inspect.signature(run)
+def test_help_shows_the_parameters(table):
+    assert "overwrite: 'bool' = False" in pydoc.render_doc(distsvc.run)
     with pytest.raises(TypeError, match="overwrit"):
         distsvc.run(table, overwrit=True)
 

@@ -13,7 +13,7 @@ import tomli_w
 from click.testing import CliRunner
 from small_runs import forget, three_clusters, write_table
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from tests.run.blob_jobs import check_manifest
 
 WRITING = os.O_WRONLY | os.O_RDWR

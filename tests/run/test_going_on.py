@@ -7,15 +7,15 @@ import pytest
 from small_runs import ROOMS, digests, forget, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError, JobFileError, TemporaryError
-from distsvc.run import resuming
-from distsvc.run.cluster import versions
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.phases import Phase
-from distsvc.run.predict import predict_table
-from distsvc.run.progress import Progress
-from distsvc.run.resuming import Asked, differences, interrupted_runs
-from distsvc.storage.folder import Folder
-from distsvc.storage.publication import Output, collect
+from distsvc.run.starting import resuming
+from distsvc.run.starting.resuming import Asked, differences, interrupted_runs
+from distsvc.run.work.cluster import versions
+from distsvc.run.work.phases import Phase
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import listed, nothing_left
 
 pytestmark = pytest.mark.usefixtures("quick_page")

@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner
 from small_runs import ROOMS, small_job, three_clusters, write_table
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, DataError, DistsvcError, InputNotFoundError
-from distsvc.run import held
-from distsvc.run.held import publish_held
+from distsvc.published import held
+from distsvc.published.held import publish_held
+from distsvc.published.status import in_words, status
 from distsvc.run.job import run_job
-from distsvc.run.report_files import read_report
-from distsvc.run.status import in_words, status
-from distsvc.storage.publication import Output, collect
+from distsvc.run.reporting.files import read_report
+from distsvc.storage.publishing.publication import Output, collect
 from tests.storage.publishing import (
     Crash,
     check_tidy,

@@ -14,13 +14,13 @@ from sklearn.preprocessing import StandardScaler
 
 from distsvc import IncrementalMDH
 from distsvc.errors import JobFileError
-from distsvc.job_file import parse_job
-from distsvc.report.content import Report
+from distsvc.job.file import parse_job
+from distsvc.published.predict import predict_table
+from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
-from distsvc.run import plan
 from distsvc.run.algorithms import hyperplanes
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
+from distsvc.run.work import plan
 from tests.clusters import loopback_cluster
 from tests.published_files import labels_folder, nothing_left, published_file, read_labels
 from tests.run.lost_work import DoneTwice

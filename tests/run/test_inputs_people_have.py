@@ -20,9 +20,9 @@ from small_tables import everything, opened
 
 import distsvc
 from distsvc import IncrementalMDH
-from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, DistsvcError, JobFileError
-from distsvc.storage.tables import open_table
+from distsvc.job.config import InputConfig, PreprocessConfig
+from distsvc.storage.tables.opening import open_table
 
 N = 12
 x = np.arange(N) * 1.5

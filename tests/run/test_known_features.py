@@ -1,7 +1,7 @@
 """The columns of a table to predict are compared with a model's, whatever its id looks like."""
 
-from distsvc.run.model_columns import known_features
-from distsvc.run.progress import Progress
+from distsvc.run.model.columns import known_features
+from distsvc.run.work.progress import Progress
 
 
 def test_an_id_that_looks_like_numbers_is_no_damaged_feature(tmp_path):

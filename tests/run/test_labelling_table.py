@@ -9,19 +9,19 @@ import pyarrow.parquet as pq
 import pytest
 from small_runs import FORMS, ROOMS, digests, fit, small_job, three_clusters, write_table
 
-from distsvc.config import OutputConfig
+from distsvc.job.config import OutputConfig
 from distsvc.kernels.histogram import count_between
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.linear.rule import OneClassRule
 from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
-from distsvc.run.counts import Counts
-from distsvc.run.directory import Result
-from distsvc.run.labeller import HISTOGRAM_BINS, RULE, Labeller, read_rule, score_edges
-from distsvc.run.labelling import label_partition
-from distsvc.run.output_columns import published_names
-from distsvc.run.preparation import prepared
-from distsvc.storage.published import part_file
+from distsvc.run.labelling.columns import published_names
+from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, read_rule, score_edges
+from distsvc.run.labelling.phase import label_partition
+from distsvc.run.learning.preparation import prepared
+from distsvc.run.work.directory import Result
+from distsvc.storage.publishing.columns import part_file
 
 N = 700
 X = three_clusters(N)

@@ -1,5 +1,7 @@
 """Jobs on Delta tables, and on tables with columns that are no features by default."""
 
+from importlib import import_module
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,15 +9,15 @@ import pytest
 from small_runs import three_clusters
 
 from distsvc.errors import JobFileError
-from distsvc.job_file import parse_job
-from distsvc.report.content import Report
-from distsvc.run.forecast import forecast_job
+from distsvc.job.file import parse_job
+from distsvc.monitoring.openlineage import dataset_name
+from distsvc.published.predict import predict_table
+from distsvc.report.content.report import Report
+from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.job import run_job
-from distsvc.run.lineage_events import dataset_name
-from distsvc.run.predict import predict_table
-from distsvc.storage.listing import read_manifest
-from distsvc.storage.numbering import ROW_NUMBER
-from distsvc.storage.place import place_of
+from distsvc.storage.places.place import place_of
+from distsvc.storage.publishing.manifest import read_manifest
+from distsvc.storage.tables.numbering import ROW_NUMBER
 from tests.published_files import read_labels
 
 deltalake = pytest.importorskip("deltalake")
@@ -80,7 +82,7 @@ def test_an_interrupted_run_goes_on_with_its_snapshot(table, tmp_path, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("distsvc.run.job.fill_output", lost)
+        patch.setattr(import_module("distsvc.run.job"), "fill_output", lost)
         with pytest.raises(KeyboardInterrupt):
             run_job(job)
     deltalake.DeltaTable(table).delete("event % 2 = 0")

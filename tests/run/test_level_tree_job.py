@@ -11,12 +11,12 @@ from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
 from distsvc.errors import JobFileError
-from distsvc.models import sampling
-from distsvc.models.support_vector import ensemble
-from distsvc.models.support_vector.consensus import REFERENCE_ROWS
-from distsvc.run import report_files
+from distsvc.models.rows import sampling
+from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
+from distsvc.models.support_vector.level_tree.tree import ensemble
+from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import level_tree
-from distsvc.run.predict import predict_table
+from distsvc.run.reporting import files as report_files
 from tests.clusters import loopback_cluster
 from tests.published_files import labels_folder, listed, nothing_left, published_file
 from tests.run.level_tree_jobs import MODEL, N, blobs, digest_of, labels_of, model_of, run, write

@@ -7,11 +7,11 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
-from distsvc.cli import main
-from distsvc.models.support_vector.consensus import REFERENCE_ROWS
+from distsvc.cli.main import main
+from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.report.page import render_page
 from distsvc.run.algorithms import level_pictures
-from distsvc.run.report_files import read_report
+from distsvc.run.reporting.files import read_report
 from tests.run.level_tree_jobs import MODEL, blobs, labels_of, run, write
 
 pytestmark = pytest.mark.usefixtures("quick_page")

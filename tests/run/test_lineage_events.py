@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from importlib import import_module
 
 import pytest
 
 from distsvc.errors import InputNotFoundError, TemporaryError
-from distsvc.report.night_parts import CheckPart
-from distsvc.run.report_files import read_report
+from distsvc.report.content.night_parts import CheckPart
+from distsvc.run.reporting.files import read_report
 from tests.run.test_announce import run, write_job
 
 client = pytest.importorskip("openlineage.client")
@@ -27,8 +28,8 @@ from openlineage.client.facet_v2 import (  # noqa: E402
     tags_run,
 )
 
-from distsvc.run import lineage_events  # noqa: E402
-from distsvc.run.lineage_events import dataset_name  # noqa: E402
+from distsvc.monitoring import openlineage as lineage_events  # noqa: E402
+from distsvc.monitoring.openlineage import dataset_name  # noqa: E402
 
 FACETS = {
     "dataQualityAssertions": data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet,
@@ -96,7 +97,7 @@ def configured(monkeypatch, port, **more):
 
 def ending(monkeypatch, end):
     """Have a run end as a function does, which returns a report or raises an error."""
-    monkeypatch.setattr("distsvc.run.job.run_job", lambda *_, **__: end())
+    monkeypatch.setattr(import_module("distsvc.run.job"), "run_job", lambda *_, **__: end())
 
 
 def raised(error):
@@ -255,7 +256,7 @@ def test_without_the_package_there_is_one_warning(published, monkeypatch):
     job, report = published
     ending(monkeypatch, lambda: report)
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
-    monkeypatch.delitem(sys.modules, "distsvc.run.lineage_events")
+    monkeypatch.delitem(sys.modules, "distsvc.monitoring.openlineage")
     monkeypatch.setitem(sys.modules, "openlineage.client", None)
     found = run(job)
     assert found.exit_code == 0

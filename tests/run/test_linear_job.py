@@ -11,12 +11,12 @@ import pytest
 
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.errors import JobFileError
-from distsvc.job_file import load_job, parse_job
+from distsvc.job.file import load_job, parse_job
 from distsvc.models.linear import working_set
 from distsvc.models.linear.engine import LinearEngine
+from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import linear_passes
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
 from tests.clusters import loopback_cluster
 from tests.published_files import listed, nothing_left, read_labels
 

@@ -11,8 +11,8 @@ import pytest
 from small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 import distsvc
-from distsvc.run.manifest import make_manifest
-from distsvc.run.model import write_model
+from distsvc.run.model.files import write_model
+from distsvc.run.reporting.manifest import make_manifest
 
 N = 700
 X = three_clusters(N)

@@ -8,7 +8,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.job_file import parse_job
+from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
 
 CENTRES = np.array([[0.0, 0.0], [5.0, 0.0], [2.0, 4.0]])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from distsvc.errors import CheckFailedError
-from distsvc.storage.publication import Output, collect
+from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import listed
 from tests.run.nights import FIRST, SECOND, THIRD, invoked, rows
 

@@ -1,6 +1,7 @@
 """Ids of clusters that go on from night to night."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from small_runs import FORMS, forget, small_job, three_clusters, write_table
 
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.labeller import Ids
-from distsvc.run.predict import predict_table
+from distsvc.run.labelling.labeller import Ids
 from tests.clusters import loopback_cluster
 from tests.published_files import listed, published_file, read_labels
 from tests.run.nights import FIRST, SECOND, THIRD, rows
@@ -118,7 +119,7 @@ def test_a_report_names_clusters_by_their_ids(form, tmp_path, monkeypatch):
         k = rule.n_clusters
         return Ids((np.arange(k)[::-1] * 7 + 3).astype(np.int32), 7 * k + 10)
 
-    monkeypatch.setattr("distsvc.run.clustering.ids_of", odd)
+    monkeypatch.setattr(import_module("distsvc.run.fitting.clustering"), "ids_of", odd)
     table = write_table(tmp_path / "t.parquet", three_clusters(700))
     forget()
     report = run_job(small_job(table, FORMS[form]))

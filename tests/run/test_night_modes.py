@@ -1,6 +1,7 @@
 """A model that is used again: the modes assign and auto, from another output or the same."""
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from small_runs import FORMS, digests, forget, small_job, three_clusters, write_
 from distsvc.errors import InputNotFoundError
 from distsvc.run import job as jobs
 from distsvc.run.job import run_job
-from distsvc.run.phases import Phase
-from distsvc.storage.publication import Output, collect
+from distsvc.run.work.phases import Phase
+from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import labels_folder, published_file, read_labels
 from tests.run.nights import FIRST, SECOND, THIRD, invoked, rows
 
@@ -26,7 +27,11 @@ def learned(request, tmp_path_factory):
     given = {"input": {"id": "event"}}
     outs = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("distsvc.run.report_files.render_page", lambda _: "a page")
+        patch.setattr(
+            import_module("distsvc.run.reporting.files"),
+            "render_page",
+            lambda _: "a page",
+        )
         for form in ("parquet", "zarr"):
             outs[form] = folder / form
             output = {"path": str(outs[form]), "format": form}
@@ -120,7 +125,7 @@ def test_auto_that_is_killed_goes_on_to_the_same_bytes(shop, moment, monkeypatch
         if moment == "clustering":
             patch.setattr(jobs, "cluster_table", not_begun)
         if moment == "match":
-            patch.setattr("distsvc.run.clustering.ids_of", not_begun)
+            patch.setattr(import_module("distsvc.run.fitting.clustering"), "ids_of", not_begun)
         shop.run(SECOND, model=AUTO)
     assert not (shop.out(SECOND) / "manifest.json").exists()
     assert len(Output(shop.out(SECOND)).kept_works()) == 1

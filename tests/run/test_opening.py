@@ -8,12 +8,12 @@ import pytest
 from small_runs import FORMS, ROOMS, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError, JobFileError, ParameterError, TemporaryError
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run.job import run_job
-from distsvc.run.opening import opened
-from distsvc.run.progress import Progress
-from distsvc.storage.publication import FORMAT, Output
-from distsvc.storage.tables import fingerprint, open_table
+from distsvc.run.starting.opening import opened
+from distsvc.run.work.progress import Progress
+from distsvc.storage.publishing.publication import FORMAT, Output
+from distsvc.storage.tables.opening import fingerprint, open_table
 from tests.published_files import nothing_left
 from tests.storage.publishing import work_of
 

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distsvc.run.partitions import BLOCK_BYTES, MAX_BLOCK_ROWS, choose_block_rows, plan_partitions
+from distsvc.run.work.partitions import (
+    BLOCK_BYTES,
+    MAX_BLOCK_ROWS,
+    choose_block_rows,
+    plan_partitions,
+)
 
 extents = st.lists(st.integers(1, 60), max_size=40)
 sizes = st.integers(1, 50)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from small_runs import begin, forget, small_job, three_clusters, write_table
 
-from distsvc.config import ClusterConfig
 from distsvc.errors import DataError, TemporaryError
-from distsvc.run.directory import Result, RunDirectory
-from distsvc.run.phases import Phase, Steps, in_order, steps_on
-from distsvc.run.progress import Progress, attached
+from distsvc.job.config import ClusterConfig
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps, in_order, steps_on
+from distsvc.run.work.progress import Progress, attached
 
 
 @pytest.fixture

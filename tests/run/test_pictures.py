@@ -6,8 +6,8 @@ from small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule
-from distsvc.run import pictures
-from distsvc.run.pictures import labelled_pilot, plane
+from distsvc.run.reporting import pictures
+from distsvc.run.reporting.pictures import labelled_pilot, plane
 
 OUTLYING = BallRule(np.zeros(2), np.zeros(2), -1.0)
 BORDERS = Centres(np.eye(2))

@@ -8,10 +8,10 @@ import pytest
 from small_runs import small_job, three_clusters, write_table
 
 from distsvc.errors import DataError
-from distsvc.run import plan as plan_module
-from distsvc.run.plan import Plan
-from distsvc.run.usable import chosen
-from distsvc.storage.tables import open_table
+from distsvc.run.work import plan as plan_module
+from distsvc.run.work.plan import Plan
+from distsvc.storage.rows.usable import chosen
+from distsvc.storage.tables.opening import open_table
 
 
 def plan_of(path, model=None, **sections):

@@ -10,13 +10,13 @@ import pytest
 from small_runs import listed_again
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.models.scaling import Scaling
+from distsvc.models.rows.scaling import Scaling
+from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import ROOMS
 from distsvc.run.job import run_job
-from distsvc.run.model_form import NEEDS
-from distsvc.run.predict import predict_table
-from distsvc.run.preparation import Preparation
-from distsvc.run.progress import Progress
+from distsvc.run.learning.preparation import Preparation
+from distsvc.run.model.form import NEEDS
+from distsvc.run.work.progress import Progress
 from tests.published_files import nothing_left, published_file
 from tests.run.blob_jobs import N, blobs, check_manifest, config, copied, files, labels
 

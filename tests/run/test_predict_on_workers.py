@@ -5,11 +5,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import JobFileError
-from distsvc.job_file import cluster_settings
-from distsvc.run import memory
-from distsvc.run.predict import predict_table
+from distsvc.job.file import cluster_settings
+from distsvc.published.predict import predict_table
+from distsvc.run.forecast import memory
 from tests.clusters import loopback_cluster
 from tests.run.blob_jobs import label_files
 

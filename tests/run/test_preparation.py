@@ -7,13 +7,13 @@ import pytest
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from small_runs import begin, fit, small_job, three_clusters, write_table
 
-from distsvc.config import PreprocessConfig
 from distsvc.errors import DataError
-from distsvc.models.scaling import ColumnSums, Scaling
-from distsvc.run.directory import Result
-from distsvc.run.preparation import PREPARATION, Preparation, prepared
-from distsvc.run.preparing import make_scaling, prepare
-from distsvc.run.survey import Survey, survey_table
+from distsvc.job.config import PreprocessConfig
+from distsvc.models.rows.scaling import ColumnSums, Scaling
+from distsvc.run.fitting.preparing import make_scaling, prepare
+from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.survey import Survey, survey_table
+from distsvc.run.work.directory import Result
 
 X = three_clusters(500, d=3) * [1.0, 1e5, 1e-4]
 COLUMNS = ("a", "b", "c")

@@ -9,8 +9,8 @@ from contextlib import closing, redirect_stderr
 
 import pytest
 
-from distsvc.run import progress as module
-from distsvc.run.progress import LOG, Progress, log_defect
+from distsvc.run.work import progress as module
+from distsvc.run.work.progress import LOG, Progress, log_defect
 
 
 class Collecting(logging.Handler):

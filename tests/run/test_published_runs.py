@@ -11,14 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run import job as job_module
-from distsvc.run import labelling, manifest, report_files, survey
 from distsvc.run.algorithms import boundary
 from distsvc.run.job import run_job
-from distsvc.run.phases import Phase
-from distsvc.run.resuming import interrupted_runs, kept_results
-from distsvc.storage.publication import Output
+from distsvc.run.labelling import phase as labelling
+from distsvc.run.learning import survey
+from distsvc.run.reporting import files as report_files
+from distsvc.run.reporting import manifest
+from distsvc.run.starting.resuming import interrupted_runs, kept_results
+from distsvc.run.work.phases import Phase
+from distsvc.storage.publishing.publication import Output
 from tests.published_files import nothing_left, published_file
 from tests.run.blob_jobs import N, blobs, check_manifest, config, files, label_files
 from tests.run.lost_work import DoneTwice

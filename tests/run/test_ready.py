@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 from small_runs import three_clusters, write_table
 
-from distsvc.cli import main
-from distsvc.config import InputConfig
+from distsvc.cli.main import main
 from distsvc.errors import JobFileError, SkippedError, TemporaryError
-from distsvc.job_file import parse_job
+from distsvc.job.config import InputConfig
+from distsvc.job.file import parse_job
 from distsvc.report import page
 from distsvc.run import job as job_module
 from distsvc.run.job import run_job
-from distsvc.storage.ready import check_ready
+from distsvc.storage.tables.ready import check_ready
 
 JOB = """
 [input]

@@ -1,6 +1,7 @@
 """Which columns take rows out, counted partition by partition as on the whole."""
 
 import json
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,11 +9,11 @@ import pytest
 
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule, OneClassRule
-from distsvc.models.reasons import Typical
-from distsvc.run.directory import Result
-from distsvc.run.reasons import FARTHEST, OF_PILOT, Reasons
-from distsvc.storage.blocks import Block
-from distsvc.storage.features import Number, OneHot
+from distsvc.models.rules.reasons import Typical
+from distsvc.run.labelling.reasons import FARTHEST, OF_PILOT, Reasons
+from distsvc.run.work.directory import Result
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.features import Number, OneHot
 
 NAMES = ("heat", "noise", "wear")
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
@@ -178,7 +179,7 @@ def test_rows_are_taken_in_pieces(monkeypatch):
     X = np.random.default_rng(0).normal(size=(300, 3)) * 2.0
     whole, pieces = reasons_of(BALL, 2), reasons_of(BALL, 2)
     texts = added(whole, X)
-    monkeypatch.setattr("distsvc.run.reasons.PIECE_BYTES", 8 * 3 * 7)
+    monkeypatch.setattr(import_module("distsvc.run.labelling.reasons"), "PIECE_BYTES", 8 * 3 * 7)
     assert added(pieces, X) == texts
     assert pieces.leading.tolist() == whole.leading.tolist()
 

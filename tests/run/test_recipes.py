@@ -19,8 +19,8 @@ from distributed.cli.dask_scheduler import main as scheduler_command
 from distributed.cli.dask_worker import main as worker_command
 
 from distsvc import errors
-from distsvc.cli import main
-from distsvc.ending import DEFECT, TERMINATED
+from distsvc.cli.ending import DEFECT, TERMINATED
+from distsvc.cli.main import main
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 USAGE, SKIP = 2, 99

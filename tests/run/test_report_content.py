@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.job_file import parse_job
-from distsvc.report.content import Report
-from distsvc.run import report_files
+from distsvc.job.file import parse_job
+from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
+from distsvc.run.reporting import files as report_files
 
 COMMON = {"title", "input", "model", "clusters", "outliers", "score_histogram", "warnings"}
 COMMON |= {"checks", "forecast", "sample", "phases", "distsvc_version", "command", "job_file"}

@@ -7,10 +7,10 @@ import pytest
 from small_runs import listed_again
 
 from distsvc.errors import DataError, InputNotFoundError, TemporaryError
-from distsvc.report.content import Report
+from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
-from distsvc.run.report_files import rewrite_page
-from distsvc.storage.publication import Output, collect
+from distsvc.run.reporting.files import rewrite_page
+from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import published_file
 from tests.run.blob_jobs import check_manifest, copied
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from small_runs import ROOMS, digests, fit, forget, small_job, three_clusters, write_table
 
-from distsvc.run.directory import RunDirectory
-from distsvc.run.nights import compared
-from distsvc.run.phases import Phase
-from distsvc.run.summary import make_report
-from distsvc.storage.outputs import zarr
-from distsvc.storage.published import part_file
+from distsvc.run.nights.comparison import compared
+from distsvc.run.reporting.summary import make_report
+from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.phases import Phase
+from distsvc.storage.publishing.columns import part_file
+from distsvc.storage.publishing.formats import zarr
 
 N = 1500
 EACH_ROOM = pytest.mark.parametrize("room", ROOMS)

@@ -6,9 +6,9 @@ from published_files import read_labels
 from small_runs import ROOMS, forget, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError, PartitionFailedError
-from distsvc.run import labelling
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
+from distsvc.run.labelling import phase as labelling
 
 N = 420
 X = three_clusters(N)

@@ -9,10 +9,11 @@ import pytest
 from small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.run.directory import RunDirectory
-from distsvc.run.labeller import COUNTED, COUNTS, RULE, Labeller, read_rule
-from distsvc.run.labelling import label_table
-from distsvc.run.model import (
+from distsvc.run.labelling.labeller import COUNTED, COUNTS, RULE, Labeller, read_rule
+from distsvc.run.labelling.phase import label_table
+from distsvc.run.learning.preparation import PREPARATION, prepared
+from distsvc.run.model.columns import known_features
+from distsvc.run.model.files import (
     MODEL_VERSION,
     checked_model,
     model_digest,
@@ -22,11 +23,10 @@ from distsvc.run.model import (
     with_previous,
     write_model,
 )
-from distsvc.run.model_columns import known_features
-from distsvc.run.phases import Steps
-from distsvc.run.preparation import PREPARATION, prepared
-from distsvc.run.progress import Progress
-from distsvc.storage.folder import Folder
+from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.phases import Steps
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.folder import Folder
 
 N = 600
 X = three_clusters(N)

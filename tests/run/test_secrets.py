@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import threading
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,9 @@ from clusters import loopback_cluster
 from distributed import Client
 from small_runs import forget, three_clusters, write_table
 
-from distsvc.cli import main
-from distsvc.job_file import parse_job
-from distsvc.run.phases import Phase
+from distsvc.cli.main import main
+from distsvc.job.file import parse_job
+from distsvc.run.work.phases import Phase
 
 pytest.importorskip("aiohttp")
 
@@ -192,7 +193,7 @@ def test_a_job_that_is_refused(tmp_path, host, more):
 def test_a_run_goes_on_in_another_process(tmp_path, host, monkeypatch, way):
     url = WAYS[way].format(SECRET, host)
     with monkeypatch.context() as patch:
-        patch.setattr("distsvc.run.labelling.prepared_block", fails)
+        patch.setattr(import_module("distsvc.run.labelling.phase"), "prepared_block", fails)
         assert run(tmp_path, url, 0).exit_code != 0
     for name in [name for name in os.environ if name.startswith("DISTSVC_PRIVATE_URL_")]:
         monkeypatch.delenv(name)
@@ -212,7 +213,7 @@ def test_a_defect_shows_no_secret(tmp_path, host, monkeypatch):
     def fails(*_):
         raise KeyError(f"what {url} is")
 
-    monkeypatch.setattr("distsvc.run.clustering.survey_table", fails)
+    monkeypatch.setattr(import_module("distsvc.run.fitting.clustering"), "survey_table", fails)
     found = run(tmp_path, url, 0)
     assert found.exit_code == 1
     assert "defect" in found.stderr

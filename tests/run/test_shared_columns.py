@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import JobFileError
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
 from tests.published_files import read_labels
 from tests.small_runs import FORMS, forget, small_job, three_clusters, write_table
 

@@ -6,15 +6,15 @@ import pytest
 from click.testing import CliRunner
 from small_runs import ROOMS, forget, small_job, three_clusters, write_table
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import DataError, InputNotFoundError
+from distsvc.published.status import in_words, status
 from distsvc.run.job import run_job
-from distsvc.run.opening import opened
-from distsvc.run.phases import Phase
-from distsvc.run.progress import Progress
-from distsvc.run.status import in_words, status
-from distsvc.storage import lease
-from distsvc.storage.publication import Output
+from distsvc.run.starting.opening import opened
+from distsvc.run.work.phases import Phase
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places import lease
+from distsvc.storage.publishing.publication import Output
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from small_runs import begin, small_job, three_clusters, write_table
 
-from distsvc.models import sampling
-from distsvc.models.scaling import Scaling
-from distsvc.run import survey
-from distsvc.run.preparation import PREPARATION, Preparation
-from distsvc.run.stream import sample_blocks, whole_sample
-from distsvc.run.survey import survey_table
+from distsvc.models.rows import sampling
+from distsvc.models.rows.scaling import Scaling
+from distsvc.run.learning import survey
+from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.learning.stream import sample_blocks, whole_sample
+from distsvc.run.learning.survey import survey_table
 
 N, SEED = 900, 3
 X = three_clusters(N)

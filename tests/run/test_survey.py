@@ -7,10 +7,10 @@ import pytest
 from small_runs import begin, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError
-from distsvc.models import sampling
-from distsvc.run import plan
-from distsvc.run.directory import RunDirectory
-from distsvc.run.survey import SAMPLE, SURVEY, sampling_phase, survey_table
+from distsvc.models.rows import sampling
+from distsvc.run.learning.survey import SAMPLE, SURVEY, sampling_phase, survey_table
+from distsvc.run.work import plan
+from distsvc.run.work.directory import RunDirectory
 
 N, PILOT = 900, 150
 X = three_clusters(N, d=3) * [1.0, 1e6, 1e-3]

@@ -15,16 +15,16 @@ import pytest
 from clusters import loopback_cluster
 from distributed import Client, Security
 
-from distsvc.config import ClusterConfig
 from distsvc.errors import JobFileError, TemporaryError
+from distsvc.job.config import ClusterConfig
 from distsvc.kernels.jit import cache_folder
-from distsvc.run import cluster as module
-from distsvc.run import fanout
-from distsvc.run.cluster import compare_versions, connected, versions
-from distsvc.run.fanout import fan_out
 from distsvc.run.job import run_job
-from distsvc.run.progress import Meter, Progress
-from distsvc.storage.publication import PLACES, Output
+from distsvc.run.work import cluster as module
+from distsvc.run.work import fanout
+from distsvc.run.work.cluster import compare_versions, connected, versions
+from distsvc.run.work.fanout import fan_out
+from distsvc.run.work.progress import Meter, Progress
+from distsvc.storage.publishing.publication import PLACES, Output
 from tests.run.blob_jobs import config
 from tests.storage.publishing import name_of, work_of, write_run
 

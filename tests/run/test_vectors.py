@@ -8,9 +8,9 @@ from published_files import read_labels
 
 from distsvc import load
 from distsvc.errors import DataError
-from distsvc.job_file import parse_job
+from distsvc.job.file import parse_job
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
 
 N, D = 600, 24
 UNIT = {"scale": "unit"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "nightly.md", *sorted((DOCS / "walks").glob("*.md"))]

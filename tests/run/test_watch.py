@@ -12,10 +12,10 @@ from distributed import Client
 from distributed.core import Status
 
 from distsvc.errors import TemporaryError
-from distsvc.run import watch
-from distsvc.run.fanout import fan_out
-from distsvc.run.progress import Meter, Progress, attached
-from distsvc.run.watch import Watch
+from distsvc.run.work import losses as watch
+from distsvc.run.work.fanout import fan_out
+from distsvc.run.work.losses import Watch
+from distsvc.run.work.progress import Meter, Progress, attached
 
 
 @pytest.fixture(autouse=True)

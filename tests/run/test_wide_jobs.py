@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 from small_runs import small_job, write_table
 
-from distsvc.models import sampling
 from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.run import survey
+from distsvc.models.rows import sampling
 from distsvc.run.algorithms import level_tree, level_views
 from distsvc.run.job import run_job
+from distsvc.run.learning import survey
 
 N, D = 500, 50
 MODEL = {"effort": "fast", "max_iter": 300}

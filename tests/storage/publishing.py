@@ -6,8 +6,8 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from distsvc.storage.publication import FORMAT, Output
-from distsvc.storage.published import described
+from distsvc.storage.publishing.columns import described
+from distsvc.storage.publishing.publication import FORMAT, Output
 
 CHANGES = ("replace", "mkdir", "rmdir", "unlink", "rename", "open", "fsync", "link", "symlink")
 """The functions of `os` by which files change; opening counts where it is for writing."""

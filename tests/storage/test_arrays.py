@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from distsvc.errors import DataError, TemporaryError
-from distsvc.storage.arrays import (
+from distsvc.storage.places.arrays import (
     map_array,
     read_arrays,
     read_json,

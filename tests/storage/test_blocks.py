@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tables import LAYOUTS, everything, matrix, opened
 
-from distsvc.storage.tables import read_blocks
+from distsvc.storage.tables.opening import read_blocks
 
 
 @pytest.mark.parametrize("where", [None, "split == 1 and (flag == true or not b > 0)"])

@@ -9,13 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from small_tables import everything
 
-from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.run.categories import with_categories
-from distsvc.storage import counting
-from distsvc.storage.categories import MOST_ONE_HOT, Frequency, OneHot, Uncounted
-from distsvc.storage.features import descriptions, one_hot_columns, restored
-from distsvc.storage.tables import fingerprint, open_table, shown_columns
+from distsvc.job.config import InputConfig, PreprocessConfig
+from distsvc.run.work.categories import with_categories
+from distsvc.storage.rows.categories import MOST_ONE_HOT, Frequency, OneHot, Uncounted
+from distsvc.storage.rows.features import descriptions, one_hot_columns, restored
+from distsvc.storage.tables.opening import counting, fingerprint, open_table, shown_columns
 
 TEXT = ["b"] * 20 + ["a"] * 20 + ["c"] * 12 + ["rare"] * 3 + [None]
 
@@ -121,7 +120,7 @@ def test_whole_numbers_of_csv_are_values_as_they_are_written(tmp_path):
 
 
 def test_codes_of_csv_keep_their_zeros(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 128)
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 128)
     codes = ["7"] * 60 + ["007"] * 30 + ["", "NA", '""'] + ["A1"] * 20
     data = {"code": codes, "plain": codes, "x": [k % 5 for k in range(len(codes))]}
     data["plain"] = [k % 2 for k in range(len(codes))]

@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from small_tables import everything
 
-from distsvc.config import InputConfig, PreprocessConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.features import Log, Number, Time, Vector, descriptions, restored
-from distsvc.storage.filling import fill
-from distsvc.storage.given_rows import array_columns, given_blocks, given_rows
-from distsvc.storage.tables import open_table, shown_columns
+from distsvc.job.config import InputConfig, PreprocessConfig
+from distsvc.storage.rows.features import Log, Number, Time, Vector, descriptions, restored
+from distsvc.storage.rows.filling import fill
+from distsvc.storage.rows.given_rows import array_columns, given_blocks, given_rows
+from distsvc.storage.tables.opening import open_table, shown_columns
 
 DAY = datetime.datetime(1970, 1, 3, 12)
 KINDS = {

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from small_tables import everything, sample
 
-from distsvc.config import InputConfig
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, SkippedError, TemporaryError
-from distsvc.storage.blocks import Table
-from distsvc.storage.ready import check_ready
-from distsvc.storage.sources.iceberg import _options
-from distsvc.storage.tables import check_unchanged, open_table
+from distsvc.job.config import InputConfig
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.lakes.iceberg import _options
+from distsvc.storage.tables.opening import check_unchanged, open_table
+from distsvc.storage.tables.ready import check_ready
 from tests.s3_server import BUCKET, SETTINGS, client, forget_stores, reached, s3_server
 
 s3fs = pytest.importorskip("s3fs")

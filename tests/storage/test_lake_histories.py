@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.job_file import parse_job
+from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from distsvc.storage.tables import open_table, read_blocks
+from distsvc.storage.tables.opening import open_table, read_blocks
 from tests.published_files import read_labels
 
 KEYS = ["a b", "c/d", "50%", "é", "x=1", None]

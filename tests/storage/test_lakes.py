@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from small_tables import everything, opened
 
-from distsvc.config import InputConfig
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.storage.publication import Output
-from distsvc.storage.ready import check_ready
-from distsvc.storage.tables import Table, check_unchanged, fingerprint
+from distsvc.job.config import InputConfig
+from distsvc.storage.publishing.publication import Output
+from distsvc.storage.tables.opening import Table, check_unchanged, fingerprint
+from distsvc.storage.tables.ready import check_ready
 
 deltalake = pytest.importorskip("deltalake")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -216,7 +216,7 @@ def test_lists_and_ready(table, tmp_path):
 
 
 def opened_list(tmp_path, *paths) -> Table:
-    from distsvc.storage.tables import open_table
+    from distsvc.storage.tables.opening import open_table
 
     return open_table(InputConfig(path=list(paths)), tmp_path / "staging")
 

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.storage.folder import Folder
-from distsvc.storage.listing import checked, listed, read_manifest
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.publishing.manifest import checked, listed, read_manifest
 
 CONTENT = b"what is published"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

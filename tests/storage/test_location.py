@@ -8,7 +8,7 @@ import pytest
 from small_tables import everything, opened, sample
 
 from distsvc.errors import DataError, JobFileError, TemporaryError
-from distsvc.storage.location import Location
+from distsvc.storage.places.location import Location
 
 
 def test_an_unknown_protocol(tmp_path):

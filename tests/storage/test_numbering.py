@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from small_tables import opened
 
-from distsvc.storage.numbering import ROW_NUMBER
-from distsvc.storage.tables import shown_columns
+from distsvc.storage.tables.numbering import ROW_NUMBER
+from distsvc.storage.tables.opening import shown_columns
 
 N = 6000
 

@@ -13,13 +13,13 @@ import pytest
 import zarr
 from small_tables import everything, opened
 
-from distsvc.config import InputConfig
 from distsvc.errors import DataError
-from distsvc.job_file import parse_job
-from distsvc.run import plan as plans
-from distsvc.run.plan import Plan
-from distsvc.storage.columns import Scan, choose_features
-from distsvc.storage.tables import shown_columns
+from distsvc.job.config import InputConfig
+from distsvc.job.file import parse_job
+from distsvc.run.work import plan as plans
+from distsvc.run.work.plan import Plan
+from distsvc.storage.rows.columns import Scan, choose_features
+from distsvc.storage.tables.opening import shown_columns
 
 LINES = b"".join(b"1 1:%d 2:%d\n" % (k, k * 7 % 13) for k in range(5000))
 

@@ -14,11 +14,11 @@ from distsvc.errors import (
     OutputPermissionError,
     TemporaryError,
 )
-from distsvc.storage import bucket, lease
-from distsvc.storage.arrays import write_text
-from distsvc.storage.folder import ChangedError
-from distsvc.storage.place import place_of
-from distsvc.storage.publication import Output, collect
+from distsvc.storage.places import bucket, lease
+from distsvc.storage.places.arrays import write_text
+from distsvc.storage.places.folder import ChangedError
+from distsvc.storage.places.place import place_of
+from distsvc.storage.publishing.publication import Output, collect
 from tests.s3_server import BUCKET, Trouble, content, keys, reached, s3_server, troubled
 from tests.storage.publishing import digest_of, name_of, work_of, write_run
 

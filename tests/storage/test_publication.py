@@ -18,7 +18,7 @@ from distsvc.errors import (
     OutputPermissionError,
     TemporaryError,
 )
-from distsvc.storage.publication import Output, collect
+from distsvc.storage.publishing.publication import Output, collect
 from tests.storage.publishing import (
     Crash,
     check_tidy,

@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 )
 
 from distsvc.errors import DistsvcError, TemporaryError
-from distsvc.storage import bucket, lease
-from distsvc.storage.publication import Output, collect
+from distsvc.storage.places import bucket, lease
+from distsvc.storage.publishing.publication import Output, collect
 from tests.s3_server import BUCKET, content, keys, s3_server
 from tests.storage.publishing import (
     Crash,

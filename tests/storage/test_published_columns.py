@@ -9,7 +9,7 @@ import pytest
 from small_parts import write_part
 
 from distsvc.errors import TemporaryError
-from distsvc.storage.published import COLUMNS, Part, meanings, part_file
+from distsvc.storage.publishing.columns import COLUMNS, Part, meanings, part_file
 
 
 def test_a_part_holds_its_rows(tmp_path):

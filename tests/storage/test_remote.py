@@ -14,7 +14,7 @@ import zarr
 from small_tables import everything, matrix, opened, sample
 
 from distsvc.errors import DataError, InputNotFoundError, TemporaryError
-from distsvc.storage.tables import check_unchanged, fingerprint
+from distsvc.storage.tables.opening import check_unchanged, fingerprint
 
 
 @pytest.fixture

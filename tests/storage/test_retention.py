@@ -9,11 +9,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.cli import main
+from distsvc.cli.main import main
 from distsvc.errors import DistsvcError, InputNotFoundError
-from distsvc.run import held
-from distsvc.storage.publication import Output
-from distsvc.storage.retention import Night, kept_because, retain
+from distsvc.published import held
+from distsvc.storage.publishing.publication import Output
+from distsvc.storage.publishing.retention import Night, kept_because, retain
 from tests.storage.publishing import (
     Crash,
     crashing,

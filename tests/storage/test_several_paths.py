@@ -10,9 +10,9 @@ import pytest
 import zarr
 from small_tables import everything, sample
 
-from distsvc.config import InputConfig
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.storage.tables import check_unchanged, fingerprint, open_table, read_blocks
+from distsvc.job.config import InputConfig
+from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table, read_blocks
 
 
 def opened(folder, *paths, **fields):

@@ -13,8 +13,8 @@ import zarr
 from small_tables import everything, opened, sample
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError
-from distsvc.storage import remote
-from distsvc.storage.location import Location
+from distsvc.storage.places import remote
+from distsvc.storage.places.location import Location
 
 pytest.importorskip("aiohttp")
 

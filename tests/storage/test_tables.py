@@ -11,15 +11,15 @@ import zarr
 from small_tables import everything, opened, sample
 
 from distsvc.errors import DataError
-from distsvc.storage.location import Location
-from distsvc.storage.sources import SOURCES, find_source, source_named
-from distsvc.storage.tables import (
+from distsvc.storage.places.location import Location
+from distsvc.storage.tables.opening import (
     Table,
     fingerprint,
     id_type,
     sparse_rows,
     states_width,
 )
+from distsvc.storage.tables.sources import SOURCES, find_source, source_named
 
 
 def test_extents_sizes_and_json(layouts):

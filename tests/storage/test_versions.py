@@ -11,8 +11,8 @@ import zarr
 from small_tables import everything, opened, sample
 
 from distsvc.errors import DataError
-from distsvc.storage.tables import check_unchanged, fingerprint, read_blocks
-from distsvc.storage.versions import Version
+from distsvc.storage.rows.versions import Version
+from distsvc.storage.tables.opening import check_unchanged, fingerprint, read_blocks
 
 
 def test_what_is_known_of_both_is_compared():

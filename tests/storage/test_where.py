@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.where import parse_where, where_columns
+from distsvc.storage.rows.where import parse_where, where_columns
 
 COLUMNS = {
     "x": pa.array([1.0, 2.5, None, float("nan"), -3.0]),

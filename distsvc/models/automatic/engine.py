@@ -15,13 +15,13 @@ import numpy as np
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.engine import Engine
 from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.rules import Rule
-from distsvc.models.sampling import Ranges
-from distsvc.models.support_vector.consensus import LOW_SUPPORT
-from distsvc.models.support_vector.density_score import DensityScore
+from distsvc.models.rows.mass import FLAT
+from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.engine import Parameters
-from distsvc.models.support_vector.ensemble import FLAT
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.consensus import LOW_SUPPORT
+from distsvc.models.support_vector.level_tree.density_score import DensityScore
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 LEVEL_TREE, HYPERPLANES = "support-vector", "imdh"
 

@@ -9,18 +9,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.constraints import COUNT
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input
-from distsvc.models import sampling
+from distsvc.job.constraints import COUNT
+from distsvc.job.parameters import check_parameters
 from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEngine
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
-from distsvc.models.passes import Passes, Values, answered, given
-from distsvc.models.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows import sampling
+from distsvc.models.rows.passes import Passes, Values, answered, given
+from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.estimator import SupportVectorClustering
-from distsvc.models.validation import validated
-from distsvc.parameters import check_parameters
 
 TREE_ROWS = 20_000
 """Most rows that trees of hyperplanes are learned from: more hardly change them."""

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from distsvc.models.fields import Field
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.rules import ScoreWords
+from distsvc.models.rules.fields import Field
+from distsvc.models.rules.rule import ScoreWords
 from distsvc.models.support_vector.rules import SCORED, LevelRule, Scored
 
 

@@ -24,15 +24,15 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.constraints import HELD
 from distsvc.errors import UnusableRowsError
+from distsvc.job.constraints import HELD
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.checkpoints import MOST, State
-from distsvc.models.fields import Array, Count, Field, Number, check_fields
-from distsvc.models.sampling import seed_of
-from distsvc.models.validation import validated
+from distsvc.models.rows.checkpoints import MOST, State
+from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.validation import validated
+from distsvc.models.rules.fields import Array, Count, Field, Number, check_fields
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192

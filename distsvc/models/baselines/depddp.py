@@ -26,10 +26,10 @@ from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
-from distsvc.models.checkpoints import State
-from distsvc.models.fields import Array, Field, check_fields
-from distsvc.models.scaling import check_finite
-from distsvc.models.validation import validated
+from distsvc.models.rows.checkpoints import State
+from distsvc.models.rows.scaling import check_finite
+from distsvc.models.rows.validation import validated
+from distsvc.models.rules.fields import Array, Field, check_fields
 
 BLOCK_ROWS = 8192
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
-from distsvc.models.rules import Rule
-from distsvc.parameters import check_parameters
+from distsvc.job.parameters import check_parameters
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rules.rule import Rule
 
 
 class Baseline(ClusterMixin, BaseEstimator):

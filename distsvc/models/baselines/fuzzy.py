@@ -27,10 +27,10 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.errors import ParameterError
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.checkpoints import MOST, State
-from distsvc.models.fields import Array, Count, Field, Flag, check_fields
-from distsvc.models.sampling import seed_of
-from distsvc.models.validation import validated
+from distsvc.models.rows.checkpoints import MOST, State
+from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.validation import validated
+from distsvc.models.rules.fields import Array, Count, Field, Flag, check_fields
 
 
 class Run(NamedTuple):

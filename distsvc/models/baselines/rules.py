@@ -17,9 +17,9 @@ from scipy.spatial.distance import cdist
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.baselines.split_tree import LEAF, SplitTree, centred
-from distsvc.models.fields import Array, Children, Clusters, Field
-from distsvc.models.membership import BY_HYPERPLANES, SOFT
-from distsvc.models.rules import Rule, ScoreWords
+from distsvc.models.rules.fields import Array, Children, Clusters, Field
+from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
+from distsvc.models.rules.rule import Rule, ScoreWords
 
 BLOCK_ROWS = 4096
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from distsvc.models import sampling
 from distsvc.models.baselines.rules import Centres, Splits
-from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
-from distsvc.models.rules import Rule
+from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rules.rule import Rule
 
 if TYPE_CHECKING:
     from distsvc.models.baselines.estimator import Baseline

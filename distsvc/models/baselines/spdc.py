@@ -25,8 +25,8 @@ from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.hyperplanes.tree import valley
-from distsvc.models.sampling import seed_of
-from distsvc.models.validation import validated
+from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.validation import validated
 
 BLOCK_ROWS = 8192
 GRID = 512

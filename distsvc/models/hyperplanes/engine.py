@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
-from distsvc.models import sampling
-from distsvc.models.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Place, State
-from distsvc.models.fields import Count, check_fields
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import FIELDS, ClusterTree, Cut, GrowingTree, elbow, valley
-from distsvc.models.sampling import Ranges
+from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.fields import Count, check_fields
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5

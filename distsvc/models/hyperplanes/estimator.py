@@ -20,17 +20,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.constraints import COUNT
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input
-from distsvc.models import sampling
+from distsvc.job.constraints import COUNT
+from distsvc.job.parameters import check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.stream import TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
-from distsvc.models.passes import Passes, Values, answered, given
-from distsvc.models.sampling import PILOT_ROWS, seed_of
-from distsvc.models.validation import validated
-from distsvc.parameters import check_parameters
+from distsvc.models.rows import sampling
+from distsvc.models.rows.passes import Passes, Values, answered, given
+from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.validation import validated
 
 PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
 """The parameters of the paper's experiments (section 4), where they are not the defaults."""

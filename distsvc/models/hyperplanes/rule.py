@@ -11,10 +11,10 @@ import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
-from distsvc.models.fields import Array, Children, Count, Field
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
-from distsvc.models.membership import BY_HYPERPLANES, SOFT
-from distsvc.models.rules import Rule, ScoreWords
+from distsvc.models.rules.fields import Array, Children, Count, Field
+from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
+from distsvc.models.rules.rule import Rule, ScoreWords
 
 MOST_CLUSTERS = 2**31
 

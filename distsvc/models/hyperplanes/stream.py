@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.sampling import PILOT_ROWS, Reservoir
+from distsvc.models.rows.sampling import PILOT_ROWS, Reservoir
 
 
 class TreeStream:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.kernels.hyperplane import add_rows, learn, route
-from distsvc.models.fields import Array, Field
+from distsvc.models.rules.fields import Array, Field
 
 SMALLEST_LONGEST_CURVE = 10
 CURVES = 30

@@ -20,8 +20,8 @@ import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels import dual_cd as kernels
-from distsvc.models import checkpoints
-from distsvc.models.fields import Array, Count, Field, Number, check_fields
+from distsvc.models.rows import checkpoints
+from distsvc.models.rules.fields import Array, Count, Field, Number, check_fields
 
 SOLVERS = ("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
 SHARE = 0.1

@@ -11,8 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from distsvc.errors import ParameterError
-from distsvc.models import sampling
-from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.linear.coordinate_descent import (
     DenseRows,
     Problem,
@@ -25,6 +23,8 @@ from distsvc.models.linear.coordinate_descent import (
 )
 from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
 from distsvc.models.linear.working_set import WorkingSet
+from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 
 DEFAULT_NU = 0.5
 FEWEST_ROWS = 100

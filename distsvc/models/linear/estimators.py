@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import Answer
+from distsvc.job.parameters import check_parameters
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -31,10 +32,9 @@ from distsvc.models.linear.engine import (
     radius,
 )
 from distsvc.models.linear.rule import scores
-from distsvc.models.passes import answered
-from distsvc.models.sampling import seed_of
-from distsvc.models.validation import check_length, validated
-from distsvc.parameters import check_parameters
+from distsvc.models.rows.passes import answered
+from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.validation import check_length, validated
 
 
 @dataclass(frozen=True)

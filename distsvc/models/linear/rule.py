@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from distsvc.models.fields import Array, Field, Flag, Number
-from distsvc.models.reasons import Typical
-from distsvc.models.rules import Rule, ScoreWords
-from distsvc.models.scaling import check_finite
+from distsvc.models.rows.scaling import check_finite
+from distsvc.models.rules.fields import Array, Field, Flag, Number
+from distsvc.models.rules.reasons import Typical
+from distsvc.models.rules.rule import Rule, ScoreWords
 
 AXIS = "decision value; negative is outside"
 

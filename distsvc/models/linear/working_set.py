@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from distsvc.kernels import dual_cd as kernels
-from distsvc.models.checkpoints import NO_CHECKPOINT, Checkpoint
-from distsvc.models.checkpoints import State as Kept
 from distsvc.models.linear.coordinate_descent import DenseRows, Problem, State, solve, threshold
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.checkpoints import State as Kept
 
 WORKING_BYTES = 8 * 2**20
 """Of the rows in one list of candidates."""

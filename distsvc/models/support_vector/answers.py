@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.models.passes import Values, answered
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
-from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE
-from distsvc.models.support_vector.level_engine import LevelTreeEngine, check_cut
-from distsvc.models.validation import validated
+from distsvc.models.rows.passes import Values, answered
+from distsvc.models.rows.validation import validated
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
+from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
 
 OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
 

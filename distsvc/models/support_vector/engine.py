@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.rules import Rule
-from distsvc.models.sampling import Ranges
-from distsvc.models.scaling import check_finite
-from distsvc.models.support_vector.labelling import DecisionFunction
+from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rows.scaling import check_finite
+from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 
 Parts = Iterable[tuple[np.ndarray, np.ndarray]]
 """Seen rows (m, q) float32 and keys (m,) uint64 of consecutive parts of a table."""

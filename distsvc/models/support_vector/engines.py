@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from distsvc.constraints import is_several
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.job.constraints import is_several
+from distsvc.job.parameters import check_parameters, check_streams
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
-from distsvc.parameters import check_parameters, check_streams
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 OF_THE_LABELLING = (
     "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",

@@ -22,19 +22,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.constraints import Choice
 from distsvc.inputs.kept import readable_again
-from distsvc.models import sampling
-from distsvc.models.passes import given
-from distsvc.models.sampling import PILOT_ROWS, seed_of
+from distsvc.job.constraints import Choice
+from distsvc.job.parameters import IN_MEMORY, check_parameters
+from distsvc.models.rows import sampling
+from distsvc.models.rows.passes import given
+from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.answers import Answers
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.engines import OF_THE_LABELLING, engine_for, engine_for_blocks
 from distsvc.models.support_vector.fitting import fit_array, fit_source
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
-from distsvc.models.validation import validated
-from distsvc.parameters import IN_MEMORY, check_parameters
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 
 class SupportVectorClustering(Answers):
@@ -126,7 +126,8 @@ class SupportVectorClustering(Answers):
         Points tested on the segment between two equilibria, or two rows of the complete graph.
         With "balls" they are 9, as in FSVC.
     boundary_size : int
-        Most boundary rows kept (`distsvc.models.support_vector.labelling.Boundary` says which).
+        Most boundary rows kept; `distsvc.models.support_vector.boundary.labelling.Boundary` says
+        which.
     ball_radius : float
         With "balls": rows nearer than this to a centre are in its ball, in units of X. The larger,
         the fewer points climb.
@@ -153,7 +154,7 @@ class SupportVectorClustering(Answers):
         Always 1, as in the papers.
     gamma_, C_ : float
         Values used; with several models the winner's.
-    tree_ : LevelTree of distsvc.models.support_vector.level_tree
+    tree_ : LevelTree of distsvc.models.support_vector.level_tree.tree
         The winner's tree: births, deaths, masses, z, depths of its branches (level tree only).
     agreement_ : float
         Support: share of the models that find the answer, up to an adjusted Rand index of 0.8

@@ -8,12 +8,12 @@ import numpy as np
 
 from distsvc.errors import ParameterError
 from distsvc.inputs.rows import Input
-from distsvc.models import sampling
-from distsvc.models.passes import Passes
-from distsvc.models.sampling import PILOT_ROWS
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
-from distsvc.parameters import IN_MEMORY
+from distsvc.job.parameters import IN_MEMORY
+from distsvc.models.rows import sampling
+from distsvc.models.rows.passes import Passes
+from distsvc.models.rows.sampling import PILOT_ROWS
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 Engine = LevelTreeEngine | BoundaryEngine
 

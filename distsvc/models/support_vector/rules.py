@@ -18,7 +18,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels.projection import project
 from distsvc.kernels.shares import nearest_shares, vote_shares
-from distsvc.models.fields import (
+from distsvc.models.rules.fields import (
     LARGEST_FLOAT32,
     Array,
     Clusters,
@@ -26,10 +26,10 @@ from distsvc.models.fields import (
     Flag,
     Number,
 )
-from distsvc.models.rules import Rule, ScoreWords
-from distsvc.models.support_vector.density_score import LEAST_SPREAD, DensityScore, Sums
-from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
-from distsvc.models.support_vector.level_tree import LevelTree, Voter
+from distsvc.models.rules.rule import Rule, ScoreWords
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
+from distsvc.models.support_vector.level_tree.density_score import LEAST_SPREAD, DensityScore, Sums
+from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 GAMMA = Number(above=0.0, most=LARGEST_FLOAT32)
 LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"

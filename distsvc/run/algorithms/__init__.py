@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from distsvc.errors import DataError
-from distsvc.models.rules import Rule
+from distsvc.models.rules.rule import Rule
+from distsvc.run.algorithms.algorithm import Room
 from distsvc.run.algorithms.automatic import Automatic
 from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.hyperplanes import Hyperplanes
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import Linear
 from distsvc.run.algorithms.sampled import Sampled
-from distsvc.run.room import Room
 
 ROOMS: tuple[type[Room], ...] = (
     Automatic, LevelTrees, BoundaryModel, Hyperplanes, Linear, Sampled,

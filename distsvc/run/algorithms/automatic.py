@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from distsvc.job.parameters import check_parameters
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.rule import ScoredTreeRule
-from distsvc.models.sampling import Ranges
+from distsvc.models.rows.sampling import Ranges
 from distsvc.models.support_vector.rules import LevelRule
-from distsvc.parameters import check_parameters
-from distsvc.report.model_parts import ChoicePart, Considered
+from distsvc.report.content.model_parts import ChoicePart, Considered
+from distsvc.run.algorithms.algorithm import (
+    Held,
+    Job,
+    Parts,
+    Room,
+    Rows,
+    Rule,
+    RunDirectory,
+    Sizes,
+    Steps,
+    Survey,
+)
 from distsvc.run.algorithms.hyperplanes import TREES, Hyperplanes
 from distsvc.run.algorithms.level_tree import LevelTrees
-from distsvc.run.room import Held, Job, Parts, Room, Rows, Rule, RunDirectory, Sizes, Steps, Survey
-from distsvc.storage.tables import Table
+from distsvc.storage.tables.opening import Table
 
 
 class Automatic(Room):

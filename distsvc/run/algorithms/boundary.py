@@ -12,15 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.support_vector import labelling
-from distsvc.models.support_vector.boundary_engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
-from distsvc.models.support_vector.labelling import Boundary, DecisionFunction, pair_blocks
+from distsvc.models.support_vector.boundary import labelling
+from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
+from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction, pair_blocks
+from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
 from distsvc.models.support_vector.rules import BoundaryRule
-from distsvc.models.support_vector.training import PENALTY_ROWS
-from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
-from distsvc.run.aside import learned_blocks
-from distsvc.run.preparation import prepared
-from distsvc.run.room import (
+from distsvc.run.algorithms.algorithm import (
     Checkpoint,
     Held,
     Parts,
@@ -33,7 +30,10 @@ from distsvc.run.room import (
     Steps,
     Survey,
 )
-from distsvc.run.stream import held_stream, sample_blocks
+from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
+from distsvc.run.learning.aside import learned_blocks
+from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.stream import held_stream, sample_blocks
 
 CLIMB_ROWS = 512
 EXACT_BYTES = 16.0 * EXACT_ROWS**2

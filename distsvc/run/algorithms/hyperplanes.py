@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.job.parameters import check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
-from distsvc.parameters import check_parameters
-from distsvc.report.model_parts import (
+from distsvc.report.content.model_parts import (
     Curve,
     Density,
     LeafNode,
@@ -20,8 +20,8 @@ from distsvc.report.model_parts import (
     Term,
     TreePart,
 )
-from distsvc.report.model_parts import Rule as RulePart
-from distsvc.run.room import (
+from distsvc.report.content.model_parts import Rule as RulePart
+from distsvc.run.algorithms.algorithm import (
     Checkpoint,
     Held,
     Job,
@@ -38,7 +38,7 @@ from distsvc.run.room import (
     Table,
     sample_rows,
 )
-from distsvc.run.stream import held_blocks, held_blocks_bytes
+from distsvc.run.learning.stream import held_blocks, held_blocks_bytes
 
 LEARNERS = "learners"
 SHOWN_IN_NODE = 300

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from distsvc.models.support_vector.consensus import REFERENCE_ROWS
-from distsvc.models.support_vector.labelling import Nearest
-from distsvc.models.support_vector.level_sets import LevelSets
-from distsvc.models.support_vector.level_tree import LevelTree
-from distsvc.report.model_parts import (
+from distsvc.models.support_vector.boundary.labelling import Nearest
+from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
+from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.tree import LevelTree
+from distsvc.report.content.model_parts import (
     Branch,
     Candidate,
     Granularity,

@@ -11,26 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models import sampling
-from distsvc.models.continuity import MATCHED_ROWS
-from distsvc.models.sampling import Ranges
-from distsvc.models.support_vector.directions import MOST_COMPONENTS
-from distsvc.models.support_vector.ensemble import BUDGET, PASSES, STEPS
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
-from distsvc.models.support_vector.level_tree import LevelTree
+from distsvc.models.nights.continuity import MATCHED_ROWS
+from distsvc.models.rows import sampling
+from distsvc.models.rows.sampling import Ranges
+from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS
+from distsvc.models.support_vector.level_tree.tree import LevelTree
 from distsvc.models.support_vector.rules import LevelRule
-from distsvc.run.algorithms.level_pictures import levels_part
-from distsvc.run.algorithms.level_views import (
-    ENSEMBLE,
-    VIEWS,
-    WIDE,
-    ensemble_of,
-    keep_views,
-    partition_views,
-    sample_views,
-)
-from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
-from distsvc.run.room import (
+from distsvc.run.algorithms.algorithm import (
     Checkpoint,
     Held,
     Job,
@@ -45,7 +34,18 @@ from distsvc.run.room import (
     Survey,
     Table,
 )
-from distsvc.run.stream import held_stream
+from distsvc.run.algorithms.level_pictures import levels_part
+from distsvc.run.algorithms.level_views import (
+    ENSEMBLE,
+    VIEWS,
+    WIDE,
+    ensemble_of,
+    keep_views,
+    partition_views,
+    sample_views,
+)
+from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
+from distsvc.run.learning.stream import held_stream
 
 
 class LevelTrees(SupportVectorRoom):

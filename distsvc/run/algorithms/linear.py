@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.config import PreprocessConfig
+from distsvc.job.config import PreprocessConfig
+from distsvc.job.parameters import check_parameters
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import working_rows
-from distsvc.parameters import check_parameters
-from distsvc.run.algorithms.linear_passes import descend_table
-from distsvc.run.preparation import PREPARATION, Preparation, prepared
-from distsvc.run.room import (
+from distsvc.run.algorithms.algorithm import (
     Checkpoint,
     Held,
     Job,
@@ -27,8 +25,10 @@ from distsvc.run.room import (
     Survey,
     Table,
 )
-from distsvc.run.stream import held_sample, whole_sample
-from distsvc.storage.tables import sparse_rows
+from distsvc.run.algorithms.linear_passes import descend_table
+from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.stream import held_sample, whole_sample
+from distsvc.storage.tables.opening import sparse_rows
 
 PROBLEMS: dict[str, type[LinearEngine]] = {
     "linear-one-class": OneClassEngine,

@@ -20,9 +20,9 @@ from distsvc.models.linear.working_set import (
     gradients,
     working_rows,
 )
-from distsvc.models.scaling import ColumnSums
-from distsvc.run.preparation import prepared
-from distsvc.run.room import Checkpoint, Phase, Result, RunDirectory, Steps
+from distsvc.models.rows.scaling import ColumnSums
+from distsvc.run.algorithms.algorithm import Checkpoint, Phase, Result, RunDirectory, Steps
+from distsvc.run.learning.preparation import prepared
 
 MOST_PASSES = 100
 OUTER = "outer"

@@ -7,7 +7,7 @@ from typing import Any
 
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.sampled import SampledEngine
-from distsvc.run.room import (
+from distsvc.run.algorithms.algorithm import (
     Checkpoint,
     Held,
     Job,
@@ -20,7 +20,7 @@ from distsvc.run.room import (
     Survey,
     Table,
 )
-from distsvc.run.stream import held_sample, whole_sample
+from distsvc.run.learning.stream import held_sample, whole_sample
 
 BASELINES = ("bico", "spdc", "depddp", "fuzzy-c-means")
 TRAINED = "train"

@@ -8,10 +8,10 @@ import numpy as np
 
 from distsvc.models.support_vector.engine import Engine
 from distsvc.models.support_vector.engines import engine_for
-from distsvc.report.content import Sample
-from distsvc.report.model_parts import DomainPart
-from distsvc.run.preparation import PREPARATION, Preparation
-from distsvc.run.room import Job, Room, RunDirectory, Table
+from distsvc.report.content.model_parts import DomainPart
+from distsvc.report.content.report import Sample
+from distsvc.run.algorithms.algorithm import Job, Room, RunDirectory, Table
+from distsvc.run.learning.preparation import PREPARATION, Preparation
 
 GRID = 120
 

@@ -13,7 +13,7 @@ from benchmarks.papers.evaluate import SCHEMA, run_suites
 from benchmarks.papers.fits import Fit, FitFolder, run_fit
 from benchmarks.papers.suites import Suite, SuiteOptions
 from distsvc.errors import InputNotFoundError
-from distsvc.run.progress import Progress
+from distsvc.run.work.progress import Progress
 
 QUIET = Progress(quiet=True)
 ABOUT = {"experiment": "oracle", "set": "toy", "protocol": "oracle"}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from distsvc.models import sampling
 from distsvc.models.hyperplanes.engine import TreeEngine, most_agreeing
 from distsvc.models.hyperplanes.tree import elbow
+from distsvc.models.rows import sampling
 from tests.models.hyperplanes.hyperplane_rows import (
     GROWTHS,
     ONE_CLUSTER,

@@ -5,7 +5,7 @@ from sklearn.metrics import adjusted_rand_score
 from distsvc import IncrementalMDH
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.stream import TreeStream
-from distsvc.models.sampling import PILOT_ROWS, lowest, row_keys
+from distsvc.models.rows.sampling import PILOT_ROWS, lowest, row_keys
 from tests.models.hyperplanes.hyperplane_rows import (
     ONE_CLUSTER,
     blobs,

@@ -3,9 +3,9 @@ import pytest
 import reference
 from sklearn.datasets import make_moons
 
-from distsvc.models.sampling import row_keys
-from distsvc.models.support_vector import balls
-from distsvc.models.support_vector.labelling import (
+from distsvc.models.rows.sampling import row_keys
+from distsvc.models.support_vector.boundary import balls
+from distsvc.models.support_vector.boundary.labelling import (
     CLIMB_TOLERANCE,
     DecisionFunction,
     climb,

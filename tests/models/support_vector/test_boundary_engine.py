@@ -8,11 +8,11 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
-from distsvc.models import sampling
-from distsvc.models.support_vector import labelling
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.rows import sampling
+from distsvc.models.support_vector.boundary import labelling
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
+from distsvc.models.support_vector.boundary.labelling import Boundary
 from distsvc.models.support_vector.engines import engine_for
-from distsvc.models.support_vector.labelling import Boundary
 
 BOUNDARY = {"gamma": 8.0, "nu": 0.1}
 IN_MEMORY = [{"solver": "exact", "labelling": name} for name in ("complete-graph", "balls")]

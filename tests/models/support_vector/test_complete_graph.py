@@ -4,8 +4,12 @@ import reference
 from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.svm import OneClassSVM
 
-from distsvc.models.support_vector import complete_graph
-from distsvc.models.support_vector.labelling import SEGMENT_TOLERANCE, DecisionFunction, components
+from distsvc.models.support_vector.boundary import complete_graph
+from distsvc.models.support_vector.boundary.labelling import (
+    SEGMENT_TOLERANCE,
+    DecisionFunction,
+    components,
+)
 
 LEVEL = 1.0 - SEGMENT_TOLERANCE
 TABLES = {

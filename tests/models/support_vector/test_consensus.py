@@ -7,16 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc.models.support_vector.consensus import (
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction
+from distsvc.models.support_vector.level_tree.consensus import (
     LOW_SUPPORT,
     REFERENCE_ROWS,
     VOTE_ROWS,
     elect,
     rand_indices,
 )
-from distsvc.models.support_vector.labelling import DecisionFunction
-from distsvc.models.support_vector.level_tree import LevelTree
-from distsvc.models.support_vector.proposals import (
+from distsvc.models.support_vector.level_tree.proposals import (
     DEPTH_WEIGHT,
     PROPOSALS,
     VoteRows,
@@ -24,6 +23,7 @@ from distsvc.models.support_vector.proposals import (
     entropy,
     proposals,
 )
+from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 # --- the adjusted Rand index
 

@@ -6,7 +6,7 @@ import reference
 from scipy.special import logsumexp
 
 from distsvc.kernels import density
-from distsvc.models.support_vector.density_score import (
+from distsvc.models.support_vector.level_tree.density_score import (
     FAR,
     WIDENED,
     DensityScore,

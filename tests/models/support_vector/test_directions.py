@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from distsvc.models.support_vector import directions
-from distsvc.models.support_vector.directions import (
+from distsvc.models.support_vector.level_tree.directions import (
     MOST_COMPONENTS,
     leading_directions,
     near_scatter,
     placed,
     scatter_of_pairs,
 )
+from distsvc.models.support_vector.level_tree.tree import directions
 
 
 def rows_about_centres(n=1500, d=120, k=6, wide=20, spread=0.4, seed=0):

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from distsvc import SupportVectorClustering
-from distsvc.models.support_vector.boundary_engine import BoundaryEngine
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.engines import engine_for, engine_for_blocks
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 
 def given(**parameters):

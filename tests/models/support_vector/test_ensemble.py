@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from distsvc.models import sampling
-from distsvc.models.support_vector import ensemble
-from distsvc.models.support_vector.directions import MOST_COMPONENTS
-from distsvc.models.support_vector.ensemble import (
+from distsvc.models.rows import sampling
+from distsvc.models.support_vector.kernel_width import density_gamma
+from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
+from distsvc.models.support_vector.level_tree.ensemble import (
     EFFORTS,
     SUBSPACES,
     Ensemble,
@@ -13,7 +13,7 @@ from distsvc.models.support_vector.ensemble import (
     least_mass,
     make_ensemble,
 )
-from distsvc.models.support_vector.kernel_width import density_gamma
+from distsvc.models.support_vector.level_tree.tree import ensemble
 
 
 def pilot(d, n=300, seed=0):

@@ -5,9 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from distsvc.models.sampling import row_keys
-from distsvc.models.support_vector import labelling
-from distsvc.models.support_vector.labelling import Boundary, Clusters, DecisionFunction, Nearest
+from distsvc.models.rows.sampling import row_keys
+from distsvc.models.support_vector.boundary import labelling
+from distsvc.models.support_vector.boundary.labelling import (
+    Boundary,
+    Clusters,
+    DecisionFunction,
+    Nearest,
+)
 
 
 def rows(n, d=2, seed=0, spread=2.0):

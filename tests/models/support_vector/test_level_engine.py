@@ -7,9 +7,9 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from distsvc import SupportVectorClustering
-from distsvc.models import sampling
+from distsvc.models.rows import sampling
 from distsvc.models.support_vector.engines import engine_for
-from distsvc.models.support_vector.level_engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 GRANULARITIES = ("coarse", "default", "fine")
 

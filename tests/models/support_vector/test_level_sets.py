@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from distsvc.models.support_vector.ensemble import make_ensemble
-from distsvc.models.support_vector.labelling import DecisionFunction
-from distsvc.models.support_vector.level_sets import FAR_APART, LOWEST, LevelSets
-from distsvc.models.support_vector.level_tree import LevelTree
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction
+from distsvc.models.support_vector.level_tree.ensemble import make_ensemble
+from distsvc.models.support_vector.level_tree.level_sets import FAR_APART, LOWEST, LevelSets
+from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], np.float32)
 SIZES = [60, 240, 120]

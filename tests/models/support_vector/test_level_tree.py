@@ -8,9 +8,9 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.estimator import SupportVectorClustering
-from distsvc.models.support_vector.labelling import DecisionFunction, Nearest
-from distsvc.models.support_vector.level_tree import NEIGHBOURS, LevelTree, Voter, neighbours
+from distsvc.models.support_vector.level_tree.tree import NEIGHBOURS, LevelTree, Voter, neighbours
 
 
 def decision(b=30, d=2, gamma=1.0, seed=0):

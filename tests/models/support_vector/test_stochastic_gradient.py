@@ -6,7 +6,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
 from distsvc.kernels.exact import coordinate_ascent, gram_matrix
-from distsvc.models.support_vector.stochastic_gradient import STRATEGIES, StochasticGradient
+from distsvc.models.support_vector.boundary.stochastic_gradient import (
+    STRATEGIES,
+    StochasticGradient,
+)
 
 LOADERS = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer}
 

@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from distsvc.models.support_vector.boundary.stochastic_gradient import STRATEGIES
 from distsvc.models.support_vector.estimator import SupportVectorClustering
-from distsvc.models.support_vector.stochastic_gradient import STRATEGIES
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
 NO_SPLIT = "no split is significant"

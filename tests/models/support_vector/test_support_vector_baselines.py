@@ -12,7 +12,7 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import SupportVectorClustering
-from distsvc.models.support_vector import complete_graph
+from distsvc.models.support_vector.boundary import complete_graph
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
 

@@ -5,7 +5,7 @@ import pytest
 import reference
 
 from distsvc.errors import DataError
-from distsvc.models.support_vector.density_score import DensityScore, Sums
+from distsvc.models.support_vector.level_tree.density_score import DensityScore, Sums
 from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from small_runs import fit, small_job, three_clusters, write_table
 
-from distsvc.report.model_parts import LeafNode, SplitNode
+from distsvc.report.content.model_parts import LeafNode, SplitNode
 from distsvc.run.algorithms.hyperplanes import SHOWN_IN_NODE, tree_part
-from distsvc.run.pictures import labelled_pilot
+from distsvc.run.reporting.pictures import labelled_pilot
 
 X = three_clusters(900, d=3)
 

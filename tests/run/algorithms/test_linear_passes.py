@@ -11,10 +11,10 @@ from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear import working_set
 from distsvc.models.linear.engine import LinearEngine
 from distsvc.run.algorithms import linear_passes
-from distsvc.run.phases import Steps
-from distsvc.run.preparation import prepared
-from distsvc.run.preparing import prepare
-from distsvc.run.survey import survey_table
+from distsvc.run.fitting.preparing import prepare
+from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.survey import survey_table
+from distsvc.run.work.phases import Steps
 
 N, D = 3000, 4
 NU = 0.0501  # of 3000 rows no whole number, so that some alpha is free and the threshold one number

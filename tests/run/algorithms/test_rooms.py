@@ -1,21 +1,22 @@
 """Every algorithm has one room, and every rule one form."""
 
 import json
+from importlib import import_module
 
 import pytest
 from small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 from distsvc.errors import DataError, ParameterError
+from distsvc.job.parameters import PARAMETERS
 from distsvc.models.estimators import ESTIMATORS
-from distsvc.parameters import PARAMETERS
 from distsvc.run.algorithms import ROOMS, rule_named
 from distsvc.run.algorithms.automatic import Automatic
+from distsvc.run.algorithms.begin import begin
 from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import PROBLEMS
 from distsvc.run.algorithms.sampled import BASELINES
-from distsvc.run.rooms import begin
-from distsvc.storage.tables import open_table
+from distsvc.storage.tables.opening import open_table
 
 RULES = {rule for room in ROOMS for rule in room.rules}
 SCORED_TREE = "imdh-scored"
@@ -80,7 +81,7 @@ def test_a_job_that_names_no_algorithm_has_a_room_of_its_own(model, table):
 
 
 def test_an_algorithm_without_a_room_is_a_defect(table, monkeypatch):
-    monkeypatch.setattr("distsvc.run.rooms.ROOMS", (Automatic,))
+    monkeypatch.setattr(import_module("distsvc.run.algorithms.begin"), "ROOMS", (Automatic,))
     with pytest.raises(AssertionError, match="no room has algorithm = 'imdh'"):
         rooms_of(table, {"algorithm": "imdh"})
 

@@ -5,8 +5,8 @@ import pytest
 from small_parts import LABELS, write_part
 
 from distsvc.errors import JobFileError
-from distsvc.storage.outputs import output_format
-from distsvc.storage.published import part_file
+from distsvc.storage.publishing.columns import part_file
+from distsvc.storage.publishing.formats import output_format
 
 
 def test_the_parts_are_published_as_they_are(tmp_path):

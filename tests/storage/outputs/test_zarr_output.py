@@ -8,10 +8,10 @@ import zarr
 from small_parts import LABELS, write_part
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage import outputs
-from distsvc.storage.folder import Folder
-from distsvc.storage.outputs import output_format
-from distsvc.storage.published import COLUMNS, Part, part_file
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.publishing import formats as outputs
+from distsvc.storage.publishing.columns import COLUMNS, Part, part_file
+from distsvc.storage.publishing.formats import output_format
 
 FORM = output_format("zarr")
 NO_ROW, NO_LABEL = COLUMNS[0].fill, COLUMNS[1].fill

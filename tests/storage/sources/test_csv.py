@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from small_tables import everything, opened
 
-from distsvc.config import InputConfig
 from distsvc.errors import DataError, OutputPermissionError, TemporaryError
-from distsvc.storage.tables import fingerprint, open_table
+from distsvc.job.config import InputConfig
+from distsvc.storage.tables.opening import fingerprint, open_table
 
 
 def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
@@ -55,7 +55,7 @@ def test_several_csv_files_packed_or_not(tmp_path):
 
 
 def test_csv_row_groups_and_a_fraction_that_comes_late(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 1 << 12)
     n = 600_000
     lines = "\n".join(f"{i},1" for i in range(n))
     (tmp_path / "t.csv").write_text(f"i,x\n{lines}\n{n},0.25\n")
@@ -108,7 +108,7 @@ def test_a_bad_csv(tmp_path, content, message):
 
 
 def test_a_csv_type_that_changes_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 64)
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 64)
     (tmp_path / "t.csv").write_text("x\n" + "1\n" * 100 + "oops\n")
     with pytest.raises(DataError, match=r"t.csv, line 102: column 'x': .*invalid value 'oops'"):
         opened(tmp_path / "t.csv", tmp_path)
@@ -116,7 +116,7 @@ def test_a_csv_type_that_changes_later(tmp_path, monkeypatch):
 
 
 def test_a_csv_feature_may_begin_empty(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.storage.sources.csv._BLOCK_BYTES", 64)
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 64)
     (tmp_path / "t.csv").write_text("x,y\n" + "1,\n" * 100 + "1,2\n")
     with pytest.raises(DataError, match=r"null: invalid value '2'"):
         opened(tmp_path / "t.csv", tmp_path)

@@ -7,8 +7,8 @@ import pytest
 from small_tables import everything, matrix, opened, sample
 
 from distsvc.errors import DataError
-from distsvc.storage.sources.parquet import Parquet
-from distsvc.storage.tables import read_blocks
+from distsvc.storage.tables.opening import read_blocks
+from distsvc.storage.tables.parquet import Parquet
 
 
 def test_a_large_row_group_is_read_in_slices(tmp_path, monkeypatch):

@@ -8,13 +8,13 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from distsvc import LinearOneClassSVM, LinearSVDD
-from distsvc.config import InputConfig
 from distsvc.errors import DataError, JobFileError
-from distsvc.job_file import parse_job
+from distsvc.job.config import InputConfig
+from distsvc.job.file import parse_job
+from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.predict import predict_table
-from distsvc.run.progress import Progress
-from distsvc.storage.tables import fingerprint, open_table, read_blocks, sparse_rows
+from distsvc.run.work.progress import Progress
+from distsvc.storage.tables.opening import fingerprint, open_table, read_blocks, sparse_rows
 from tests.published_files import published_file, read_labels
 
 TEXT = b"""1 1:0.5 3:-2

@@ -1,0 +1,145 @@
+"""How a command ends: an error as one line and an exit code, a signal within seconds.
+
+The first SIGINT, SIGTERM or SIGHUP raises `Stopped` in the main thread, so that what was begun is
+put away. Python runs handlers wherever the main thread happens to be, also in callbacks of C code
+and in finalisers, where exceptions are swallowed: a `Stopped` that is freed before the command has
+ended is raised again. A second signal, or `GRACE_SECONDS`, ends the process without further ado,
+from a thread, because the main one may be in a kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from distsvc.errors.faults import fault
+from distsvc.monitoring.announce import watched
+
+__all__ = ["Stopped", "failing_cleanly", "stoppable", "watched"]
+
+DEFECT, INTERRUPTED, TERMINATED = 1, 130, 143
+CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}
+"""Signals that end a command, each with its exit code."""
+
+GRACE_SECONDS = 8.0
+RAISE_AGAIN_SECONDS = 0.05
+
+
+class Stopped(SystemExit):
+    """A signal came. Who swallows this exception puts it off, for it is raised again."""
+
+    def __init__(self, number: int):
+        super().__init__(CODES[signal.Signals(number)])
+        self.number = number
+
+    def __del__(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, RAISE_AGAIN_SECONDS)
+
+
+def stoppable(command: Callable[[], object]) -> None:
+    """Call `command`; the first signal of `CODES` ends it, and the process, with its code.
+
+    Only the main thread of a process that belongs to the command may do so. Signals that the
+    process was started to ignore, as by ``nohup``, stay ignored.
+    """
+    try:
+        try:
+            _listen()
+            command()
+        finally:
+            _set_handlers(lambda number, _: _end(number, "after its work"))
+    except Stopped as stopped:
+        for stream in sys.stdout, sys.stderr:
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        _end(stopped.number, "in order")
+
+
+def _listen() -> None:
+    """Let the first signal raise `Stopped`; a thread sees to it that this is the end."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    threading.Thread(target=_insist, args=(reading,), name="signals", daemon=True).start()
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+
+    def stop(number: int, _: FrameType | None) -> None:
+        _set_handlers(lambda *_: None)  # more of them are the thread's
+        signal.signal(signal.SIGALRM, lambda *_: _raise(number))
+        if "logging" in sys.modules:
+            sys.modules["logging"].disable()  # Dask tells at length what it loses
+        sys.unraisablehook = lambda _: None
+        threading.excepthook = lambda _: None
+        raise Stopped(number)
+
+    _set_handlers(stop)
+
+
+def _raise(number: int) -> None:
+    raise Stopped(number)
+
+
+def _set_handlers(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in CODES:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _insist(reading: int) -> None:
+    """Wait for a signal; end the process at the next one, or when the time is over.
+
+    The interpreter writes the number of every signal to the pipe at once, while its handlers wait
+    for the main thread.
+    """
+    numbers: list[int] = []
+    left = None
+    while len(numbers) < 2 and select.select([reading], [], [], left)[0]:
+        numbers += [number for number in os.read(reading, 64) if number in CODES]
+        if numbers and left is None:
+            deadline = time.monotonic() + GRACE_SECONDS
+        left = max(deadline - time.monotonic(), 0.0) if numbers else None
+    _end(numbers[0], "at once" if numbers[1:] else f"after {GRACE_SECONDS:.0f} s")
+
+
+def _end(number: int, how: str) -> None:
+    """Kill what this process started, say which signal it was, and end the process."""
+    if "multiprocessing.process" in sys.modules:
+        for child in sys.modules["multiprocessing.process"].active_children():
+            with suppress(OSError, ValueError, AttributeError):
+                child.kill()
+    with suppress(OSError):
+        name = signal.Signals(number).name
+        os.write(2, f"stopped by {name}, {how}; no result is published in part\n".encode())
+    os._exit(CODES[signal.Signals(number)])
+
+
+@contextmanager
+def failing_cleanly() -> Iterator[None]:
+    """Turn an error into one line and its exit code; the traceback of a defect is logged."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        known = fault(error)
+        if known is not None:
+            _say(f"error: {known}")
+            sys.exit(known.exit_code)
+        from distsvc.run.work.progress import log_defect
+
+        _say(
+            f"error: this is a defect of distsvc: {log_defect(error)}; the traceback is in the log"
+        )
+        sys.exit(DEFECT)
+
+
+def _say(line: str) -> None:
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,222 @@
+"""Whose fault a failure is: one place maps every error to an exit code and one line.
+
+Errors of other packages are told by their names and attributes, so that none of these has to be
+imported, or installed.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from distsvc.errors import (
+    DataError,
+    DistsvcError,
+    InputNotFoundError,
+    OutputPermissionError,
+    PartitionFailedError,
+    TemporaryError,
+)
+from distsvc.errors.urls import masked, shown_url
+
+CREDENTIALS = "credentials come from the environment or the usual files of the store's library"
+
+_NOT_THERE = {"404", "410", "NoSuchKey", "NoSuchBucket", "NoSuchVersion"}
+_FORBIDDEN = {
+    "403", "AccessDenied", "AccountProblem", "AllAccessDisabled", "InvalidObjectState",
+}  # fmt: skip
+_REFUSED = {
+    "401", "407", "ExpiredToken", "InvalidAccessKeyId", "InvalidClientTokenId", "InvalidToken",
+    "RequestTimeTooSkewed", "SignatureDoesNotMatch", "TokenRefreshRequired",
+}  # fmt: skip
+_BUSY = {
+    "408", "425", "429", "InternalError", "OperationAborted", "RequestTimeout",
+    "ServiceUnavailable", "SlowDown", "Throttling", "ThrottlingException",
+}  # fmt: skip
+
+_NO_CREDENTIALS = {
+    "CredentialRetrievalError", "NoCredentialsError", "PartialCredentialsError", "ProfileNotFound",
+    "SSOError", "TokenRetrievalError", "DefaultCredentialsError",
+}  # fmt: skip
+_STORE_IS_AWAY = {  # of aiohttp, botocore, requests and urllib3
+    "ClientConnectionError", "ClientPayloadError", "HTTPClientError", "ConnectionError",
+    "IncompleteRead", "ProtocolError", "ResponseStreamingError", "Timeout", "TimeoutError",
+    "gaierror",
+}  # fmt: skip
+_CLUSTER_IS_AWAY = {
+    "CancelledError", "CommClosedError", "FutureCancelledError", "NoValidWorkerError",
+    "NoWorkerError", "WorkerStartTimeoutError",
+}  # fmt: skip
+
+_AWAY = {
+    errno.EAGAIN, errno.EBUSY, errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET,
+    errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EIO, errno.EMFILE, errno.ENETDOWN, errno.ENETRESET,
+    errno.ENETUNREACH, errno.ENFILE, errno.ENOLCK, errno.ENOTCONN, errno.EPIPE, errno.EREMOTEIO,
+    errno.ESHUTDOWN, errno.ESTALE, errno.ETIMEDOUT,
+}  # fmt: skip
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_SUCH_PLACE = {errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST}
+_CODE = re.compile(r"<Code>(\w+)</Code>")  # in what obstore quotes of an answer
+_STATUS = re.compile(r"status code: (\d{3})")
+_DEFECTS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
+    RecursionError, TypeError,
+)  # fmt: skip
+
+
+def fault(
+    error: BaseException,
+    *,
+    reading: str | Path | None = None,
+    writing: str | Path | None = None,
+) -> DistsvcError | None:
+    """Return the error that a user meets in place of another, or None for a defect of distsvc.
+
+    Parameters
+    ----------
+    error
+        What was raised; what it was raised from is looked at, too.
+    reading, writing
+        The path or URL that was read or written, if that is known; secrets in it are not shown.
+
+    """
+    if isinstance(error, DistsvcError):
+        text = str(error)
+        return error if masked(text) == text else type(error)(masked(text))
+    name = shown_url(str(reading or writing or getattr(error, "filename", None) or "a file"))
+    chain = list(_chain(error))
+    for one in chain:
+        found = _of_store(one, name)
+        if isinstance(found, DataError | InputNotFoundError) and writing is not None:
+            return OutputPermissionError(str(found).replace("to read", "to write"))
+        if found is not None:
+            return found
+    for one in chain:
+        if type(one).__name__ == "KilledWorker":
+            return PartitionFailedError(f"a task keeps killing its workers: {_words(one)}")
+        if isinstance(one, MemoryError):
+            # Not temporary: the same command needs as much memory again.
+            return PartitionFailedError(
+                "out of memory; smaller cluster.block_rows or cluster.partition_rows need less"
+            )
+    of_system = next((one for one in chain if isinstance(one, OSError)), None)
+    if of_system is not None and isinstance(error, _DEFECTS):
+        return None
+    if of_system is not None:
+        return _of_system(of_system, name, reading is not None, writing is not None)
+    if reading is not None and (isinstance(error, (ValueError, EOFError)) or _is_arrows(error)):
+        return DataError(f"can't read {name}: {_words(error)}")
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what it was raised from.
+
+    What was only being handled meanwhile counts for errors of other packages, which wrap so.
+    """
+    seen: set[int] = set()
+    following: BaseException | None = error
+    while following is not None and id(following) not in seen:
+        yield following
+        seen.add(id(following))
+        wraps = type(following).__module__ != "builtins" and not following.__suppress_context__
+        following = following.__cause__ or (following.__context__ if wraps else None)
+
+
+def _of_store(error: BaseException, name: str) -> DistsvcError | None:
+    """Map what a store or a scheduler answered, or that it did not."""
+    kinds = {kind.__name__ for kind in _kinds(error)}
+    codes = _answers(error)
+    if kinds & _CLUSTER_IS_AWAY:
+        return TemporaryError(f"the cluster was lost: {_words(error)}")
+    if codes & _NOT_THERE:
+        return InputNotFoundError(f"{name} does not exist")
+    if codes & _REFUSED or kinds & _NO_CREDENTIALS:
+        why = "no credentials" if kinds & _NO_CREDENTIALS else "the credentials are refused"
+        return DataError(f"no permission to read {name}: {why}{_said(codes)}; {CREDENTIALS}")
+    if codes & _FORBIDDEN:
+        return DataError(f"no permission to read {name}{_said(codes)}")
+    if codes & _BUSY or any(code.isdigit() and int(code) >= 500 for code in codes):
+        return TemporaryError(f"can't reach {name}: the store is busy or broken{_said(codes)}")
+    if "SSLCertVerificationError" in kinds or "ClientConnectorCertificateError" in kinds:
+        return DataError(f"can't read {name}: {_words(error)}")
+    if _is_obstores(error) and "GenericError" in kinds:
+        return TemporaryError(f"can't reach {name}: {_words(error)}")
+    if kinds & _STORE_IS_AWAY and "BrokenPipeError" not in kinds:
+        return TemporaryError(f"can't reach {name}: {_words(error)}")
+    return None
+
+
+def _answers(error: BaseException) -> set[str]:
+    """Return the HTTP status, or the code of an object store, that an error holds."""
+    if _is_obstores(error):
+        said = _CODE.search(str(error)) or _STATUS.search(str(error))
+        return {said[1]} if said else set()
+    response: Any = getattr(error, "response", None)
+    if isinstance(response, dict):  # botocore
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        code = response.get("Error", {}).get("Code")
+        return {str(code)} if code else {str(status)} if status else set()
+    found: Any = getattr(response, "status_code", None)
+    for name in ("code", "status_code", "status"):
+        if name in vars(error):  # aiohttp has a property `code`, which warns
+            found = vars(error)[name]
+    return {str(found)} if isinstance(found, int) and 400 <= found < 600 else set()
+
+
+def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> DistsvcError | None:
+    """Map an error of the operating system."""
+    number = error.errno
+    short = number is None and "requested and" in str(error)  # numpy, of a file that can't grow
+    if number in _NO_SPACE or (short and writing):
+        return TemporaryError(f"no space left to write {name}{_reason(error)}")
+    if number == errno.EROFS or isinstance(error, PermissionError) or number in _NOT_ALLOWED:
+        if reading:
+            return DataError(f"no permission to read {name}")
+        return OutputPermissionError(f"no permission to write {name}{_reason(error)}")
+    if writing:
+        kind = OutputPermissionError if number in _NO_SUCH_PLACE else TemporaryError
+        return kind(f"{name} can't be written: {_words(error)}")
+    if number in _AWAY:
+        return TemporaryError(f"can't reach {name}: {_words(error)}")
+    if reading:
+        if isinstance(error, FileNotFoundError):
+            return InputNotFoundError(f"{name} does not exist")
+        return DataError(f"can't read {name}: {_words(error)}")
+    return None
+
+
+def _kinds(error: BaseException) -> tuple[type, ...]:
+    return type(error).__mro__
+
+
+def _is_obstores(error: BaseException) -> bool:
+    """Return whether obstore raised an error, which says of what is not there what Python does."""
+    return type(error).__module__.startswith("obstore") or (
+        isinstance(error, FileNotFoundError) and str(error).startswith("Object at location")
+    )
+
+
+def _is_arrows(error: BaseException) -> bool:
+    return any(kind.__name__ == "ArrowException" for kind in _kinds(error))
+
+
+def _said(codes: set[str]) -> str:
+    """Name the code of an answer, in brackets."""
+    said = ", ".join(f"HTTP {code}" if code.isdigit() else code for code in sorted(codes))
+    return f" ({said})" if said else ""
+
+
+def _reason(error: OSError) -> str:
+    return f" ({error.strerror})" if error.strerror else ""
+
+
+def _words(error: BaseException) -> str:
+    """Return what an error says in one line, without secrets; its name if it says nothing."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    text = text.partition("\n\nDebug source")[0]  # of obstore
+    return masked(" ".join(text.split())) or type(error).__name__

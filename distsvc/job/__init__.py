@@ -1,0 +1,1 @@
+"""The job file: its configuration, dates, and the parameters of algorithms."""

@@ -1,0 +1,283 @@
+"""Job files: reading them, overriding keys, dates, and errors that name the key at fault."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import os
+import re
+import select
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from distsvc.errors import InputNotFoundError, JobFileError, shown
+from distsvc.job.config import MODELS, Job
+from distsvc.job.dates import filled, filled_each, names_day, parse_day
+
+FILE_BYTES = 4 * 2**20
+"""Most bytes of a job file."""
+
+PATIENCE = 10
+"""Seconds that a pipe given as job file may be silent."""
+
+DEEPEST_KEY = 200
+"""Most parts of a dotted key; reading one takes time with the square of their number."""
+
+DATED = ("input", "continuity", "output")
+"""Sections in whose texts the day of a run is filled in."""
+
+PREVIOUS = "continuity.previous"
+RANGES = ("input.path", PREVIOUS)
+"""Keys that may stand for several days."""
+
+NIGHTS = 31
+"""Where the run of one night is not published, that of a night before is looked for, so often."""
+
+_KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | None = None) -> Job:
+    """Read a job file.
+
+    Parameters
+    ----------
+    path
+        The TOML file.
+    settings
+        ``section.key=value`` strings that override the file; a value is TOML, or else a string.
+    run_date
+        ``YYYY-MM-DD``; stands for ``{run_date}`` in the texts of ``[input]``, ``[continuity]`` and
+        ``[output]`` (`distsvc.job.dates`). Today when not given.
+
+    Raises
+    ------
+    InputNotFoundError
+        There is no such file.
+    JobFileError
+        The file is not TOML, or a key is unknown, missing or has a value that is not allowed.
+
+    """
+    content = overridden(read_job(path), settings)
+    return parse_job(content, source=str(path), run_date=run_date)
+
+
+def read_job(path: str | Path) -> dict[str, Any]:
+    """Return the sections of a job file, the job named; errors as in `load_job`."""
+    content = _parse_toml(_read_text(path), str(path))
+    job = content.get("job", {})
+    if isinstance(job, dict):
+        content["job"] = {"name": Path(path).stem or "job"} | job
+    return content
+
+
+def overridden(
+    content: dict[str, Any], settings: Iterable[str] = (), values: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return sections with other values of keys, which are not checked yet.
+
+    `settings` are as of `load_job`; `values` are by the names of keys, such as ``model.seed``.
+    """
+    content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
+    for setting in settings:
+        _override(content, setting)
+    for name, value in (values or {}).items():
+        _put(content, name, value, "overrides", f"{name!r}")
+    return content
+
+
+def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None = None) -> Job:
+    """Validate a job given as a dictionary of sections; errors as in `load_job`."""
+    content = _with_dates(content, source, run_date)
+    try:
+        return Job.model_validate(content)
+    except ValidationError as error:
+        raise JobFileError(f"{source}: " + "; ".join(_explain(error))) from None
+
+
+def cluster_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Return the keys of ``[cluster]`` that ``cluster.key=value`` strings give.
+
+    Raises
+    ------
+    JobFileError
+        One is of another section, or not of that form.
+
+    """
+    content: dict[str, Any] = {"cluster": {}}
+    for setting in settings:
+        _override(content, setting)
+        if list(content) != ["cluster"]:
+            raise JobFileError(f"--set expects cluster.key=value here, found {setting!r}")
+    return dict(content["cluster"])
+
+
+def _read_text(path: str | Path) -> str:
+    try:
+        return _read_bytes(path).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputNotFoundError(f"job file {path} does not exist") from None
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path, or no UTF-8
+        raise JobFileError(f"job file {path} can't be read: {error}") from None
+
+
+def _read_bytes(path: str | Path) -> bytes:
+    """Return the bytes of a file or a pipe; ValueError for what is neither, silent or too big."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe may have no writer
+    try:
+        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFIFO):
+            raise ValueError(f"expected a file or a pipe, found {_KINDS.get(kind, 'neither')}")
+        waiting, content = select.poll(), b""
+        waiting.register(descriptor, select.POLLIN)
+        while len(content) <= FILE_BYTES:
+            if not waiting.poll(1000 * PATIENCE):
+                raise ValueError(f"nothing was written to the pipe for {PATIENCE} s")
+            more = os.read(descriptor, 2**20)
+            if not more:
+                return content
+            content += more
+        raise ValueError(f"expected at most {FILE_BYTES} bytes, found more")
+    finally:
+        os.close(descriptor)
+
+
+def _parse_toml(text: str, source: str) -> dict[str, Any]:
+    """Return the content of TOML; JobFileError where there is none, or numbers are too long."""
+    parts = 0
+    for piece in text.split("."):
+        parts = 0 if re.search(r"[=,\[\]{}\n]", piece) else parts + 1
+        if parts >= DEEPEST_KEY:
+            raise JobFileError(f"{source}: expected keys of at most {DEEPEST_KEY} parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise JobFileError(f"{source} is not valid TOML: brackets are nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise JobFileError(f"{source} is not valid TOML: {error}") from None
+    except ValueError:  # Python's limit
+        raise JobFileError(f"{source}: expected numbers of at most 4300 digits") from None
+
+
+def _override(content: dict[str, Any], setting: str) -> None:
+    name, equals, value = setting.partition("=")
+    if not equals:
+        raise JobFileError(f"--set expects section.key=value, found {setting!r}")
+    _put(content, name, _value(value), "--set", f"{setting!r}", "=value")
+
+
+def _put(
+    content: dict[str, Any], name: str, value: Any, by: str, found: str, more: str = ""
+) -> None:
+    section, dot, key = name.strip().partition(".")
+    if not (dot and section and key):
+        raise JobFileError(f"{by} expects section.key{more}, found {found}")
+    table = content.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise JobFileError(f"{by} {name}: {section} is not a section of the job file")
+    table[key] = value
+
+
+def _value(text: str) -> Any:
+    """Return the TOML value that a text is, or else the text."""
+    try:
+        content = _parse_toml(f"value = {text}", "--set")
+    except JobFileError:
+        return text
+    return content["value"] if len(content) == 1 else text
+
+
+def _with_dates(content: dict[str, Any], source: str, run_date: str | None) -> dict[str, Any]:
+    """Return sections with the day of the run filled in, and named in ``[job]``."""
+    content = dict(content)
+    try:
+        day = datetime.date.today() if run_date is None else parse_day(run_date)
+    except ValueError:
+        raise JobFileError(f"--run-date expects YYYY-MM-DD, found {run_date!r}") from None
+    for section in DATED:
+        table, dated = content.get(section), {}
+        if not isinstance(table, dict):
+            continue
+        for key, value in table.items():
+            try:
+                dated[key] = _dated(f"{section}.{key}", value, day)
+            except ValueError as error:
+                raise JobFileError(f"{source}: {section}.{key} {error}") from None
+        content[section] = dated
+    job = content.get("job", {})
+    if isinstance(job, dict):
+        content["job"] = {"run_date": day.isoformat()} | job
+    return content
+
+
+def _dated(name: str, value: Any, day: datetime.date) -> Any:
+    """Return a key's value with the day filled in; ValueError as in `dates.filled`."""
+    if isinstance(value, list):
+        each = [_dated(name, one, day) for one in value]
+        return [one for found in each for one in (found if isinstance(found, list) else [found])]
+    if not isinstance(value, str) or not names_day(value):
+        return [value] if isinstance(value, str) and name == PREVIOUS else value
+    if name == PREVIOUS:
+        nights = min(NIGHTS, day.toordinal())
+        days = [day - datetime.timedelta(before) for before in range(nights)]
+        each = [filled_each(value, one)[::-1] for one in days]
+        return list(dict.fromkeys(one for several in each for one in several))
+    found = filled_each(value, day) if name in RANGES else [filled(value, day)]
+    return found[0] if len(found) == 1 else found
+
+
+def _explain(error: ValidationError) -> list[str]:
+    """Put the errors into words, one sentence for each field: a union has one for each member."""
+    items: dict[tuple[Any, ...], list[Any]] = {}
+    for item in error.errors():
+        place = item["loc"]
+        if place[:1] == ("model",) and len(place) > 1 and place[1] in MODELS:
+            place = ("model", *place[2:])
+        items.setdefault(place[:2], []).append(item)
+    return [_explain_field(".".join(map(str, place)), of) for place, of in items.items()]
+
+
+def _explain_field(name: str, items: list[Any]) -> str:
+    first = items[0]
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        key = first["loc"][-1]
+        owners = [tag for tag, model in MODELS.items() if key in model.model_fields]
+        if name == f"model.{key}" and owners:
+            return (
+                f"unknown key {name!r}; it belongs to algorithm = {' or '.join(map(repr, owners))}"
+            )
+        known = _known_keys(first["loc"][:-1])
+        close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+        return f"unknown key {name!r}; {hint}"
+    if first["type"] == "union_tag_invalid":
+        tags = " or ".join(map(repr, MODELS))
+        return f"{name}.algorithm must be {tags}, found {shown(first['ctx']['tag'])}"
+    if first["type"] == "missing":
+        return f"{name} is required"
+    if first["type"] == "value_error":
+        joint = " " if message.startswith("must ") else ": "
+        return f"{name}{joint}{message}" if name else message
+    if first["type"] == "model_type":
+        return f"{name} must be a section, found {shown(first['input'])}"
+    items = [item for item in items if item["input"] is first["input"]]
+    clauses = [re.sub(r"^Value error, must |^\w+ should |, found .*", "", i["msg"]) for i in items]
+    wanted = " or ".join(dict.fromkeys(clauses))
+    return f"{name} must {wanted}, found {shown(first['input'])}"
+
+
+def _known_keys(place: tuple[Any, ...]) -> list[str]:
+    fields = Job.model_fields
+    if place and place[-1] in MODELS:
+        return sorted(MODELS[place[-1]].model_fields)
+    for part in place:
+        annotation = fields[part].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        fields = annotation.model_fields
+    return sorted(fields)

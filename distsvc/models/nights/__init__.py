@@ -1,0 +1,1 @@
+"""Comparison of two models: which cluster ids continue, and drift."""

@@ -1,0 +1,109 @@
+"""How far a table has drifted from the one that a model learned from.
+
+A model keeps, for every column, how many rows of its own table fell between nine edges, the deciles
+of its pilot. Counts are whole numbers, exact over all rows, and merge in any order. Rows of another
+table are counted between the same edges, and the population stability index tells the two apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from distsvc.kernels.histogram import count_between
+from distsvc.models.rows.scaling import float64_pieces
+from distsvc.models.rules.fields import Array, Field
+
+BINS = 10
+"""Bins of values; one more counts what is missing."""
+
+NEEDS: dict[str, Field] = {
+    "column_edges": Array("float64", f"d {BINS - 1}"),
+    "column_counts": Array("int64", f"d {BINS + 1}", least=0),
+}
+
+
+@dataclass(frozen=True)
+class ColumnCounts:
+    """Rows between the edges of every column.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (d, BINS - 1), float64
+        Rising or level in each row.
+    counts : ndarray of shape (d, BINS + 1), int64
+        Bin j has values at or above j of the edges; the last one has missing values.
+
+    """
+
+    edges: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def empty(cls, edges: np.ndarray) -> ColumnCounts:
+        """Return the counts of no rows."""
+        return cls(edges, np.zeros((len(edges), BINS + 1), np.int64))
+
+    def add(self, X: np.ndarray) -> None:
+        """Count raw rows X (n, d), float64 or float32; NaN is a missing value."""
+        for _, piece in float64_pieces(X):
+            count_between(piece, self.edges, self.counts)
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Share of missing values of every column (d,)."""
+        return self.counts[:, -1] / np.maximum(self.counts.sum(axis=1), 1)
+
+
+def decile_edges(pilot: np.ndarray) -> np.ndarray:
+    """Return edges (d, BINS - 1) between tenths of the pilot's values (m, d) float64.
+
+    A value that more than a tenth of the rows have gets a bin of its own as far as there are edges
+    left: an edge lies at the value, and the next above it. So a constant column has bins for its
+    value, for less and for more. A column without values has edges at 0.
+    """
+    edges = np.zeros((pilot.shape[1], BINS - 1))
+    for k, column in enumerate(pilot.T):
+        values = np.sort(column[~np.isnan(column)])
+        if values.size:
+            edges[k] = _edges(values)
+    return edges
+
+
+def _edges(values: np.ndarray) -> np.ndarray:
+    """Return the edges of sorted values (m,); bins between level ones stay empty."""
+    at = values[(np.arange(1, BINS) * values.size) // BINS]
+    for j in range(1, len(at)):
+        if at[j] <= at[j - 1]:
+            above = np.searchsorted(values, at[j - 1], "right")
+            at[j] = values[above] if above < values.size else _next_above(at[j - 1])
+    return at
+
+
+def _next_above(value: float) -> float:
+    return float(np.nextafter(value, np.finfo(np.float64).max))
+
+
+def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Return the population stability index of every row of counts (d, b).
+
+    That is sum (q - p) ln(q / p), where p and q are the shares of the bins. Half a row is added to
+    every bin that either has, since an empty one would make it infinite; so for few rows it is
+    about (b - 1) (1 / n + 1 / m) without any drift. Bins that both lack are left out.
+
+    Parameters
+    ----------
+    expected, found : ndarray of shape (d, b), int64
+
+    Returns
+    -------
+    ndarray of shape (d,), float64
+        0 where they are alike; below 0.1 is taken as stable, above 0.25 as another population.
+
+    """
+    used = (expected > 0) | (found > 0)
+    p, q = (np.where(used, counts + 0.5, 0.0) for counts in (expected, found))
+    p, q = (shares / np.maximum(shares.sum(axis=-1, keepdims=True), 0.5) for shares in (p, q))
+    ratio = np.where(used, q, 1.0) / np.where(used, p, 1.0)
+    return ((q - p) * np.log(ratio)).sum(axis=-1)

@@ -1,0 +1,1 @@
+"""Rows as learners see them: samples, scales, checks, checkpoints."""

@@ -1,0 +1,243 @@
+"""Estimators on rows that are read block by block, in the passes of a job.
+
+The first pass draws the pilot and the sample, by the rows' keys as `distsvc.models.rows.sampling`
+has them; some algorithms read all rows again; a last pass labels. What comes out is that of a NumPy
+array with the same rows, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from distsvc.errors import UnusableRowsError
+from distsvc.inputs.given import is_elsewhere, opened
+from distsvc.inputs.rows import Answer, Input, OfRows, block_rows, cut
+from distsvc.models.rows import sampling
+from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
+from distsvc.models.rows.validation import check_length, validated
+from distsvc.models.rules.rule import Rule
+
+DTYPES = {"label": np.int32, "score": np.float64, "share": np.float32}
+
+SLACK = 1.25
+"""Rows that are held while the sample is drawn, over those that it has in the end, at most."""
+
+
+def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input | None:
+    """Return what reads X, its columns checked or noted as scikit-learn does; None for arrays.
+
+    A frame in memory is an array where the rows are needed as a `whole`.
+    """
+    if whole and not is_elsewhere(X):
+        return None
+    source = opened(X)
+    if source is not None:
+        validate_data(estimator, source.header, reset=reset, skip_check_array=True)
+    return source
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a rule says of rows, in a form that can be sent to where they are.
+
+    Attributes
+    ----------
+    rule : Rule
+    centre : ndarray of shape (d,), float64
+        What is subtracted from rows first.
+    what : str
+        ``label``, ``score`` or ``share``.
+    least : float
+        Label rows with a lower score as -1.
+
+    """
+
+    rule: Rule
+    centre: np.ndarray
+    what: str
+    least: float = -np.inf
+
+    @property
+    def answer(self) -> Answer:
+        """What it returns: labels and scores (n,), or shares (n, k)."""
+        clusters = range(self.rule.n_clusters) if self.what == "share" else None
+        return Answer(self.what, DTYPES[self.what], clusters)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the values of raw rows X (n, d)."""
+        check_length(X)
+        Z = np.ascontiguousarray(X - self.centre, np.float32)
+        if self.what == "share":
+            return self.rule.shares(Z)
+        if self.what == "label" and self.least == -np.inf:
+            return self.rule.labels(Z)
+        found = self.rule.label(Z)
+        if self.what == "score":
+            return found["score"].astype(np.float64)
+        return np.where(found["score"] < self.least, np.int32(-1), found["label"])
+
+
+def answered(estimator: Any, X: Any, of_rows: OfRows) -> Any:
+    """Return the values (n,) or (n, k) of rows that an estimator is given, as lazy as these are."""
+    source = given(estimator, X, reset=False)
+    if source is not None:
+        return source.map(of_rows)
+    X = validated(estimator, X, reset=False)
+    return of_rows.answer.joined(of_rows(part) for part in cut(X, block_rows(X.shape[1])))
+
+
+class Passes:
+    """The readings of one input, for one fit.
+
+    Parameters
+    ----------
+    source : Input
+        What can be read again.
+    seed : int
+        Of the rows' keys.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the input. From here on: set by `draw`.
+    pilot : ndarray of shape (m, d)
+        The rows with the lowest keys, PILOT_ROWS at most, in the order of their keys.
+
+    """
+
+    n_rows: int
+    pilot: np.ndarray
+    _pilot_keys: np.ndarray
+
+    def __init__(self, source: Input, seed: int):
+        self.source, self.seed = source, seed
+
+    def draw(self, key_ranges: Callable[[int], Ranges]) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows (s, d) and keys (s,) of the sample, in the order of keys; read all rows once.
+
+        ``key_ranges(n_rows)`` are those of the sample.
+        """
+        held = _Held(self.source, key_ranges)
+        for keys, block in self._blocks():
+            held.add(block, keys)
+        if held.n_rows < 2:
+            raise UnusableRowsError(
+                f"Found array with {held.n_rows} sample(s) while a minimum of 2 is required"
+            )
+        X, keys = held.ordered()
+        self.n_rows = held.n_rows
+        self.pilot, self._pilot_keys = X[:PILOT_ROWS].copy(), keys[:PILOT_ROWS].copy()
+        ranges = key_ranges(self.n_rows)
+        sample = sampling.slice_by_key(keys, ranges[0][0], ranges[-1][1])
+        return X[sample], keys[sample]
+
+    def again(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield rows (n, d) and keys (n,) of all blocks, in another pass.
+
+        Raises
+        ------
+        UnusableRowsError
+            They are not the rows of the first pass, in their order.
+
+        """
+        n_rows = 0
+        for keys, block in self._blocks():
+            self._compare(keys, block, n_rows)
+            n_rows += len(block)
+            if n_rows <= self.n_rows:
+                yield block, keys
+        if n_rows != self.n_rows:
+            raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
+
+    def labels(self, of_rows: OfRows) -> Any:
+        """Return the labels (n,) int32 of all rows, as lazy as these are; errors as in `again`."""
+        if self.source.lazy:
+            return self.source.map(of_rows)
+        found, done = np.empty(self.n_rows, np.int32), 0
+        for block, _ in self.again():
+            found[done : done + len(block)] = of_rows(block)
+            done += len(block)
+        return found
+
+    def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        first = 0
+        for block in self.source.blocks():
+            check_length(block)
+            rows = np.arange(first, first + len(block))
+            yield sampling.row_keys(self.seed, rows), block
+            first += len(block)
+
+    def _compare(self, keys: np.ndarray, block: np.ndarray, first: int) -> None:
+        """Compare the pilot's rows that are in a block with what they were."""
+        known = np.flatnonzero(keys[: max(self.n_rows - first, 0)] <= self._pilot_keys[-1])
+        places = np.searchsorted(self._pilot_keys, keys[known])
+        other = (block[known] != self.pilot[places]).any(axis=1)
+        if other.any():
+            row = first + int(known[other.argmax()])
+            raise _changed(f"has another row {row} at a second reading than at the first")
+
+
+class _Held:
+    """The rows with the lowest keys so far, as many as the sample and the pilot can need."""
+
+    def __init__(self, source: Input, key_ranges: Callable[[int], Ranges]):
+        self.key_ranges, self.n_rows, self.limit = key_ranges, 0, 2**64
+        self.rows = [np.empty((0, source.n_features), source.dtype)]
+        self.keys = [np.empty(0, np.uint64)]
+        self._most, self._n = 2 * PILOT_ROWS, 0
+
+    def add(self, X: np.ndarray, keys: np.ndarray) -> None:
+        """Take the next rows (n, d) with their keys (n,)."""
+        self.n_rows += len(X)
+        self.rows.append(X)
+        self.keys.append(keys)
+        self._keep(-1)
+        self._n += len(self.keys[-1])
+        if self._n > self._most:
+            self._lower()
+
+    def ordered(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows (s, d) and keys (s,) in the order of keys, and let go of them.
+
+        Rows are put in place part by part, so that they are hardly held twice.
+        """
+        self._lower()
+        keys = np.concatenate(self.keys)
+        order = np.argsort(keys)
+        place = np.empty(len(keys), np.int64)
+        place[order] = np.arange(len(keys))
+        X = np.empty((len(keys), self.rows[0].shape[1]), self.rows[0].dtype)
+        first = 0
+        while self.rows:
+            part = self.rows.pop(0)
+            X[place[first : first + len(part)]] = part
+            first += len(part)
+        return X, keys[order]
+
+    def _lower(self) -> None:
+        """Lower the limit to what a table of so many rows needs, and drop the rows above it."""
+        keys = np.concatenate(self.keys)
+        pilot = int(np.partition(keys, PILOT_ROWS)[PILOT_ROWS]) if len(keys) > PILOT_ROWS else 2**64
+        self.limit = max(self.key_ranges(max(self.n_rows, 1))[-1][1], pilot)
+        for number in range(len(self.keys)):
+            self._keep(number)
+        self._n = sum(map(len, self.keys))
+        self._most = max(int(SLACK * self._n), 2 * PILOT_ROWS)
+
+    def _keep(self, number: int) -> None:
+        if self.limit < 2**64:
+            kept = self.keys[number] < np.uint64(self.limit)
+            self.rows[number] = self.rows[number][kept]
+            self.keys[number] = self.keys[number][kept]
+
+
+def _changed(what: str) -> UnusableRowsError:
+    return UnusableRowsError(
+        f"X {what}: it is read several times, and has to have the same rows in the same order "
+        "each time (a query: ORDER BY, or write its result to a file first)"
+    )

@@ -1,0 +1,153 @@
+"""Uniform samples that depend on nothing but the seed and the rows' numbers.
+
+Every row of a table has a key, 64 bits that a seed and the row's number determine. The rows in the
+order of their keys are a random permutation of the table; the rows whose keys lie below a threshold
+are a uniform sample without replacement. So a sample can be drawn in any partition, in any order,
+and merged, and is always the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from distsvc.job.constraints import RandomState
+
+SAMPLE_BYTES = 2**28
+"""Of a sample's rows as float32, where a learner does not ask for less."""
+
+FEWEST_SAMPLED = 20_000
+"""Rows of a sample, however wide they are, that a learner may have."""
+
+Ranges = list[tuple[int, int]]
+"""Ranges of keys [low, high)."""
+
+BLOCK_ROWS = 8192
+"""Rows that are fed to a learner at a time, on average."""
+
+PILOT_ROWS = 10_000
+"""Rows, those with the lowest keys, that everything but learning itself is decided on."""
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed that a random_state stands for: itself, or a number drawn from it."""
+    RandomState().check("random_state", random_state)
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    from sklearn.utils import check_random_state
+
+    return int(check_random_state(random_state).randint(2**31))
+
+
+def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
+    """Return the keys (n,) uint64 of the rows with the numbers `rows` (n,) int64.
+
+    The function is SplitMix64 (Steele, Lea and Flood 2014), a bijection: keys never collide.
+    """
+    start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    z = start + rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:
+    """Return the numbers (n,) int64 of the rows that have `keys` (n,) uint64: `row_keys` undone."""
+    start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    z: np.ndarray = _unshifted(keys, 31) * np.uint64(pow(0x94D049BB133111EB, -1, 2**64))
+    z = _unshifted(z, 27) * np.uint64(pow(0xBF58476D1CE4E5B9, -1, 2**64))
+    z = _unshifted(z, 30) - start
+    return (z * np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))).astype(np.int64)
+
+
+def most_rows(n_columns: int) -> int:
+    """Return the most rows of so many columns that a sample may have."""
+    return max(SAMPLE_BYTES // (4 * max(n_columns, 1)), FEWEST_SAMPLED)
+
+
+def key_threshold(n_rows: int, n_wanted: int) -> int:
+    """Return the number below which the keys of about `n_wanted` of `n_rows` rows lie, or 2^64."""
+    return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
+
+
+def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> list[tuple[int, int]]:
+    """Cut the keys of a sample of `n_wanted` of `n_rows` rows into ranges of about BLOCK_ROWS rows.
+
+    The sample begins behind the `n_held_out` rows, about, with the lowest keys.
+    """
+    low = key_threshold(n_rows, n_held_out) if n_held_out else 0
+    high = key_threshold(n_rows, n_held_out + n_wanted)
+    n_blocks = max(-(-min(n_wanted, n_rows - n_held_out) // BLOCK_ROWS), 1)
+    edges = [low + (high - low) * b // n_blocks for b in range(n_blocks + 1)]
+    return list(itertools.pairwise(edges))
+
+
+def slice_by_key(sorted_keys: np.ndarray, low: int, high: int) -> slice:
+    """Return where the keys in [low, high) stand in an ascending array of keys."""
+    first = np.searchsorted(sorted_keys, np.uint64(low))
+    last = sorted_keys.size if high >= 2**64 else np.searchsorted(sorted_keys, np.uint64(high))
+    return slice(int(first), int(last))
+
+
+def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
+    """Return the order of a block's n rows in an epoch; the first epoch takes them by key."""
+    if epoch == 0:
+        return np.arange(n)
+    sequence = np.random.SeedSequence(seed, spawn_key=(epoch, block))
+    return np.random.default_rng(sequence).permutation(n)
+
+
+def memory_blocks(
+    X: np.ndarray, keys: np.ndarray, ranges: Ranges, seed: int, epoch: int, first: int = 0
+) -> Iterator[np.ndarray]:
+    """Yield the blocks of an epoch over a table in memory, from number `first` on.
+
+    `keys` (ascending) are those of X.
+    """
+    for number in range(first, len(ranges)):
+        block = X[slice_by_key(keys, *ranges[number])]
+        yield block if epoch == 0 else block[epoch_order(seed, epoch, number, len(block))]
+
+
+def lowest(keys: np.ndarray, n: int) -> np.ndarray:
+    """Return the places of the n lowest keys, in ascending order of keys."""
+    if n < keys.size:
+        places = np.argpartition(keys, n)[:n]
+        return places[np.argsort(keys[places])]
+    return np.argsort(keys)
+
+
+@dataclass
+class Reservoir:
+    """The rows with the lowest keys of a stream, PILOT_ROWS at most, in ascending order of keys."""
+
+    seed: int
+    rows: np.ndarray
+    keys: np.ndarray
+    n_seen: int = 0
+
+    @classmethod
+    def empty(cls, seed: int, n_features: int) -> Reservoir:
+        """Return the reservoir of a stream that has not begun."""
+        return cls(seed, np.zeros((0, n_features), np.float32), np.zeros(0, np.uint64))
+
+    def add(self, X: np.ndarray) -> None:
+        """Take in the next rows (n, d) float32 of the stream."""
+        keys = row_keys(self.seed, np.arange(self.n_seen, self.n_seen + len(X)))
+        self.n_seen += len(X)
+        rows, keys = np.concatenate([self.rows, X]), np.concatenate([self.keys, keys])
+        kept = lowest(keys, PILOT_ROWS)
+        self.rows, self.keys = rows[kept], keys[kept]
+
+
+def _unshifted(z: np.ndarray, shift: int) -> np.ndarray:
+    """Return the x (n,) uint64 with z = x ^ (x >> shift)."""
+    x = z.copy()
+    for k in range(shift, 64, shift):
+        x ^= z >> np.uint64(k)
+    return x

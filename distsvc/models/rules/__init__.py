@@ -1,0 +1,1 @@
+"""Rules, which label rows; memberships, reasons and profiles."""

@@ -1,0 +1,56 @@
+"""How surely rows are in their clusters: their own share, and the largest others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from distsvc.kernels.shares import largest_others
+from distsvc.models.rules.rule import Rule
+
+PIECE_BYTES = 2**22
+"""Of the shares of all clusters that are in memory at a time."""
+
+SOFT = 0.15
+"""How wide a hyperplane is that shares rows out, in standard deviations of its node's rows."""
+
+BY_HYPERPLANES = (
+    "every hyperplane of the tree divides the row between its sides, 1 / (1 + exp(-t / 0.15)) of "
+    "it to its own at a distance of t standard deviations of the node's rows"
+)
+"""What shares by trees of hyperplanes are."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The shares of n rows.
+
+    Attributes
+    ----------
+    own : ndarray of shape (n,), float32
+        That of a row's own cluster, in [0, 1].
+    others : ndarray of shape (n, m), int32
+        The m clusters of the largest shares besides, the largest first, of equal ones the first.
+    other_shares : ndarray of shape (n, m), float32
+
+    """
+
+    own: np.ndarray
+    others: np.ndarray
+    other_shares: np.ndarray
+
+    @classmethod
+    def of(cls, rule: Rule, Z: np.ndarray, labels: np.ndarray, most: int) -> Membership:
+        """Return the shares of prepared rows Z (n, d) with labels (n,), `most` others at most."""
+        n, m = len(Z), min(most, rule.n_clusters - 1)
+        found = cls(np.empty(n, np.float32), np.empty((n, m), np.int32), np.empty((n, m), "f4"))
+        step = max(1, PIECE_BYTES // (4 * rule.n_clusters))
+        for first in range(0, n, step):
+            part = slice(first, first + step)
+            shares = rule.shares(Z[part])
+            found.own[part] = shares[np.arange(len(shares)), labels[part]]
+            if m:
+                of_part = found.others[part], found.other_shares[part]
+                largest_others(shares, labels[part], *of_part)
+        return found

@@ -1,0 +1,155 @@
+"""What labels rows, whatever the algorithm: a few arrays and facts that are saved and shared.
+
+A rule is all of a model that workers and later tables need. Every algorithm ends in one, and a
+published model is a rule with the scaling of its rows (`distsvc.models.rows.scaling`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from distsvc.models.rules.fields import Field, check_fields
+from distsvc.models.rules.reasons import Typical, pulls
+
+
+@dataclass(frozen=True)
+class ScoreWords:
+    """What the page says of a rule's score and of its outliers.
+
+    Attributes
+    ----------
+    has_outliers : bool
+        Whether the rule tells rows inside from rows outside.
+    has_clusters : bool
+        Whether it tells anything else.
+    meaning : str
+        A paragraph on what the score is; nothing where it is the decision value f(x). Where there
+        are clusters and outliers, the page says before it how many rows lie outside.
+    heading, axis : str
+        The heading of the scores' histogram, and what stands below its axis: nothing for what the
+        page says of decision values.
+    boundary : float or None
+        The score that divides rows inside from rows outside.
+
+    """
+
+    has_outliers: bool = True
+    has_clusters: bool = True
+    meaning: str = ""
+    heading: str = "Inside or outside"
+    axis: str = ""
+    boundary: float | None = 0.0
+
+
+class Rule(ABC):
+    """Labels rows by its fields, which are arrays, or facts: what JSON can hold.
+
+    A subclass is a frozen dataclass.
+
+    Attributes
+    ----------
+    form : str
+        The rule's name in saved models.
+    float64 : bool
+        Whether prepared rows are float64; kernels want float32.
+    meanings : mapping of str to str
+        What the published columns ``label``, ``score`` and ``outlier`` are.
+    shared : str
+        What the share of a row's cluster is; nothing where the rule has no clusters to share it.
+    words : ScoreWords
+    quick_pulls : bool
+        Whether `pulls` takes little more time than `label`.
+    needs : mapping of str to Field
+        What each field has to be; ``d`` is the number of columns.
+    beside : mapping of str to Field
+        What a model may hold beside the rule.
+
+    """
+
+    form: ClassVar[str]
+    float64: ClassVar[bool] = False
+    meanings: ClassVar[Mapping[str, str]]
+    shared: ClassVar[str] = ""
+    words: ClassVar[ScoreWords] = ScoreWords()
+    quick_pulls: ClassVar[bool] = False
+    needs: ClassVar[Mapping[str, Field]] = {}
+    beside: ClassVar[Mapping[str, Field]] = {}
+
+    @property
+    @abstractmethod
+    def n_clusters(self) -> int:
+        """Clusters; labels are below it."""
+
+    @abstractmethod
+    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the published columns of prepared rows Z (n, d) by name.
+
+        ``label`` (n,) int32, ``score`` (n,) float32 and ``outlier`` (n,) bool are among them. The
+        values of a row depend on no other row.
+        """
+
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of prepared rows Z (n, d), those of `label`, alone."""
+        return self.label(Z)["label"]
+
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
+
+        They are at least 0, and a row's add up to 1. Where `shared` is empty there are none.
+        """
+        raise NotImplementedError
+
+    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""
+        return self.label(Z)["score"]
+
+    def pulls(
+        self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
+    ) -> np.ndarray:
+        """Return how far each group of columns takes rows Z (n, d) from their clusters.
+
+        `labels` (n,) are the rows', and `firsts` (g,) the first columns of groups; the result is
+        (n, g) float64. The unit is that of the score; it is negative where a group brings a row
+        nearer. In general it takes 2 g scores a row; see `distsvc.models.rules.reasons`.
+        """
+        usual = typical.values[labels].astype(Z.dtype)
+        return pulls(self.unrounded_scores, Z, usual, typical.score, firsts)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the fields that are arrays, by name."""
+        return {n: v for n, v in self._values().items() if isinstance(v, np.ndarray)}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the other fields, by name."""
+        return {n: v for n, v in self._values().items() if not isinstance(v, np.ndarray)}
+
+    @classmethod
+    def restored(
+        cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
+    ) -> Self:
+        """Return the rule of `d` columns that `facts` and `arrays` hold, among others.
+
+        Raises
+        ------
+        DataError
+            A field is missing or not what it has to be; says which.
+
+        """
+        sizes = {} if d is None else {"d": d}
+        known: dict[str, Any] = {**facts, **arrays}
+        check_fields(cls.needs, known, sizes)
+        check_fields({n: of for n, of in cls.beside.items() if n in known}, known, sizes)
+        rule = cls(**{f.name: known[f.name] for f in fields(cls)})  # type: ignore[arg-type]
+        rule.check()
+        return rule
+
+    def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
+        """Raise DataError where the fields, each right in itself, do not go together."""
+
+    def _values(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

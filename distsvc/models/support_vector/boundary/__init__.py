@@ -1,0 +1,1 @@
+"""Support vector clustering with a given gamma, as in the papers."""

@@ -1,0 +1,342 @@
+"""The papers' engine: the domain of novelty, and what of it is connected.
+
+| Pham, Le and Dang (2017), Pham, Le, Le and Tran (2016) | here |
+|---|---|
+| Algorithms 1 and 2 | `BoundaryEngine.train` |
+| B_eps; eps | `BoundaryEngine.boundary`; ``epsilon`` |
+| E | `BoundaryEngine.equilibria` |
+| Algorithm 3, lines 4 to 9 | `BoundaryEngine.set_equilibria`, `BoundaryEngine.set_clusters` |
+
+Whatever the labelling, phase two has four steps:
+
+| step | "equilibria" | "complete-graph" | "balls" |
+|---|---|---|---|
+| points that label the rows | boundary rows | rows inside | centres of balls |
+| where they end | after a climb | where they are | after a climb, merging |
+| vertices that are tested in pairs | equilibria, vectors inside | rows inside | equilibria |
+| clusters | components | components | components |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from distsvc.errors import ParameterError
+from distsvc.job.parameters import IN_MEMORY
+from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.sampling import Ranges, Reservoir
+from distsvc.models.support_vector.boundary import balls, complete_graph, labelling, training
+from distsvc.models.support_vector.boundary.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
+from distsvc.models.support_vector.engine import Engine, Parts
+from distsvc.models.support_vector.kernel_width import automatic_gamma
+from distsvc.models.support_vector.rules import BoundaryRule
+
+EVALUATION_ROWS = 2048
+EXACT_ROWS = 10_000
+DEFAULT_NU = 0.1
+BOUNDARY_WANTED = 50
+FEW_VECTORS = 100
+"""The budget, where none is given."""
+
+LEAST_PRODUCT = 1e-6
+"""Least level of w.phi(x), from which 1 is subtracted in float32."""
+
+LEAST_LEVEL = 1e-3
+"""Of the highest value of w.phi(x), the least level of f."""
+
+
+class BoundaryEngine(Engine):
+    """Clusters are the connected parts of {x : f(x) >= 0}, f trained once.
+
+    Attributes
+    ----------
+    nu : float
+        The share of rows outside that is asked for, where C does not say it.
+    descent : StochasticGradient
+        Phase one, but for the solver ``exact``.
+    epsilon : float
+        Half-width of the extended boundary, widened where no row is so near.
+    boundary : Boundary
+        To be set before the equilibria, for `fitted_facts`.
+    points : ndarray of shape (m, d), float32
+        What labels all rows.
+    vertices : ndarray of shape (v, d), float32
+        Equilibria, and what else segments are tested between; all centred.
+    clusters : Clusters
+    pending : bool
+        Whether rows were fed since clusters were found.
+
+    """
+
+    nu: float
+    descent: StochasticGradient
+    epsilon: float
+    boundary: Boundary
+    points: np.ndarray
+    vertices: np.ndarray
+    clusters: Clusters
+    rule: BoundaryRule
+    pending = False
+    _stream: Reservoir | None = None
+    _end_of: np.ndarray
+
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle the centre, gamma and C from pilot rows (m, d), in the order of their keys.
+
+        Raises
+        ------
+        ParameterError
+            More than 10,000 rows with ``solver="exact"`` and C.
+
+        """
+        given = self.parameters
+        if given.solver == "exact" and given.C is not None and n_rows > EXACT_ROWS:
+            raise ParameterError(
+                f"solver='exact' with C keeps the whole kernel matrix and takes at most "
+                f"{EXACT_ROWS} rows, found {n_rows}; give nu, or use 'bsgd'"
+            )
+        super().set_pilot(pilot, n_rows)
+        wide, gamma = self.pilot.astype(np.float64), given.gamma
+        self.gamma = automatic_gamma(wide) if isinstance(gamma, str) else float(gamma)  # type: ignore[arg-type]
+        self.nu = float(DEFAULT_NU if given.nu is None else given.nu)
+        if given.C is not None:
+            self.C = float(given.C)
+        elif given.solver != "exact":
+            self.C = training.penalty_for(wide, self.gamma, self.nu)
+        if given.solver != "exact":
+            self.descent = self._new_descent()
+
+    def key_ranges(self, n_rows: int) -> Ranges:
+        """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows.
+
+        All rows with ``solver="exact"``; otherwise without those that J is measured on, where there
+        are many.
+        """
+        if self.parameters.solver == "exact":
+            return sampling.key_blocks(n_rows, n_rows)
+        n_held_out = EVALUATION_ROWS if n_rows >= 20 * EVALUATION_ROWS else 0
+        return sampling.key_blocks(n_rows, min(n_rows, self.parameters.max_iter), n_held_out)
+
+    def train(self, blocks: training.Blocks, checkpoint: Checkpoint = NO_CHECKPOINT) -> None:
+        """Find the decision function.
+
+        ``blocks(epoch, first)`` are the centred blocks of an epoch, from number `first` on.
+        """
+        given = self.parameters
+        if given.solver != "exact":
+            evaluation = self.pilot[:EVALUATION_ROWS] if given.stopping == "held-out" else None
+            training.descend(
+                self.descent, blocks, given.max_iter, evaluation, given.tol, checkpoint
+            )
+            S, a = self.descent.vectors, self.descent.coefficients
+            self.n_iter = self.descent.n_steps
+        else:
+            X = np.concatenate(list(blocks(0, 0)))
+            if given.C is None:
+                S, a, self.C, self.n_iter = training.solve_one_class(X, self.gamma, self.nu)
+            else:
+                S, a, self.n_iter = training.solve_penalised(X, self.gamma, self.C, given.max_iter)
+        self._set_decision(S, a)
+
+    def trained(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return what `train` has found, as facts and arrays; `restore` takes them back."""
+        facts = {
+            "gamma": self.gamma,
+            "C": self.C,
+            "epsilon": self.epsilon,
+            "n_iter": self.n_iter,
+            "notes": list(self.notes),
+        }
+        return facts, {"S": self.decision.S, "a": self.decision.a}
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Be as trained again, after `set_pilot`, with what `trained` returned."""
+        self.gamma, self.C, self.epsilon = facts["gamma"], facts["C"], facts["epsilon"]
+        self.n_iter, self.notes = facts["n_iter"], list(facts["notes"])
+        self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
+
+    def decision_facts(self) -> dict[str, Any]:
+        """Return the numbers that tasks of phase two need beside the decision function's arrays."""
+        return {
+            "gamma": self.gamma,
+            "epsilon": self.epsilon,
+            "boundary_size": self.parameters.boundary_size,
+            "segment_samples": self.parameters.segment_samples,
+        }
+
+    def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
+        """Make equilibria of the end points (m, d) of the points (m, d) that label the rows."""
+        self.points = points
+        if self.parameters.labelling == "complete-graph":
+            self.equilibria, self._end_of = ends, np.arange(len(ends))
+        else:
+            self.equilibria, self._end_of = labelling.merge_equilibria(self.decision, ends)
+        self.vertices = self.equilibria
+        if self.parameters.bridging and self.parameters.labelling not in IN_MEMORY:
+            S = np.ascontiguousarray(self.decision.S.T)
+            self.vertices = np.concatenate([self.vertices, S[self.decision(S) >= 0.0]])
+        if len(self.equilibria) == 1:
+            self.note("all trajectories end at one equilibrium: the answer is one cluster")
+
+    def set_clusters(self, pairs: np.ndarray) -> None:
+        """Make clusters of the equilibria that the connected pairs (p, 2) of vertices join."""
+        f, E = self.decision, self.equilibria
+        group = labelling.components(pairs, len(self.vertices))[: len(E)]
+        self.clusters, self.equilibrium_labels = Clusters.from_equilibria(
+            f, self.points, self._end_of, E, group, self.pilot
+        )
+        self.rule = BoundaryRule(f.S, f.a, self.clusters.points, self.clusters.cluster, self.gamma)
+        self.pending = False
+
+    @property
+    def support_vectors(self) -> np.ndarray:
+        """Centred support vectors (B, d) float32."""
+        return self.decision.S.T
+
+    def fitted_facts(self) -> dict[str, Any]:
+        """Return the numbers that the fit arrived at, for its report."""
+        return {
+            "gamma": self.gamma,
+            "C": self.C,
+            "epsilon": self.epsilon,
+            "n_iter": self.n_iter,
+            "n_support_vectors": len(self.decision.a),
+            "n_boundary": len(self.boundary.X),
+            "n_boundary_found": int(self.boundary.counts.sum()),
+            "n_equilibria": len(self.equilibria),
+            "n_clusters": self.clusters.n_clusters,
+        }
+
+    # Of an estimator.
+
+    def seen(self, X: np.ndarray) -> np.ndarray:
+        """Return rows X (n, d) centred, float32."""
+        return self.centred(X)
+
+    def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
+        """Train on centred rows (m, d) with their keys (m,)."""
+        order, ranges = np.argsort(keys), self.key_ranges(n_rows)
+        ranked, ranked_keys = rows[order], keys[order]
+        self.train(
+            lambda epoch, first: sampling.memory_blocks(
+                ranked, ranked_keys, ranges, self.seed, epoch, first
+            )
+        )
+
+    def find_clusters(self, parts: Parts, n_rows: int) -> None:
+        """Do phase two by any labelling; two of them take all rows as one part."""
+        given, f, samples = self.parameters, self.decision, self.parameters.segment_samples
+        if given.labelling == "complete-graph":
+            ((rows, _),) = parts
+            points = ends = complete_graph.inside_rows(f, rows)
+        elif given.labelling == "balls":
+            ((rows, keys),) = parts
+            points, samples = balls.ball_centres(rows, keys, given.ball_radius), balls.SAMPLES
+            ends = balls.climb_together(f, points, given.merge_radius)
+        else:
+            self.boundary, limit = Boundary.empty(f), given.boundary_size
+            for rows, keys in parts:
+                found = Boundary.collect(f, rows, keys, self.epsilon, limit)
+                self.boundary = self.boundary.merge(found, limit)
+            points = self.boundary.X
+            ends = labelling.climb(f, points)
+        self.set_equilibria(points, ends)
+        if given.labelling in IN_MEMORY:
+            pairs = complete_graph.joined_pairs(f, self.vertices, samples)
+        else:
+            blocks = labelling.all_connected_pairs(f, self.vertices, samples)
+            pairs = np.concatenate(list(blocks))
+        self.set_clusters(pairs)
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return the cluster (n,) int32 of centred rows (n, d)."""
+        return self.rule.label(rows)["label"]
+
+    def values(self, rows: np.ndarray) -> np.ndarray:
+        """Return f (n,) float32 of centred rows (n, d)."""
+        return self.decision(rows)
+
+    # A stream, whose rows are not kept.
+
+    @property
+    def streams(self) -> bool:
+        """Whether it was fed a stream, and can be fed more."""
+        return self._stream is not None
+
+    def feed(self, rows: np.ndarray) -> None:
+        """Do one step for each of the next centred rows (n, d) of a stream, in their order.
+
+        The rows with the lowest keys so far take the place of the pilot.
+        """
+        if self._stream is None:
+            self._stream = Reservoir.empty(self.seed, rows.shape[1])
+        self.descent.feed(rows)
+        self._stream.add(rows)
+        self.pilot = self._stream.rows
+        self._set_decision(self.descent.vectors, self.descent.coefficients)
+        self.n_iter, self.pending = self.descent.n_steps, True
+
+    def find_pending_clusters(self) -> None:
+        """Find clusters on the rows that were kept of the stream."""
+        assert self._stream is not None
+        self.find_clusters([(self._stream.rows, self._stream.keys)], len(self._stream.rows))
+
+    def _new_descent(self) -> StochasticGradient:
+        given = self.parameters
+        return StochasticGradient(
+            n_features=self.centre.size,
+            gamma=self.gamma,
+            C=self.C,
+            budget=(given.budget or FEW_VECTORS) if given.solver == "bsgd" else None,
+            maintenance=given.maintenance,
+            projection_size=given.projection_size,
+            theta=given.theta if given.stopping == "step-norm" else 0.0,
+            average=given.average,
+            seed=self.seed,
+        )
+
+    def _set_decision(self, S: np.ndarray, a: np.ndarray) -> None:
+        """Set f, with vectors S (d, B) of weights a (B,), and the width of its boundary."""
+        f = DecisionFunction(S, a.astype(np.float32), self.gamma)
+        level = self._level(f(self.pilot).astype(np.float64) + 1.0)
+        if level < LEAST_PRODUCT:
+            raise ParameterError(
+                f"C must be larger, found {self.C!r}: the level of w.phi(x) is {level:g}, and "
+                "float32 loses it beside 1"
+            )
+        kept = a > 0.0
+        weights = (a[kept] / level).astype(np.float32)
+        self.decision = DecisionFunction(np.ascontiguousarray(S[:, kept]), weights, self.gamma)
+        values, epsilon = self.decision(self.pilot), self.parameters.epsilon
+        self.epsilon = labelling.widened_epsilon(values, epsilon, min(BOUNDARY_WANTED, len(values)))
+        if self.parameters.labelling not in IN_MEMORY and not (np.abs(values) <= epsilon).any():
+            self.note(
+                f"no row looked at lies within epsilon = {epsilon:g} of the boundary; "
+                "the nearest ones were taken"
+            )
+
+    def _level(self, values: np.ndarray) -> float:
+        """Return the level of w.phi(x) at which f is 0, from the pilot's values (m,)."""
+        given, level = self.parameters, 1.0
+        if given.nu is not None or given.C is None:
+            if given.solver != "exact":
+                level = float(np.quantile(values, self.nu, method="lower"))
+        elif values.max() < 1.0:
+            level = float(np.quantile(values, self.nu, method="lower"))
+            self.note(
+                f"C = {self.C:g} leaves f < 0 everywhere; the level was set so that a share "
+                f"{self.nu} of the rows lies outside"
+            )
+        least = LEAST_LEVEL * float(values.max())
+        if level < least:
+            level = least
+            self.note(
+                "more than the share nu of the rows is far from every support vector; the level "
+                "was set to a thousandth of the highest value of w.phi(x)"
+            )
+        return level

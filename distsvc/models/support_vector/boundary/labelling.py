@@ -1,0 +1,355 @@
+"""Phase two: from the decision function to clusters (Pham, Le and Dang 2017, Algorithm 3).
+
+| Pham, Le and Dang (2017) | here |
+|---|---|
+| f(x) = sum a_i K(x_i, x) - 1 | `DecisionFunction` |
+| B_eps, the extended boundary | `Boundary` |
+| P(x), trajectories | `climb` |
+| E, the equilibrium points | `merge_equilibria` |
+| m sample-point test | `connected_pairs`, `components` |
+| line 9 | `Clusters` |
+
+Every function here works on arrays; `fit` and the distributed job call the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from distsvc.kernels import ascent
+from distsvc.kernels.nearest import nearest_point
+from distsvc.kernels.rbf import weighted_sums
+from distsvc.kernels.segments import lowest_on_segments
+from distsvc.models.rows.scaling import check_finite
+
+CLIMB_TOLERANCE = 1e-4
+"""Length of a trajectory's last step, in units of sigma = 1 / sqrt(2 gamma)."""
+
+MERGE_TOLERANCE = 1e-2
+"""End points closer than this, in units of sigma, are one equilibrium."""
+
+CLIMB_STEPS = 2000
+PAIR_ROWS = 256
+SEGMENT_TOLERANCE = 1e-5
+"""How far below 0 a segment may dip and still be inside: the rounding of f in float32."""
+
+CELL = 32
+
+
+@dataclass(frozen=True)
+class DecisionFunction:
+    """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
+
+    Attributes
+    ----------
+    S : ndarray of shape (d, B), float32
+        Support vectors, feature by feature.
+    a : ndarray of shape (B,), float32
+        Their weights, all positive.
+    gamma : float
+
+    """
+
+    S: np.ndarray
+    a: np.ndarray
+    gamma: float
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return f (n,) float32 at the rows of X (n, d) float32."""
+        return self.sums(X) - np.float32(1.0)
+
+    def sums(self, X: np.ndarray) -> np.ndarray:
+        """Return f + 1 (n,) float32, which keeps its precision where f is near -1."""
+        return weighted_sums(X, self.S, self.a, self.gamma)
+
+    @property
+    def sigma(self) -> float:
+        """The kernel's standard deviation, 1 / sqrt(2 gamma)."""
+        return float(1.0 / np.sqrt(2.0 * self.gamma))
+
+
+class Nearest:
+    """Finds the nearest of a fixed set of points (m, d) float32; of equally near ones the first.
+
+    Points are divided into cells of at most `CELL`, halved at the median of the feature whose
+    middle is widest: outliers, which every heavy tail has, do not decide how cells are cut.
+    """
+
+    def __init__(self, points: np.ndarray):
+        cells = list(_halved(points, np.arange(len(points), dtype=np.int32)))
+        n, d = len(cells), points.shape[1]
+        self._points = np.full((n, d, CELL), np.inf, np.float32)
+        self._numbers = np.zeros((n, CELL), np.int32)
+        for c, numbers in enumerate(cells):
+            self._points[c, :, : len(numbers)] = points[numbers].T
+            self._numbers[c, : len(numbers)] = numbers
+        lows = [points[numbers].min(axis=0) for numbers in cells]
+        highs = [points[numbers].max(axis=0) for numbers in cells]
+        self._low = np.ascontiguousarray(np.array(lows).reshape(n, d).T)
+        self._high = np.ascontiguousarray(np.array(highs).reshape(n, d).T)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the index (n,) int32 of the nearest point to every row of X (n, d) float32."""
+        return nearest_point(X, self._points, self._numbers, self._low, self._high)
+
+
+def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the numbers of the points in each cell, ascending."""
+    if numbers.size <= CELL:
+        yield numbers
+        return
+    for half in halves(points, numbers):
+        yield from _halved(points, half)
+
+
+def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of a cell's lower and upper points along its widest feature, ascending."""
+    ranked = np.sort(points[numbers], axis=0)
+    n = numbers.size
+    spread = ranked[5 * n // 6] - ranked[n // 6]
+    spread = spread if spread.any() else ranked[-1] - ranked[0]
+    order = np.argsort(points[numbers, int(np.argmax(spread))], kind="stable")
+    return np.sort(numbers[order[: n // 2]]), np.sort(numbers[order[n // 2 :]])
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A bounded sample of the extended boundary B_eps = {x_i : |f(x_i)| <= eps}.
+
+    B_eps grows with the table; a set of at most `limit` rows is kept. While B_eps is no larger it
+    is kept whole, as in the paper. Beyond, its rows are divided by their nearest support vector, so
+    that every part of the domain keeps its share, and each part keeps its q rows with the lowest
+    random keys, for the largest q that fits. (With more support vectors than `limit`, q is 1.) Kept
+    rows are the starts of trajectories and the points that label all others, so what is lost is
+    resolution: a row takes the label of a boundary point that may be a little farther away.
+
+    A part of a table never keeps fewer rows of a support vector than the whole would, so merging is
+    exact: the result does not depend on how the table was cut.
+
+    Attributes
+    ----------
+    X : ndarray of shape (m, d), float32
+    keys : ndarray of shape (m,), uint64
+        The rows' random keys (`distsvc.models.rows.sampling.row_keys`), all different.
+    owner : ndarray of shape (m,), int32
+        Nearest support vector.
+    counts : ndarray of shape (B,), int64
+        Rows of B_eps by nearest support vector, kept or not.
+
+    """
+
+    X: np.ndarray
+    keys: np.ndarray
+    owner: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def collect(
+        cls,
+        f: DecisionFunction,
+        X: np.ndarray,
+        keys: np.ndarray,
+        epsilon: float,
+        limit: int,
+    ) -> Boundary:
+        """Return the boundary of one block of rows X (n, d) float32 with keys (n,) uint64."""
+        near = np.flatnonzero(np.abs(f(X)) <= epsilon)
+        X, keys = X[near], keys[near]
+        owner = Nearest(np.ascontiguousarray(f.S.T))(X)
+        counts = np.bincount(owner, minlength=f.a.size)
+        return cls(X, keys, owner, counts)._thinned(limit)
+
+    @classmethod
+    def empty(cls, f: DecisionFunction) -> Boundary:
+        """Return a boundary without rows."""
+        d, b = f.S.shape
+        none = np.zeros(0, np.uint64), np.zeros(0, np.int32)
+        return cls(np.zeros((0, d), np.float32), *none, np.zeros(b, np.int64))
+
+    def merge(self, other: Boundary, limit: int) -> Boundary:
+        """Return the boundary of both parts together."""
+        return Boundary(
+            np.concatenate([self.X, other.X]),
+            np.concatenate([self.keys, other.keys]),
+            np.concatenate([self.owner, other.owner]),
+            self.counts + other.counts,
+        )._thinned(limit)
+
+    def _thinned(self, limit: int) -> Boundary:
+        order = np.lexsort((self.keys, self.owner))
+        owner = self.owner[order]
+        rank = np.arange(order.size) - np.searchsorted(owner, owner)
+        kept = order[rank < quota(self.counts, limit)]
+        kept = kept[np.argsort(self.keys[kept])]
+        return Boundary(self.X[kept], self.keys[kept], self.owner[kept], self.counts)
+
+
+def quota(counts: np.ndarray, limit: int) -> int:
+    """Return the largest q >= 1 with sum min(counts, q) <= limit, or 1 when there is none."""
+    low, high = 1, max(int(counts.max(initial=1)), 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if np.minimum(counts, middle).sum() <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def widened_epsilon(values: np.ndarray, epsilon: float, wanted: int) -> float:
+    """Return epsilon, or the least one that at least `wanted` of the `values` of f lie within."""
+    distance = np.sort(np.abs(values))
+    return max(epsilon, float(distance[min(wanted, distance.size) - 1]))
+
+
+def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
+    """Return where the trajectories from the rows of X (n, d) float32 end, (n, d) float32."""
+    return ascent.climb(X, f.S, f.a, f.gamma, CLIMB_TOLERANCE, CLIMB_STEPS)
+
+
+def merge_equilibria(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Merge trajectories' end points into equilibria.
+
+    "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. End points
+    within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium,
+    at the end point where f is highest. A trajectory can also end on a saddle, where no row stays
+    under the slightest push: each equilibrium is pushed by a fraction of sigma and climbs again.
+
+    Returns
+    -------
+    equilibria : ndarray of shape (M, d), float32
+    member : ndarray of shape (n,), int64
+        The equilibrium of every end point.
+
+    """
+    ends, member = _merged(f, ends)
+    push = np.random.default_rng(0).standard_normal(ends.shape).astype(np.float32)
+    push *= np.float32(0.1 * f.sigma) / np.linalg.norm(push, axis=1, keepdims=True)
+    again, second = _merged(f, climb(f, ends + push))
+    return again, second[member]
+
+
+def _merged(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    check_finite(ends)
+    radius = MERGE_TOLERANCE * f.sigma
+    distinct, member = np.unique(ends, axis=0, return_inverse=True)
+    pairs = cKDTree(distinct).query_pairs(radius, output_type="ndarray")
+    group = _groups(pairs, len(distinct))
+    height = f(distinct)
+    best = np.lexsort((-height, group))
+    first = np.searchsorted(group[best], np.arange(group.max() + 1))
+    return distinct[best[first]], group[member.reshape(-1)]
+
+
+def _groups(pairs: np.ndarray, n: int) -> np.ndarray:
+    """Return the connected component (n,) of every vertex, numbered by their first vertices."""
+    edges = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    return connected_components(edges, directed=False)[1].astype(np.int64)
+
+
+def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int) -> np.ndarray:
+    """Return pairs (p, 2) of equilibria whose segment lies inside the domain of novelty.
+
+    Tests equilibria number [256 block, 256 (block + 1)) of E (M, d) float32 against all before
+    them, by the value of f at `samples` points of the segment. Pairs that are connected through
+    pairs already found are skipped, shortest segments first; so the components of all blocks' pairs
+    together are those of all connected pairs.
+    """
+    first = block * PAIR_ROWS
+    last = min(first + PAIR_ROWS, len(E))
+    found = np.zeros((0, 2), np.int64)
+    todo = np.concatenate(
+        [np.column_stack([np.full(i, i), np.arange(i)]) for i in range(first, last)]
+    )
+    length = ((E[todo[:, 0]] - E[todo[:, 1]]) ** 2).sum(axis=1)
+    todo = todo[np.argsort(length, kind="stable")]
+    level = np.float32(1.0 - SEGMENT_TOLERANCE)
+    size = 4 * PAIR_ROWS
+    while len(todo):
+        batch, todo = todo[:size], todo[size:]
+        lowest = lowest_on_segments(E, batch, f.S, f.a, f.gamma, samples, level)
+        inside = batch[lowest >= level]
+        if len(inside):
+            found = np.concatenate([found, inside])
+            group = _groups(found, len(E))
+            todo = todo[group[todo[:, 0]] != group[todo[:, 1]]]
+    return found
+
+
+def pair_blocks(n_equilibria: int) -> int:
+    """Return the number of blocks that `connected_pairs` divides the pairs of equilibria into."""
+    return -(-n_equilibria // PAIR_ROWS)
+
+
+def components(pairs: np.ndarray, n_equilibria: int) -> np.ndarray:
+    """Return the component (M,) int64 of every equilibrium."""
+    return _groups(pairs, n_equilibria)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The points that label rows, and the cluster of each.
+
+    Attributes
+    ----------
+    points : ndarray of shape (m, d), float32
+    cluster : ndarray of shape (m,), int32
+    n_clusters : int
+
+    """
+
+    points: np.ndarray
+    cluster: np.ndarray
+    n_clusters: int
+
+    @classmethod
+    def from_equilibria(
+        cls,
+        f: DecisionFunction,
+        boundary: np.ndarray,
+        member: np.ndarray,
+        equilibria: np.ndarray,
+        group: np.ndarray,
+        reference: np.ndarray,
+    ) -> tuple[Clusters, np.ndarray]:
+        """Give boundary points the clusters of their equilibria (Algorithm 3, line 9).
+
+        Departure: an equilibrium with f < 0 lies outside the domain of novelty, is connected to
+        nothing and would be a cluster of its own. Boundary points that climb to one are
+        dropped, and so take the label of the nearest other one, unless there are no others.
+
+        Clusters are numbered by how many of the rows `reference` (n, d) float32 they hold, most
+        first.
+
+        Returns
+        -------
+        clusters : Clusters
+        of_equilibrium : ndarray of shape (M,), int32
+            The cluster of every equilibrium, -1 for those outside the domain.
+
+        """
+        inside = f(equilibria) >= -SEGMENT_TOLERANCE
+        if not inside.any():
+            inside[:] = True
+        kept = inside[member]
+        points = boundary[kept]
+        group_of_point = group[member[kept]]
+        sizes = np.bincount(group_of_point[Nearest(points)(reference)], minlength=group.max() + 1)
+        present = np.unique(group_of_point)
+        order = present[np.argsort(-sizes[present], kind="stable")]
+        number = np.full(group.max() + 1, -1, np.int32)
+        number[order] = np.arange(order.size, dtype=np.int32)
+        of_equilibrium = np.where(inside, number[group], -1).astype(np.int32)
+        return cls(points, number[group_of_point], int(order.size)), of_equilibrium
+
+
+def all_connected_pairs(f: DecisionFunction, E: np.ndarray, samples: int) -> Iterator[np.ndarray]:
+    """Yield `connected_pairs` of every block."""
+    for block in range(pair_blocks(len(E))):
+        yield connected_pairs(f, E, block, samples)

@@ -1,0 +1,202 @@
+"""Phase one: the large-margin one-class SVM by (budgeted) stochastic gradient descent.
+
+| Pham, Le and Dang (2017) | here |
+|---|---|
+| J(w), eq. (1) | `StochasticGradient.objective` |
+| w_{t+1} | ``StochasticGradient.coefficients`` on ``StochasticGradient.vectors`` |
+| t | ``StochasticGradient.n_steps`` |
+| B | ``budget`` |
+| k of section 3.3.2 | ``projection_size`` |
+| theta | ``theta`` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from distsvc.errors import DataError
+from distsvc.kernels import budget as kernels
+from distsvc.kernels.rbf import weighted_sums
+from distsvc.models.rows.checkpoints import MOST, State
+from distsvc.models.rules.fields import Array, Count, Field, check_fields
+
+STRATEGIES = {
+    "merge": kernels.MERGE,
+    "project-nearest": kernels.PROJECT_NEAREST,
+    "project-random": kernels.PROJECT_RANDOM,
+    "removal": kernels.REMOVAL,
+}
+
+FIELDS: dict[str, Field] = {
+    "S": Array("float32", "d B", may_be_empty=True),
+    "counts": Array("float64", "B", least=0.0, may_be_empty=True),
+    "born": Array("int64", "B", least=0, may_be_empty=True),
+    "moments": Array("float64", "B", may_be_empty=True),
+    "state": Array("uint64", "6"),
+    "sums": Array("float64", "2"),
+    "average_from": Count(0, MOST),
+}
+"""What `StochasticGradient.state` has."""
+
+OF_VECTORS = ("counts", "born", "moments")
+
+PIECE_WORK = 2**33
+"""Features of vectors that are looked at in one piece of work: some seconds."""
+
+
+class StochasticGradient:
+    """The state of one stochastic gradient descent; rows are fed to it in blocks, in any cut.
+
+    Parameters
+    ----------
+    n_features
+        Columns of every block.
+    gamma, C
+        Kernel width and trade-off of J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)).
+    budget
+        Support vectors kept; None for no budget (SGD-LMOC, Pham, Le, Le and Tran (2016)).
+    maintenance
+        A key of `STRATEGIES`.
+    projection_size
+        Vectors that a removed one is projected on.
+    theta
+        Stop once ||w_{t+1} - w_t|| <= theta; 0 for never.
+    average
+        Report the mean iterate (Theorem 7) since the last `forget_average` instead of the last;
+        only without a budget, where all iterates live on the same vectors.
+    seed
+        Of the random choices of ``project-random``.
+
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        gamma: float,
+        C: float,
+        budget: int | None = None,
+        maintenance: str = "merge",
+        projection_size: int = 5,
+        theta: float = 0.0,
+        average: bool = False,
+        seed: int = 0,
+    ):
+        self.gamma, self.C = float(gamma), float(C)
+        self.budget = np.iinfo(np.int64).max if budget is None else int(budget)
+        self.strategy = STRATEGIES[maintenance]
+        self.projection_size = int(projection_size)
+        self.theta = float(theta)
+        self.average = bool(average)
+        self._S = np.zeros((n_features, 0), np.float32)
+        self._counts = np.zeros(0)
+        self._counts32 = np.zeros(0, np.float32)
+        self._born = np.zeros(0, np.int64)
+        self._moments = np.zeros(0)
+        self._state = np.zeros(6, np.uint64)
+        self._state[kernels.RANDOM] = (
+            np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | 1
+        )
+        self._sums = np.zeros(2)
+        self._average_from = 0
+
+    n_vectors = property(lambda self: int(self._state[kernels.N_VECTORS]))
+    n_steps = property(lambda self: int(self._state[kernels.STEP]))
+    n_hits = property(lambda self: int(self._state[kernels.HITS]))
+    n_maintained = property(lambda self: int(self._state[kernels.MAINTAINED]))
+    stopped = property(lambda self: bool(self._state[kernels.STOPPED]))
+
+    def feed(self, X: np.ndarray) -> None:
+        """Do one step per row of X (n, d) float32, in order, unless the descent has stopped."""
+        if self.stopped or not len(X):
+            return
+        self._reserve(min(self.budget, self.n_vectors + len(X)) + 1)
+        kernels.descend(
+            X,
+            self._S,
+            self._counts,
+            self._counts32,
+            self._born,
+            self._moments,
+            self._state,
+            self._sums,
+            self.gamma,
+            self.C,
+            self.budget,
+            self.strategy,
+            self.projection_size,
+            self.theta,
+        )
+
+    @property
+    def piece_rows(self) -> int:
+        """Rows that take some seconds at most, for who wants to look in between."""
+        n = max(self.n_vectors, 1)
+        work = n * self._S.shape[0] * (n if self.theta > 0.0 else 1)
+        return max(PIECE_WORK // work, 1)
+
+    def state(self) -> State:
+        """Return all that decides how the descent goes on; `restore` takes it back."""
+        n = self.n_vectors
+        arrays = {"S": self.vectors, "state": self._state.copy(), "sums": self._sums.copy()}
+        arrays |= {name: getattr(self, f"_{name}")[:n].copy() for name in OF_VECTORS}
+        return {"average_from": self._average_from}, arrays
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on as the descent of equal parameters whose `state` these are.
+
+        `DataError` where they are no such state; the descent is as it was then.
+        """
+        sizes = {"d": self._S.shape[0]}
+        check_fields(FIELDS, {**facts, **arrays}, sizes)
+        n = int(arrays["state"][kernels.N_VECTORS])
+        if n != sizes["B"] or n > self.budget:
+            raise DataError(f"expected {sizes['B']} vectors, at most {self.budget}, found {n}")
+        self._S, self._state, self._sums = arrays["S"], arrays["state"], arrays["sums"]
+        for name in OF_VECTORS:
+            setattr(self, f"_{name}", arrays[name])
+        self._counts32 = self._counts.astype(np.float32)
+        self._average_from = facts["average_from"]
+
+    def forget_average(self) -> None:
+        """Let the mean iterate begin here."""
+        self._moments[:] = self._counts * self._sums[0]
+        self._average_from = self.n_steps
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """Support vectors, feature by feature, (d, B) float32."""
+        return np.ascontiguousarray(self._S[:, : self.n_vectors])
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """Their weights, (B,) float64, so that f(x) = sum_j a_j K(s_j, x) - 1."""
+        n = self.n_vectors
+        if self.average and self.n_steps > self._average_from:
+            weights = self._counts[:n] * self._sums[0] - self._moments[:n]
+            return self.C / (self.n_steps - self._average_from) * weights
+        return self.C / max(self.n_steps, 1) * self._counts[:n]
+
+    def objective(self, X: np.ndarray) -> float:
+        """Return J(w), eq. (1), with the mean hinge loss of the rows X (n, d) float32."""
+        S, a = self.vectors, self.coefficients
+        on_vectors = weighted_sums(np.ascontiguousarray(S.T), S, a.astype(np.float32), self.gamma)
+        margins = weighted_sums(X, S, a.astype(np.float32), self.gamma)
+        hinge = np.maximum(0.0, 1.0 - margins.astype(np.float64)).mean()
+        return float(0.5 * a @ on_vectors.astype(np.float64) + self.C * hinge)
+
+    def _reserve(self, capacity: int) -> None:
+        have = self._counts.size
+        if capacity <= have:
+            return
+        capacity = capacity if self.budget < capacity else max(capacity, 2 * have)
+        S = np.zeros((self._S.shape[0], capacity), np.float32)
+        S[:, :have] = self._S
+        self._S = S
+        for name in ("_counts", "_counts32", "_born", "_moments"):
+            old = getattr(self, name)
+            grown = np.zeros(capacity, old.dtype)
+            grown[:have] = old
+            setattr(self, name, grown)

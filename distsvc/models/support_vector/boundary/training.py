@@ -1,0 +1,134 @@
+"""Phase one by a name: how the weights of f(x) = sum_j a_j K(s_j, x) - 1 are found.
+
+| Pham et al. (2017 and 2016): J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)) | here |
+|---|---|
+| its dual, max sum a - a'Ka/2 over 0 <= a_i <= C/N | `solve_penalised` |
+| the nu-one-class SVM (Schoelkopf et al. 2001), rho* with sum a = 1 | `solve_one_class` |
+| C = 1 / (nu rho*), for which both have one solution | `penalty_for` |
+| Algorithms 1 and 2 | `descend` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distsvc.errors import DataError
+from distsvc.kernels.exact import coordinate_ascent, gram_matrix
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
+
+CHECK_STEPS = 10_000
+PATIENCE = 3
+PENALTY_ROWS = 2000
+
+Blocks = Callable[[int, int], Iterable[np.ndarray]]
+
+
+@dataclass
+class Course:
+    """A descent, where it is in its stream of rows, and the values of J so far."""
+
+    descent: StochasticGradient
+    place: Place
+    history: list[float]
+
+    def state(self) -> State:
+        """Return facts and arrays; `restored` takes them back."""
+        facts, arrays = self.descent.state()
+        return facts | {"place": self.place.facts(), "history": self.history}, arrays
+
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Course:
+        """Return the course whose `state` these are, of the same descent; errors as there."""
+        place, history = Place.restored(facts.get("place", {})), facts.get("history")
+        if not isinstance(history, list) or not all(isinstance(J, float) for J in history):
+            raise DataError("fact history: expected a list of numbers")
+        self.descent.restore(facts, arrays)
+        return Course(self.descent, place, history)
+
+
+def descend(
+    descent: StochasticGradient,
+    blocks: Blocks,
+    max_iter: int,
+    evaluation: np.ndarray | None,
+    tol: float,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> None:
+    """Feed epochs of blocks to the descent until it stops itself, or `max_iter` steps are done.
+
+    ``blocks(epoch, first)`` are those of an epoch, from number `first` on. With `evaluation` rows
+    (m, d) float32 it ends, too, when the best of the last three values of J on them, which is
+    measured every 10,000 steps, is not better than the best before by `tol`, relatively.
+    """
+    course = Course(descent, Place(), [])
+    course = checkpoint.last(course.restored) or course
+    place, history = course.place, course.history
+
+    def most() -> int:
+        n = descent.n_steps
+        return min(CHECK_STEPS - n % CHECK_STEPS, max_iter - n, descent.piece_rows)
+
+    while True:
+        for piece in place.pieces(blocks(place.epoch, place.block), most):
+            descent.feed(piece)
+            if descent.stopped or descent.n_steps >= max_iter:
+                return
+            if evaluation is not None and descent.n_steps % CHECK_STEPS == 0:
+                history.append(descent.objective(evaluation))
+                best = min(history[:-PATIENCE], default=np.inf)
+                if min(history[-PATIENCE:]) > best * (1.0 - tol):
+                    return
+            checkpoint.keep(descent.n_steps, course.state)
+        if place.epoch == 1:
+            descent.forget_average()
+
+
+def solve_penalised(
+    X: np.ndarray, gamma: float, C: float, max_sweeps: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return support vectors (d, B) float32, weights (B,) and sweeps for rows X (n, d) float32."""
+    a = np.zeros(len(X))
+    K = gram_matrix(X.astype(np.float64), gamma)
+    n_sweeps = coordinate_ascent(K, a, C / len(X), 1e-9, max_sweeps)
+    used = a > 0.0
+    return np.ascontiguousarray(X[used].T), a[used], n_sweeps
+
+
+def solve_one_class(
+    X: np.ndarray, gamma: float, nu: float
+) -> tuple[np.ndarray, np.ndarray, float, int]:
+    """Return the solution of the nu-one-class SVM on rows X (n, d), on the papers' scale.
+
+    It is LIBSVM's (`sklearn.svm.OneClassSVM`), with multipliers and offset divided by the offset,
+    so that f = 0 on the boundary. With nu = 1 every multiplier would be at its bound, and any
+    offset from the largest kernel sum upwards a solution: at most 1 - 1/n is taken, which leaves
+    the row with the largest sum on the boundary.
+
+    Returns
+    -------
+    S : ndarray of shape (d, B), float32
+        Support vectors.
+    a : ndarray of shape (B,)
+        Their weights a / rho.
+    C : float
+        1 / (nu rho*).
+    n_iter : int
+        LIBSVM's iterations.
+
+    """
+    nu = min(nu, 1.0 - 1.0 / len(X))
+    from sklearn.svm import OneClassSVM
+
+    machine = OneClassSVM(gamma=gamma, nu=nu, tol=1e-6).fit(X)
+    offset = max(float(machine.offset_[0]), 1e-12 * nu * len(X))
+    S = np.ascontiguousarray(X[machine.support_].T, np.float32)
+    return S, machine.dual_coef_[0] / offset, len(X) / offset, int(machine.n_iter_)
+
+
+def penalty_for(X: np.ndarray, gamma: float, nu: float) -> float:
+    """Return C = 1 / (nu rho*) from the first 2000 of the rows X (n, d)."""
+    return solve_one_class(X[:PENALTY_ROWS], gamma, nu)[2]

@@ -1,0 +1,1 @@
+"""Support vector clustering without gamma: a vote of level trees."""

@@ -1,0 +1,175 @@
+"""Choosing among the cuts of several models' level trees without labels, by a vote.
+
+The proposal that agrees best with those of all models wins, unless it cuts through clusters. A
+split that the rows hold shows at several widths of the kernel and in several subspaces; one that a
+sample's accidents made does not. What is proposed, and what speaks for it besides the votes, is in
+`proposals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distsvc.models.support_vector.level_tree.proposals import (
+    Candidate,
+    VoteRows,
+    cuts_into,
+    proposals,
+)
+from distsvc.models.support_vector.level_tree.tree import LevelTree
+
+VOTE_ROWS = 700
+"""Rows on which candidates are compared with each other."""
+
+AGREEMENT = 0.8
+"""The adjusted Rand index above which two clusterings are the same answer."""
+
+LOW_SUPPORT = 0.5
+"""Share of the members that find the answer, up to which it is doubtful."""
+
+CLEAR_Z = 1.5
+"""Of the clearest split of a doubtful answer, below which the answer is one cluster."""
+
+LISTED = 12
+"""Most numbers of clusters that an answer tells of."""
+
+REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
+"""Rows that z is scaled down to: the fewer, the fewer splits are significant."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The winner of a vote.
+
+    Attributes
+    ----------
+    member : int
+        Its model.
+    kept : ndarray of shape (b,), bool
+        The branches that are clusters.
+    support : float
+        Share of the members with a candidate whose adjusted Rand index with the winner is above
+        0.8; 1 where nothing is significant in any of them.
+    z : float
+        Of the least significant split that is kept; NaN for one cluster.
+    candidates : list of dict
+        The best candidate for each number of clusters: ``n_clusters``, ``standing`` (its share of
+        the winner's), ``votes`` (its share of the most that any has), ``separated`` (of
+        `VoteRows`), ``support``, ``z``, ``winner``.
+    supporters : list of bool
+        Which members support it.
+
+    """
+
+    member: int
+    kept: np.ndarray
+    support: float
+    z: float
+    candidates: list[dict[str, Any]]
+    supporters: list[bool]
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters."""
+        return int(self.kept.sum())
+
+
+def elect(
+    trees: Sequence[LevelTree],
+    rows: VoteRows,
+    n_rows: int,
+    reference: int,
+    n_clusters: int | None = None,
+) -> Answer:
+    """Let the trees vote, with z scaled from n_rows to `reference` rows.
+
+    The votes of a candidate p are sum_q w_q max(ARI(p, q), 0)^3 over all candidates q. The winner
+    maximises its votes times its merit: sqrt(entropy) / (1 + separated / 0.03). Candidates are the
+    `proposals` of the trees, or their `cuts_into` a number of clusters. Without that number the
+    answer is one cluster where nothing is significant, and where few support a winner none of whose
+    splits has z >= 1.5.
+    """
+    scale = float(np.sqrt(min(1.0, reference / n_rows)))
+    if n_clusters is None:
+        found = proposals(trees, scale, rows)
+    else:
+        found = cuts_into(trees, n_clusters, scale, rows)
+    if not found:
+        return _one_cluster(trees, [], [True] * len(trees))
+    agreement = rand_indices([candidate.labels[:VOTE_ROWS] for candidate in found])
+    votes = np.maximum(agreement, 0.0) ** 3 @ np.array([c.weight for c in found])
+    owner = np.array([candidate.member for candidate in found])
+    supported = agreement > AGREEMENT
+    support = np.array([np.unique(owner[row]).size for row in supported]) / len(trees)
+    standing = votes * np.array([candidate.merit for candidate in found])
+    best = int(np.argmax(standing))
+    winner = found[best]
+    table = _listed(found, standing / standing[best], votes / votes.max(), support, best)
+    strongest = scale * np.sort(trees[winner.member].z[winner.kept])[-2:][0]
+    doubtful = n_clusters is None and support[best] <= LOW_SUPPORT
+    if doubtful and strongest < CLEAR_Z:
+        return _one_cluster(trees, [row | {"winner": False} for row in table], [])
+    supporters = np.isin(np.arange(len(trees)), owner[supported[best]]).tolist()
+    z = winner.z if winner.n_clusters > 1 else float("nan")
+    return Answer(winner.member, winner.kept, float(support[best]), z, table, supporters)
+
+
+def _listed(
+    found: Sequence[Candidate],
+    standing: np.ndarray,
+    votes: np.ndarray,
+    support: np.ndarray,
+    best: int,
+) -> list[dict[str, Any]]:
+    """Return what `Answer.candidates` tells of candidates, by number of clusters."""
+    counts = np.array([candidate.n_clusters for candidate in found])
+    table = []
+    for k in np.unique(counts).tolist():
+        of_k = np.flatnonzero(counts == k)
+        i = int(of_k[np.argmax(standing[of_k])])
+        table.append(
+            {
+                "n_clusters": k,
+                "standing": float(standing[i]),
+                "votes": float(votes[i]),
+                "separated": found[i].separated,
+                "support": float(support[i]),
+                "z": found[i].z,
+                "winner": i == best,
+            }
+        )
+    table.sort(key=lambda row: -row["standing"])
+    return sorted(table[:LISTED], key=lambda row: row["n_clusters"])
+
+
+def _one_cluster(
+    trees: Sequence[LevelTree], table: list[dict[str, Any]], supporters: list[bool]
+) -> Answer:
+    middle = len(trees) // 2
+    kept = trees[middle].parents < 0
+    share = float(np.mean(supporters)) if supporters else 0.0
+    return Answer(middle, kept, share, float("nan"), table, supporters or [False] * len(trees))
+
+
+def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the adjusted Rand index (m, m) float64 of all pairs of labellings of the same rows.
+
+    Labels are small non-negative integers. As scikit-learn's, which would take a hundred times as
+    long to check its input for every pair.
+    """
+    n, m = len(labels[0]), len(labels)
+    sizes = [int(label.max()) + 1 for label in labels]
+    together = np.empty((m, m))
+    for i, label in enumerate(labels):
+        for j in range(i + 1):
+            counts = np.bincount(sizes[j] * label + labels[j])
+            together[i, j] = together[j, i] = (counts * (counts - 1)).sum() / 2
+    own = np.diag(together)
+    expected = np.outer(own, own) / (n * (n - 1) / 2)
+    most = (own[:, None] + own) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(most == expected, 1.0, (together - expected) / (most - expected))

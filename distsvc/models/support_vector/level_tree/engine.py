@@ -1,0 +1,210 @@
+"""The engine of the level tree: several models, the trees of their level sets, and a vote.
+
+| step | where |
+|---|---|
+| which models, from the pilot | `ensemble.make_ensemble` |
+| train each and grow its tree | `LevelTreeEngine.grow` |
+| test the trees' splits on the table's rows | `LevelTree.add_differences` |
+| vote among the trees' cuts | `LevelTreeEngine.choose` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from distsvc.job.constraints import COUNT
+from distsvc.models.rows import sampling
+from distsvc.models.rows.sampling import Ranges
+from distsvc.models.support_vector.boundary import labelling
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction
+from distsvc.models.support_vector.engine import Engine, Parts
+from distsvc.models.support_vector.level_tree.directions import placed
+from distsvc.models.support_vector.level_tree.ensemble import (
+    BUDGET,
+    PENALTY,
+    Blocks,
+    Ensemble,
+    make_ensemble,
+)
+from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.tree import LevelTree
+from distsvc.models.support_vector.rules import LevelRule
+
+
+class LevelTreeEngine(Engine):
+    """Clusters are the branches of a tree of level sets whose splits are significant.
+
+    It sees rows along few leading directions, where there are many features.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+        The models to train.
+    view : ndarray of shape (m, q), float32
+        The pilot as the models see it.
+    levels : LevelSets
+        The tested trees, and the answer.
+
+    """
+
+    ensemble: Ensemble
+    view: np.ndarray
+    levels: LevelSets
+    rule: LevelRule
+    _grown: Sequence[LevelTree]
+
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Settle the centre and the models from pilot rows (m, d), in the order of their keys."""
+        super().set_pilot(pilot, n_rows)
+        given, gamma = self.parameters, self.parameters.gamma
+        self.ensemble = make_ensemble(
+            self.pilot,
+            gammas=None if isinstance(gamma, str) else np.atleast_1d(gamma).tolist(),
+            C=PENALTY if given.C is None else float(given.C),
+            effort=given.effort,
+            budget=(given.budget or BUDGET) if given.solver == "bsgd" else None,
+            maintenance=given.maintenance,
+            projection_size=given.projection_size,
+            max_iter=given.max_iter,
+            seed=self.seed,
+        )
+        self.view = self.ensemble.view(self.pilot)
+
+    def key_ranges(self, n_rows: int) -> Ranges:
+        """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows."""
+        return sampling.key_blocks(n_rows, min(n_rows, self.parameters.max_iter))
+
+    def grow(self, number: int, ranges: Ranges, blocks: Blocks) -> LevelTree:
+        """Train a model on a stream of rows of its own, and grow its tree (`Ensemble.grow`)."""
+        return self.ensemble.grow(number, self.view, ranges, blocks)
+
+    def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray], n_rows: int) -> None:
+        """Let the trees of all models vote, and take the winner's cut as the rule.
+
+        The sums (4, b) of each are of its share of the `n_rows` rows of the table, and z is for so
+        many: scaled to more it would take accidents of the share for significant.
+        """
+        given = self.parameters
+        n_tested = round(n_rows * self.ensemble.share(n_rows))
+        tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]
+        level = 1.0 if given.C is not None else None
+        self.levels = levels = LevelSets(
+            self.ensemble, tested, self.view, n_tested, given.granularity, level, given.nu,
+            given.assignment == "nearest", given.n_clusters,
+        )  # fmt: skip
+        tree, boundary = levels.tree, levels.boundary
+        self.gamma, self.C = tree.gamma, self.ensemble.members[levels.answer.member].C
+        self.n_iter = self.ensemble.steps
+        f = DecisionFunction(tree.S, (tree.a / boundary).astype(np.float32), tree.gamma)
+        components = self.ensemble.components
+        self.decision = f
+        self.rule = self.rule_of(levels)
+        self.equilibria = placed(labelling.climb(f, levels.highest()), components[: len(tree.S)])
+        self.equilibrium_labels = np.arange(levels.answer.n_clusters, dtype=np.int32)
+        self._note_doubts()
+
+    def rule_of(self, levels: LevelSets) -> LevelRule:
+        """Return what labels rows by a cut of the trees, and scores them as the answer does."""
+        components, score = self.ensemble.components, self.levels.score
+        return LevelRule.of(components, levels.tree, levels.part, levels.nearest, score)
+
+    def cut(
+        self,
+        n_clusters: int | None,
+        level: float | None,
+        significance: float | None,
+        rows: np.ndarray,
+    ) -> np.ndarray:
+        """Return clusters (n,) int32 of seen rows (n, q) in another cut of the trees.
+
+        One of the first three says which (`LevelSets.cut`, `LevelSets.kept_by`).
+        """
+        levels = self.levels if n_clusters is None else self.levels.cut(n_clusters)
+        kept = levels.answer.kept if n_clusters is not None else levels.kept_by(level, significance)
+        labeller = levels.labeller(levels.numbered(kept))
+        return labeller(levels.rows(rows))[0]
+
+    @property
+    def support_vectors(self) -> np.ndarray:
+        """Centred support vectors (B, d) float32 of the winner."""
+        S = self.levels.tree.S
+        return placed(S.T, self.ensemble.components[: len(S)])
+
+    def fitted_facts(self) -> dict[str, Any]:
+        """Return the numbers that the fit arrived at, for its report."""
+        tree, answer = self.levels.tree, self.levels.answer
+        return {
+            "gamma": self.gamma,
+            "C": self.C,
+            "n_models": len(self.ensemble.members),
+            "agreement": answer.support,
+            "n_components": len(tree.S),
+            "n_support_vectors": len(tree.a),
+            "n_branches": tree.n_branches,
+            "n_clusters": answer.n_clusters,
+        }
+
+    # Of an estimator.
+
+    def seen(self, X: np.ndarray) -> np.ndarray:
+        """Return the coordinates (n, q) float32 of rows X (n, d) along the leading directions."""
+        return self.ensemble.view(self.centred(X))
+
+    def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
+        """Train all models on seen rows (m, q) with their keys (m,), and grow their trees."""
+        order = np.argsort(keys)
+        ranked, ranked_keys = rows[order], keys[order]
+
+        def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
+            return sampling.memory_blocks(ranked, ranked_keys, some, self.seed, stream, first)
+
+        ranges, numbers = self.key_ranges(n_rows), range(len(self.ensemble.members))
+        self._grown = [self.grow(number, ranges, blocks) for number in numbers]
+
+    def find_clusters(self, parts: Parts, n_rows: int) -> None:
+        """Test the trees' splits on all rows of the table, and choose."""
+        trees, self._grown = self._grown, []
+        sums = [tree.no_differences() for tree in trees]
+        for rows, keys in parts:
+            for number, tree in enumerate(trees):
+                tested = self.ensemble.rows_for(number, keys, n_rows)
+                tree.add_differences(rows[tested], sums[number])
+        self.choose(trees, sums, n_rows)
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return the cluster (n,) int32 of seen rows (n, q)."""
+        return self.levels.voter(self.levels.rows(rows))[0]
+
+    def values(self, rows: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float32 of seen rows (n, q)."""
+        return self.levels.score(rows)
+
+    def _note_doubts(self) -> None:
+        levels = self.levels
+        if levels.level is not None and levels.boundary != levels.level:
+            self.note(
+                f"C = {self.C:g} leaves f < 0 everywhere; the level was set by the levels at "
+                "which the clusters were born"
+            )
+        for doubt in levels.doubts():
+            self.note(doubt)
+        wanted, found = levels.n_clusters, levels.answer.n_clusters
+        if wanted is not None and found < wanted:
+            self.note(f"no model can tell {wanted} clusters apart: {found} were found")
+        elif wanted is None and found == 1:
+            self.note("no split is significant: the answer is one cluster")
+
+
+def check_cut(n_clusters: int | None, level: float | None, significance: float | None) -> None:
+    """Raise ValueError unless one of what a cut is told by is given, and can be used."""
+    if sum(value is not None for value in (n_clusters, level, significance)) != 1:
+        raise ValueError("give one of n_clusters, level and significance")
+    if n_clusters is not None:
+        COUNT.check("n_clusters", n_clusters)
+    for name, value in (("level", level), ("significance", significance)):
+        if value is not None and not (isinstance(value, Real) and value == value):
+            raise ValueError(f"{name} must be a number, found {value!r}")

@@ -1,0 +1,266 @@
+"""The models that a choice without labels is made from: which, how they are trained and weighed.
+
+They differ in the kernel's width and in the number of leading directions. Each is an independent
+task: a sequential pass over its own stream of rows, and the growing of its tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distsvc.kernels.projection import project
+from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.rows.mass import FLAT, least_mass
+from distsvc.models.rules.fields import Array, Field, check_fields
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction
+from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
+from distsvc.models.support_vector.boundary.training import Course
+from distsvc.models.support_vector.kernel_width import density_gamma
+from distsvc.models.support_vector.level_tree.directions import leading_directions
+from distsvc.models.support_vector.level_tree.tree import LevelTree, LowestPoints
+
+Blocks = Callable[[int, sampling.Ranges, int], Iterable[np.ndarray]]
+
+STEPS = 20_000
+"""Steps of stochastic gradient descent of a member."""
+
+PASSES = 500
+"""Most passes over a table that has few rows."""
+
+PENALTY = 2.0
+"""C of the members: small, so that f is a density estimate and not yet flat where rows abound."""
+
+BUDGET = 200
+
+POINTS: dict[str, Field] = {
+    "heights": Array("float32", "m"),
+    "places": Array("float32", "m q"),
+}
+
+SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
+
+SIGNIFICANCE_ROWS = 100_000
+"""Rows that each member's splits are tested on, at least, where the table has them."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many models: octaves about the middle gamma, how often each, and in which subspaces."""
+
+    octaves: Sequence[float]
+    repeats: int
+    octaves_in_subspaces: Sequence[float]
+    repeats_in_subspaces: int
+    subspaces: Sequence[int]
+
+
+EFFORTS = {
+    "fast": Effort((-1.0, 0.0, 1.0), 1, (-1.0, 1.0), 1, (2, 4, 8)),
+    "default": Effort((-1.0, -0.5, 0.0, 0.5, 1.0), 2, (-1.0, 0.0, 1.0), 1, SUBSPACES),
+    "thorough": Effort((-1.0, -0.5, 0.0, 0.5, 1.0), 4, (-1.0, -0.5, 0.0, 0.5, 1.0), 2, SUBSPACES),
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model to train: its leading components, its kernel and its trade-off."""
+
+    n_components: int
+    gamma: float
+    C: float
+
+
+@dataclass
+class Growing(Course):
+    """A member that is trained, and then finds the lowest points of its tree's edges."""
+
+    points: LowestPoints | None = None
+
+    def state(self) -> State:
+        """Return facts and arrays; `restored` takes them back."""
+        facts, arrays = super().state()
+        return facts, arrays | (vars(self.points) if self.points is not None else {})
+
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Growing:
+        """Return the member whose `state` these are, of the same descent; errors as there."""
+        points = None
+        if "heights" in arrays:
+            check_fields(POINTS, arrays, {"q": self.descent.vectors.shape[0]})
+            points = LowestPoints(arrays["heights"], arrays["places"])
+        course = super().restored(facts, arrays)
+        return Growing(course.descent, course.place, course.history, points)
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What is trained, and how; the same on the driver and on every worker.
+
+    Attributes
+    ----------
+    components : ndarray of shape (q, d), float32
+        Directions that rows are projected on, the leading ones first (`leading_directions`).
+    members : list of Member
+    budget : int or None
+        Support vectors of each.
+    maintenance, projection_size
+        As in `StochasticGradient`.
+    steps : int
+        Most steps of each.
+    seed : int
+
+    """
+
+    components: np.ndarray
+    members: list[Member]
+    budget: int | None
+    maintenance: str
+    projection_size: int
+    steps: int
+    seed: int
+
+    def facts(self) -> dict[str, Any]:
+        """Return all but the components as plain values; `restored` takes them back."""
+        return vars(self) | {"components": None, "members": [vars(m) for m in self.members]}
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], components: np.ndarray) -> Ensemble:
+        """Return the ensemble that `facts` and its components stand for."""
+        members = [Member(**member) for member in facts["members"]]
+        return cls(**facts | {"components": components, "members": members})
+
+    def view(self, Z: np.ndarray) -> np.ndarray:
+        """Return the coordinates (n, q) float32 of prepared rows Z (n, d) float32."""
+        return project(Z, self.components)
+
+    def grow(
+        self,
+        number: int,
+        pilot: np.ndarray,
+        ranges: sampling.Ranges,
+        blocks: Blocks,
+        checkpoint: Checkpoint = NO_CHECKPOINT,
+    ) -> LevelTree:
+        """Train a member on a stream of rows of its own, and grow its tree.
+
+        ``blocks(stream, ranges, first)`` are viewed rows (n, q) float32 of ranges of keys, from
+        number `first` of these on, in the order that the number of the stream gives; every pass
+        takes the ranges in another order. Branches are weighed by the pilot's viewed rows (m, q)
+        float32.
+        """
+        member = self.members[number]
+        growing = self._train(number, ranges, blocks, checkpoint)
+        descent = growing.descent
+        a = descent.coefficients.astype(np.float32)
+        S = np.ascontiguousarray(descent.vectors[:, a > 0])
+        rows = np.ascontiguousarray(pilot[:, : member.n_components])
+        f = DecisionFunction(S, a[a > 0], member.gamma)
+
+        def watch(points: LowestPoints) -> None:
+            growing.points = points
+            checkpoint.keep(descent.n_steps + len(points.heights), growing.state)
+
+        least = least_mass(len(pilot), member.n_components)
+        return LevelTree.grow(f, rows, least, growing.points, watch)
+
+    def _train(
+        self, number: int, ranges: sampling.Ranges, blocks: Blocks, checkpoint: Checkpoint
+    ) -> Growing:
+        """Return a member whose descent has done all its steps."""
+        member, first = self.members[number], number * self.steps
+        q = member.n_components
+        descent = StochasticGradient(
+            q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
+            seed=self.seed + number,
+        )  # fmt: skip
+        course = Growing(descent, Place(first), [])
+        course = checkpoint.last(course.restored) or course
+        place = course.place
+
+        def most() -> int:
+            return min(self.steps - descent.n_steps, descent.piece_rows)
+
+        while place.epoch < first + min(self.steps, PASSES) and descent.n_steps < self.steps:
+            order = sampling.epoch_order(self.seed, place.epoch, len(ranges), len(ranges))
+            shuffled = [ranges[i] for i in order]
+            for piece in place.pieces(blocks(place.epoch, shuffled, place.block), most):
+                descent.feed(np.ascontiguousarray(piece[:, :q]))
+                if descent.n_steps >= self.steps:
+                    return course
+                checkpoint.keep(descent.n_steps, course.state)
+        return course
+
+    def share(self, n_rows: int) -> float:
+        """Return the share of a table's rows that the splits of a member are tested on.
+
+        All of them up to 100,000; of larger tables less, so that the pass over the table costs
+        little more than one model does, but never fewer than 100,000 rows.
+        """
+        return min(1.0, max(1.0 / len(self.members), SIGNIFICANCE_ROWS / n_rows))
+
+    def rows_for(self, number: int, keys: np.ndarray, n_rows: int) -> np.ndarray | slice:
+        """Return which rows, by their keys, test the splits of a member.
+
+        Each member has other rows where they suffice.
+        """
+        share = self.share(n_rows)
+        if share >= 1.0:
+            return slice(None)
+        start = np.uint64(2**64 * number // len(self.members))
+        return keys - start < np.uint64(int(2**64 * share))
+
+    def tested_by_any(self, keys: np.ndarray, n_rows: int) -> np.ndarray:
+        """Return which rows (n,) bool, by their keys (n,), test the splits of any member."""
+        found = np.zeros(len(keys), bool)
+        for number in range(len(self.members)):
+            found[self.rows_for(number, keys, n_rows)] = True
+        return found
+
+
+def make_ensemble(
+    pilot: np.ndarray,
+    *,
+    gammas: Sequence[float] | None,
+    C: float,
+    effort: str,
+    budget: int | None,
+    maintenance: str,
+    projection_size: int,
+    max_iter: int,
+    seed: int,
+) -> Ensemble:
+    """Decide which models to train from pilot rows (m, d) float32.
+
+    With `gammas` there is one model for each, of all features. Without, models lie around the
+    middle gamma of `density_gamma` in up to 8 subspaces: of more than 3 features the leading 2, 3,
+    4, 6, 8, 12 and 16 directions of `leading_directions`, and all of them up to 20. A density
+    estimate needs more rows with every dimension, and a table's clusters often lie in few.
+    """
+    d = pilot.shape[1]
+    if gammas is not None or d <= FLAT:
+        components = np.eye(d, dtype=np.float32)
+    else:
+        components = leading_directions(pilot)
+    if gammas is not None:
+        members = [Member(d, float(gamma), C) for gamma in gammas]
+    else:
+        members = list(_members(project(pilot, components), d, EFFORTS[effort], C))
+    steps = min(max_iter, STEPS)
+    return Ensemble(components, members, budget, maintenance, projection_size, steps, seed)
+
+
+def _members(view: np.ndarray, d: int, effort: Effort, C: float) -> Iterator[Member]:
+    if d <= FLAT:
+        sizes, octaves, repeats = [d], effort.octaves, effort.repeats
+    else:
+        most = view.shape[1]
+        sizes = sorted({q for q in effort.subspaces if q < most} | {most})
+        octaves, repeats = effort.octaves_in_subspaces, effort.repeats_in_subspaces
+    for q in sizes:
+        middle = density_gamma(view[:, :q].astype(np.float64))
+        for octave in list(octaves) * repeats:
+            yield Member(q, middle * 2.0**octave, C)

@@ -1,0 +1,191 @@
+"""The answer of the level tree: the models, the vote among their cuts, and what labels rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from distsvc.models.support_vector.boundary.labelling import Nearest
+from distsvc.models.support_vector.level_tree.consensus import (
+    LOW_SUPPORT,
+    REFERENCE_ROWS,
+    Answer,
+    elect,
+)
+from distsvc.models.support_vector.level_tree.density_score import DensityScore
+from distsvc.models.support_vector.level_tree.ensemble import Ensemble
+from distsvc.models.support_vector.level_tree.proposals import VoteRows
+from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
+
+NEAR_ROWS = 3_000
+"""Rows among which a cut is looked at for near ones that it separates."""
+
+LOWEST = 0.1
+"""Share of the median level at which the clusters were born, which is the level 0 of f."""
+
+FAR_APART = 0.14
+"""Share of rows that kernel vote and nearest support vector label differently, from which on
+clusters have no clear borders."""
+
+
+@dataclass(frozen=True)
+class LevelSets:
+    """The tested trees of several models, and the answer that won.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+    trees : list of LevelTree
+    pilot : ndarray of shape (m, q), float32
+        Viewed pilot rows.
+    n_rows : int
+        Rows that the trees' z is for.
+    granularity : str
+        A key of `REFERENCE_ROWS`.
+    level : float or None
+        Level of g at which f is 0, where g reaches it; None for a tenth of the median of the
+        levels at which the clusters were born.
+    nu : float or None
+        Share of the pilot that lies outside; None for rows as `DensityScore` sees them.
+    nearest : bool
+        Rows take the cluster of their nearest support vector, not that of the vote.
+    n_clusters : int or None
+        How many clusters are wanted, where that is known.
+
+    """
+
+    ensemble: Ensemble
+    trees: Sequence[LevelTree]
+    pilot: np.ndarray
+    n_rows: int
+    granularity: str
+    level: float | None
+    nu: float | None
+    nearest: bool = False
+    n_clusters: int | None = None
+
+    @cached_property
+    def answers(self) -> dict[str, Answer]:
+        """The answer for every granularity; equal ones where the table has few rows."""
+        found: dict[int, Answer] = {}
+        answers = {}
+        voting = VoteRows(self.pilot[:NEAR_ROWS])
+        for name, reference in REFERENCE_ROWS.items():
+            rows = min(reference, self.n_rows)
+            if rows not in found:
+                found[rows] = elect(self.trees, voting, self.n_rows, rows, self.n_clusters)
+            answers[name] = found[rows]
+        return answers
+
+    @property
+    def answer(self) -> Answer:
+        """The answer for the granularity asked for."""
+        return self.answers[self.granularity]
+
+    @property
+    def tree(self) -> LevelTree:
+        """The winner's tree."""
+        return self.trees[self.answer.member]
+
+    def rows(self, view: np.ndarray) -> np.ndarray:
+        """Return the components of viewed rows (n, q) that the winner sees."""
+        return np.ascontiguousarray(view[:, : self.tree.S.shape[0]])
+
+    @cached_property
+    def boundary(self) -> float:
+        """The level of g at which f is 0."""
+        tree = self.tree
+        highest = float(tree.heights.max())
+        if self.level is not None and highest >= self.level:
+            return self.level
+        return LOWEST * float(np.median(self.tree.births[self.answer.kept]))
+
+    @cached_property
+    def score(self) -> DensityScore:
+        """What scores rows, and says which lie outside."""
+        labels = self.voter(self.rows(self.pilot))[0]
+        return DensityScore.of(self.trees, self.pilot, labels, self.nu)
+
+    @cached_property
+    def part(self) -> np.ndarray:
+        """Cluster (B,) of every support vector of the winner."""
+        return self.numbered(self.answer.kept)
+
+    @cached_property
+    def voter(self) -> Voter:
+        """What labels the winner's rows."""
+        return self.labeller(self.part)
+
+    def labeller(self, part: np.ndarray) -> Voter:
+        """Return what labels the winner's rows with the clusters (B,) of its support vectors."""
+        tree = self.tree
+        return Voter(tree.S, tree.a, tree.gamma, part, self.boundary, nearest=self.nearest)
+
+    def numbered(self, kept: np.ndarray) -> np.ndarray:
+        """Return clusters (B,) of the support vectors, 0 the largest as counted on the pilot."""
+        part = self.tree.parts(kept)
+        label = self.labeller(part)(self.rows(self.pilot))[0]
+        sizes = np.bincount(label, minlength=int(kept.sum()))
+        number = np.empty(sizes.size, np.int64)
+        number[np.argsort(-sizes, kind="stable")] = np.arange(sizes.size)
+        return number[part]
+
+    def highest(self) -> np.ndarray:
+        """Return the highest support vector (k, q) float32 of every cluster."""
+        order = np.lexsort((-self.tree.heights, self.part))
+        first = np.unique(self.part[order], return_index=True)[1]
+        return np.ascontiguousarray(self.tree.S[:, order[first]].T)
+
+    def cut(self, n_clusters: int) -> LevelSets:
+        """Return the answer of the vote among all models' cuts into so many clusters."""
+        return replace(self, n_clusters=n_clusters)
+
+    def kept_by(self, level: float | None, significance: float | None) -> np.ndarray:
+        """Return the branches (b,) bool of the winner's tree that a cut keeps.
+
+        Give one: the components of {x : f(x) >= level}, or all whose z is at least `significance`.
+        """
+        if significance is not None:
+            return self.tree.z >= significance
+        assert level is not None
+        return self.tree.components_at((level + 1.0) * self.boundary)
+
+    @cached_property
+    def unclear(self) -> float:
+        """Share of the pilot whose nearest support vector has another label than the vote."""
+        tree, rows = self.tree, self.rows(self.pilot)
+        nearest = Nearest(np.ascontiguousarray(tree.S.T))(rows)
+        vote = Voter(tree.S, tree.a, tree.gamma, self.part)(rows)[0]
+        return float((self.part[nearest] != vote).mean())
+
+    def doubts(self) -> list[str]:
+        """Return what speaks against the answer, in sentences; the last says what to try."""
+        answer, found = self.answer, []
+        split = answer.n_clusters > 1
+        if split and answer.support <= LOW_SUPPORT:
+            found.append(
+                f"low support: {100 * answer.support:.0f} % of the models find this answer; others "
+                "find other clusters, so it may owe more to the settings than to the table"
+            )
+        if split and self.unclear > FAR_APART:
+            found.append(
+                f"{100 * self.unclear:.0f} % of the rows lie nearest to a support vector of "
+                "another cluster than their own: the clusters have no clear borders"
+            )
+        counts = {name: other.n_clusters for name, other in self.answers.items()}
+        if min(counts.values()) * 2 <= max(counts.values()):
+            listed = ", ".join(f"{k} ({name})" for name, k in counts.items())
+            found.append(
+                f"the number of clusters depends on how fine one looks: {listed}; choose with "
+                "granularity"
+            )
+        if split and answer.support <= LOW_SUPPORT / 2:
+            found.append(
+                "density may be the wrong way to divide this table, as where classes overlap, "
+                "values are few or lie on a lattice, or many columns matter: try algorithm = "
+                "'imdh', or fewer columns"
+            )
+        return found

@@ -1,0 +1,259 @@
+"""What the level trees of several models propose: cuts, how strongly, what the rows say of them.
+
+Every tree ranks its splits twice, by how significant and by how deep they are, and proposes the
+numbers of clusters after which the next split is clearly weaker. What a cut does to rows that are
+near to each other tells more: a cut through a cluster separates many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from distsvc.models.support_vector.level_tree.tree import LevelTree
+
+PROPOSALS = 6
+"""Most candidates of one member by each of its two rankings."""
+
+LEAST_Z, ENOUGH_Z = 1.0, 3.0
+"""A split below the first is never proposed; above the second, all are equally good."""
+
+DEPTH_WEIGHT = 0.3
+"""What a proposal by depth weighs, where one by significance weighs 1."""
+
+LEAST_WEIGHT = 1e-6
+FAINT_Z = 0.05
+
+NEAREST = 10
+"""Neighbours of a row that a cut may separate from it."""
+
+LARGE_SHARE = 0.03
+"""Share of the near pairs that a cut separates, of all pairs that it does, which halves its
+standing."""
+
+
+class VoteRows:
+    """The rows on which candidates are compared; it remembers what it was asked.
+
+    Parameters
+    ----------
+    view : ndarray of shape (m, q), float32
+        Viewed pilot rows, more than one.
+
+    """
+
+    def __init__(self, view: np.ndarray):
+        self.view = view
+        self._asked: dict[tuple[int, bytes], tuple[np.ndarray, float, float]] = {}
+
+    def under(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
+        """Return the labels (m,) int32 under a cut of a tree, `separated` and `entropy`."""
+        if (number, kept) not in self._asked:
+            seen = np.ascontiguousarray(self.view[:, : tree.S.shape[0]])
+            labels = tree.voter(np.frombuffer(kept, bool))(seen)[0]
+            self._asked[number, kept] = labels, self.separated(labels), entropy(labels)
+        return self._asked[number, kept]
+
+    @cached_property
+    def near(self) -> np.ndarray:
+        """The numbers (m, k) int64 of the rows nearest to each, 10 where there are so many."""
+        k = min(NEAREST + 1, len(self.view))
+        return cKDTree(self.view).query(self.view, k=k)[1].reshape(len(self.view), k)[:, 1:]
+
+    def separated(self, labels: np.ndarray) -> float:
+        """Return how much nearer than others pairs of rows are that labels (m,) keep together.
+
+        The share of the near pairs that they separate, of the share of all pairs that they do: 1
+        for labels by chance, 0 where clusters lie apart.
+        """
+        shares = np.bincount(labels) / len(labels)
+        all_pairs = 1.0 - float((shares * shares).sum())
+        near_pairs = float((labels[self.near] != labels[:, None]).mean()) if self.near.size else 0.0
+        return near_pairs / max(all_pairs, 1e-3)
+
+
+def entropy(labels: np.ndarray) -> float:
+    """Return the entropy of clusters' shares of the rows, in nats, from labels (m,)."""
+    shares = np.bincount(labels) / len(labels)
+    shares = shares[shares > 0.0]
+    return float(-(shares * np.log(shares)).sum())
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A cut that a member proposes.
+
+    Attributes
+    ----------
+    member : int
+    weight : float
+        Of its vote.
+    z : float
+        Of the least significant split that is kept; infinite for one cluster.
+    kept : ndarray of shape (b,), bool
+        The branches that are clusters.
+    labels : ndarray of shape (m,), int32
+        Clusters of the vote's rows.
+    separated : float
+        `VoteRows.separated` of them.
+    entropy : float
+
+    """
+
+    member: int
+    weight: float
+    z: float
+    kept: np.ndarray
+    labels: np.ndarray
+    separated: float
+    entropy: float
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters."""
+        return int(self.kept.sum())
+
+    @property
+    def merit(self) -> float:
+        """What its votes are multiplied by: more for several clusters, less for a cut through one.
+
+        sqrt(entropy) / (1 + separated / 0.03).
+        """
+        return float(np.sqrt(max(self.entropy, 1e-3)) / (1.0 + self.separated / LARGE_SHARE))
+
+
+def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Candidate]:
+    """Return the cuts that trees propose, their z multiplied by `scale`.
+
+    Splits ranked by z: keeping the first k - 1 is a candidate when the last of them has z >= 1,
+    with the weight log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)): how clearly they are set
+    apart from the next one. Splits with z >= 1 ranked by depth: the weight is 0.3 times what the
+    last is deeper than the next. What both propose has both weights.
+    """
+    found: list[Candidate] = []
+    for number, tree in enumerate(trees):
+        offered = [*_by_significance(tree, scale), *_by_depth(tree, scale)]
+        found += _candidates(number, tree, offered, scale, rows)
+    return found
+
+
+def cuts_into(
+    trees: Sequence[LevelTree], n_clusters: int, scale: float, rows: VoteRows
+) -> list[Candidate]:
+    """Return the trees' cuts into so many clusters, or the most that any tree has.
+
+    Each offers three: its most significant splits; those that are left when of all with z >= 1 the
+    smallest clusters are joined to others; and the deepest. A cut weighs as much as the z of the
+    least significant split that it keeps, the last 0.3 times that.
+    """
+    n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
+    found: list[Candidate] = []
+    for number, tree in enumerate(trees):
+        if tree.n_branches < n_clusters:
+            continue
+        cuts = (
+            (tree.most_significant(n_clusters), 1.0),
+            (_joined(number, tree, n_clusters, scale, rows), 1.0),
+            (_first(tree, _deep(tree, scale), n_clusters), DEPTH_WEIGHT),
+        )
+        offered = []
+        for kept, share in cuts:
+            least = max(scale * float(tree.z[kept].min()), FAINT_Z) if n_clusters > 1 else 1.0
+            offered.append((kept, share * least))
+        found += _candidates(number, tree, offered, scale, rows)
+    return found
+
+
+def _candidates(
+    number: int,
+    tree: LevelTree,
+    offered: Sequence[tuple[np.ndarray, float]],
+    scale: float,
+    rows: VoteRows,
+) -> Iterator[Candidate]:
+    """Yield the cuts that a member offers with their weights; those of one cut are added up."""
+    weights: dict[bytes, float] = {}
+    for kept, weight in offered:
+        weights[kept.tobytes()] = weights.get(kept.tobytes(), 0.0) + weight
+    for key, weight in weights.items():
+        kept = np.frombuffer(key, bool)
+        labels, separated, entropy = rows.under(number, tree, key)
+        z = scale * float(tree.z[kept].min())
+        yield Candidate(number, weight, z, kept, labels, separated, entropy)
+
+
+def _by_significance(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float]]:
+    order = _significant(tree)
+    ranked = np.append(scale * tree.z[order], 0.0)
+    strength = np.log(np.clip(ranked, 0.0, ENOUGH_Z) + 0.5)
+    weights = strength[:-1] - strength[1:]
+    weights[ranked[:-1] < LEAST_Z] = 0.0
+    yield from _strongest(tree, order, weights)
+
+
+def _by_depth(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float]]:
+    order = _deep(tree, scale)
+    order = order[(scale * tree.z[order] >= LEAST_Z) & (tree.depths[order] > 0.0)]
+    ranked = np.append(tree.depths[order[1:]], 0.0)
+    weights = np.append(0.0, ranked[:-1] - ranked[1:])
+    yield from _strongest(tree, order, DEPTH_WEIGHT * weights)
+
+
+def _strongest(
+    tree: LevelTree, order: np.ndarray, weights: np.ndarray
+) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield the branches of the cuts that weigh most; all but one cluster, the first.
+
+    That is no candidate, because a model that is too narrow or too wide always proposes it.
+    """
+    weights[0] = 0.0
+    for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
+        if weights[i] > LEAST_WEIGHT:
+            yield _first(tree, order, int(i) + 1), float(weights[i])
+
+
+def _significant(tree: LevelTree) -> np.ndarray:
+    return np.argsort(-tree.z, kind="stable")
+
+
+def _deep(tree: LevelTree, scale: float) -> np.ndarray:
+    """Return the branches by falling depth, those with z >= 1 before all others."""
+    faint = scale * tree.z < LEAST_Z
+    return np.lexsort((-tree.depths, faint))
+
+
+def _joined(
+    number: int, tree: LevelTree, n_clusters: int, scale: float, rows: VoteRows
+) -> np.ndarray:
+    """Return the branches left of all with z >= 1 when small clusters are joined to others.
+
+    The smallest is joined across its highest saddle, until there are `n_clusters`; a few rows of
+    noise then take no cluster of the number given.
+    """
+    clear = int((scale * tree.z >= LEAST_Z).sum())
+    kept = tree.most_significant(max(n_clusters, clear))
+    labels = rows.under(number, tree, kept.tobytes())[0]
+    sizes = np.bincount(labels, minlength=int(kept.sum())).astype(float)
+    own = np.flatnonzero(kept & (tree.parents >= 0))
+    ends = tree.parts(kept)[tree.edges[tree.joints[own]]]
+    heights = tree.edge_heights[tree.joints[own]]
+    for _ in range(int(kept.sum()) - n_clusters):
+        smallest = int(np.argmin(sizes))
+        at = np.flatnonzero((ends == smallest).any(axis=1) & kept[own])
+        i = at[np.argmax(heights[at])]
+        other = int(ends[i].sum()) - smallest
+        sizes[other] += sizes[smallest]
+        sizes[smallest] = np.inf
+        ends[ends == smallest] = other
+        kept[own[i]] = False
+    return kept
+
+
+def _first(tree: LevelTree, order: np.ndarray, n_clusters: int) -> np.ndarray:
+    kept = np.zeros(tree.n_branches, bool)
+    kept[order[:n_clusters]] = True
+    return kept

@@ -1,0 +1,287 @@
+"""The tree of level sets of f: which clusters there are at every level, and how sure each split is.
+
+{x : f(x) >= level} falls into components, whose tree over all levels contains the papers' answer,
+the level 0, as one among many. It is built over the support vectors of one decision function:
+neighbours are joined by edges as high as the lowest value of f on them. Splits are kept or undone
+afterwards, so another number of clusters needs no training.
+
+| here | meaning |
+|---|---|
+| branch | a component, from the level where it has its least mass down to where it is joined |
+| joint, saddle | the edge that joins a branch to a higher one, and the lowest point of that edge |
+| peak | the highest support vector of a branch |
+| z | how many standard errors the density at the peak is above that at the saddle |
+| depth | by how much it is above it, as a logarithm |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from distsvc.kernels import level_tree as kernels
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
+
+NEIGHBOURS = 10
+EDGE_POINTS = 3
+"""Points of an edge between its ends at which f is looked at."""
+
+EMPTY = 0.05
+"""Share of the density at the peak that is added to that at the saddle: below it, all saddles are
+about equally deep."""
+
+PIECE_WORK = 2**33
+"""Features of vectors that are looked at in one piece of work: some seconds."""
+
+
+@dataclass(frozen=True)
+class LowestPoints:
+    """The lowest values (m,) float32 of g on the first m edges, and the places (m, q) float32."""
+
+    heights: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def none(cls, n_features: int) -> LowestPoints:
+        """Return those of no edge."""
+        return cls(np.zeros(0, np.float32), np.zeros((0, n_features), np.float32))
+
+    def and_those(self, more: LowestPoints) -> LowestPoints:
+        """Return them with those of the edges that follow."""
+        heights = np.concatenate([self.heights, more.heights])
+        return LowestPoints(heights, np.concatenate([self.places, more.places]))
+
+
+@dataclass(frozen=True)
+class LevelTree:
+    """The branches of one decision function. Its root is the branch whose parent is -1.
+
+    Attributes
+    ----------
+    S : ndarray of shape (q, B), float32
+        Support vectors, feature by feature: the vertices.
+    a : ndarray of shape (B,), float32
+        Their weights.
+    gamma : float
+    heights : ndarray of shape (B,), float32
+        g(x) = sum_j a_j K(s_j, x) at the vertices.
+    edges : ndarray of shape (B - 1, 2), int64
+        A spanning tree of the vertices, in the order of falling heights.
+    edge_heights : ndarray of shape (B - 1,), float32
+        The lowest value of g found on each edge.
+    births, deaths : ndarray of shape (b,), float32
+        Levels of g between which a branch is a component of its own; the root's death is 0.
+    masses : ndarray of shape (b,), float64
+        Share of the rows in a branch when it dies.
+    peaks, parents, joints : ndarray of shape (b,), int64
+        Vertex, branch, and place in `edges`; the root's parent and joint are -1.
+    saddles : ndarray of shape (q, b), float32
+        The lowest point of each joint; the root's is its peak.
+    z : ndarray of shape (b,), float64
+        Significance of each split; the root is split from nothing, and its z is infinite. Empty
+        before the tree is `tested`.
+    depths : ndarray of shape (b,), float64
+        Depth of each split: -log(saddle / peak + 0.05), of kernel density estimates from the rows;
+        the root's is infinite. Empty before the tree is `tested`.
+
+    """
+
+    S: np.ndarray
+    a: np.ndarray
+    gamma: float
+    heights: np.ndarray
+    edges: np.ndarray
+    edge_heights: np.ndarray
+    births: np.ndarray
+    deaths: np.ndarray
+    masses: np.ndarray
+    peaks: np.ndarray
+    parents: np.ndarray
+    joints: np.ndarray
+    saddles: np.ndarray
+    z: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    depths: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def grow(
+        cls,
+        f: DecisionFunction,
+        rows: np.ndarray,
+        least_mass: float,
+        begun: LowestPoints | None = None,
+        watch: Callable[[LowestPoints], None] = lambda points: None,
+    ) -> LevelTree:
+        """Build the tree of f; a branch has at least `least_mass` of the rows (n, q) float32.
+
+        Rows count for their nearest support vector. `begun` are the points of the first edges;
+        ``watch`` is told of those so far, every few seconds.
+        """
+        V = np.ascontiguousarray(f.S.T)
+        heights = f.sums(V)
+        mass = np.bincount(Nearest(V)(rows), minlength=len(V)).astype(np.float64)
+        pairs = neighbours(V)
+        points = begun or LowestPoints.none(V.shape[1])
+        n = max(PIECE_WORK // (EDGE_POINTS * max(V.size, 1)), 1)
+        while len(points.heights) < len(pairs):
+            m = len(points.heights)
+            points = points.and_those(_lowest_points(f, V, heights, pairs[m : m + n]))
+            watch(points)
+        edge_heights, lowest = points.heights, points.places
+        order = np.argsort(-edge_heights, kind="stable")
+        tree, births, peaks, masses, parents, joints = kernels.merge_components(
+            heights, mass, pairs[order], edge_heights[order], float(least_mass)
+        )
+        used = order[tree]
+        root = joints < 0
+        saddles = V[peaks].T.copy()
+        saddles[:, ~root] = lowest[used[joints[~root]]].T
+        deaths = np.zeros_like(births)
+        deaths[~root] = edge_heights[used[joints[~root]]]
+        masses = masses / max(len(rows), 1)
+        return cls(
+            f.S, f.a, f.gamma, heights, pairs[used], edge_heights[used],
+            births, deaths, masses, peaks, parents, joints, saddles,
+        )  # fmt: skip
+
+    @property
+    def n_branches(self) -> int:
+        """Branches, the root among them: the most clusters that there can be."""
+        return len(self.births)
+
+    def no_differences(self) -> np.ndarray:
+        """Return the sums (4, b) int64 of no rows."""
+        return np.zeros((4, self.n_branches), np.int64)
+
+    def add_differences(self, X: np.ndarray, sums: np.ndarray) -> None:
+        """Add viewed rows (n, q) float32 to the `sums` (4, b) int64 that `tested` takes."""
+        rows = np.ascontiguousarray(X[:, : self.S.shape[0]])
+        peaks = np.ascontiguousarray(self.S[:, self.peaks])
+        kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums)
+
+    def most_significant(self, n_clusters: int) -> np.ndarray:
+        """Return which branches (b,) bool are kept for a number of clusters: those of largest z."""
+        kept = np.zeros(self.n_branches, bool)
+        kept[np.argsort(-self.z, kind="stable")[:n_clusters]] = True
+        return kept
+
+    def components_at(self, level: float) -> np.ndarray:
+        """Return which branches (b,) bool are components of {x : g(x) >= level}.
+
+        The root, whose peak is the highest, is one of them, or the only branch where there is none.
+        """
+        alive = (self.births >= level) & (self.deaths < level)
+        return alive | (self.parents < 0)
+
+    def parts(self, kept: np.ndarray) -> np.ndarray:
+        """Return the part (B,) int32 of every support vector when some branches (b,) are kept.
+
+        There are as many parts as kept branches; the root has to be one of them.
+        """
+        joined = np.ones(len(self.edges), bool)
+        joined[self.joints[kept & (self.parents >= 0)]] = False
+        return kernels.forest_parts(len(self.heights), self.edges, joined)
+
+    def voter(self, kept: np.ndarray, level: float = 1.0) -> Voter:
+        """Return what labels rows with the clusters of the `kept` branches, by number of part."""
+        return Voter(self.S, self.a, self.gamma, self.parts(kept), level)
+
+    def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:
+        """Return the tree with z, for `n_rows` rows, and depth of every split, from sums (4, b).
+
+        z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x).
+        """
+        n, root = np.maximum(sums[2], 1), self.parents < 0
+        mean = sums[0] / kernels.FIXED / n
+        variance = sums[1] / kernels.FIXED / n - mean * mean
+        error = np.sqrt(np.where(variance > 0.0, variance, np.inf) / n_rows)
+        peak = sums[3] / kernels.FIXED / n
+        saddle = np.divide(peak - mean, peak, out=np.ones_like(peak), where=peak > 0.0)
+        depths = -np.log(np.maximum(saddle, 0.0) + EMPTY)
+        z = np.where(root, np.inf, mean / error)
+        return replace(self, z=z, depths=np.where(root, np.inf, depths))
+
+
+class Voter:
+    """Labels rows by kernel vote: the cluster whose support vectors have the largest sum there.
+
+    Parameters
+    ----------
+    S, a, gamma
+        Support vectors (q, B) float32, their weights (B,) float32, and the kernel's width.
+    part : ndarray of shape (B,)
+        Cluster of every support vector.
+    level : float
+        What g(x) = sum_j a_j K(s_j, x) is divided by: the score is g(x) / level - 1.
+    nearest : bool
+        Take the cluster of the nearest support vector instead.
+
+    """
+
+    def __init__(
+        self,
+        S: np.ndarray,
+        a: np.ndarray,
+        gamma: float,
+        part: np.ndarray,
+        level: float = 1.0,
+        nearest: bool = False,
+    ):
+        order = np.argsort(part, kind="stable")
+        self._S = np.ascontiguousarray(S[:, order])
+        self._a = np.ascontiguousarray(a[order])
+        self._ends = np.cumsum(np.bincount(part)).astype(np.int64)
+        self._gamma, self._level = float(gamma), np.float32(level)
+        self._nearest = Nearest(np.ascontiguousarray(S.T)) if nearest else None
+        self._part = part.astype(np.int32)
+
+    def __call__(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return clusters (n,) int32 and scores (n,) float32 of the rows X (n, q) float32."""
+        label, sums = kernels.vote(X, self._S, self._a, self._ends, self._gamma)
+        if self._nearest is not None:
+            label = self._part[self._nearest(X)]
+        return label, sums / self._level - np.float32(1.0)
+
+
+def neighbours(V: np.ndarray) -> np.ndarray:
+    """Return the edges (m, 2) int64 of a symmetric nearest-neighbour graph of V (n, q), connected.
+
+    Each vertex is joined to its 10 nearest. Where that leaves several components, each is joined
+    to the rest by the shortest edge there is, until one is left.
+    """
+    n = len(V)
+    k = min(NEIGHBOURS + 1, n)
+    near = cKDTree(V).query(V, k=k)[1].reshape(n, k)
+    ends = np.column_stack([np.repeat(np.arange(n), k), near.ravel()])
+    pairs = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
+    while True:
+        graph = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n))
+        n_parts, part = connected_components(graph, directed=False)
+        if n_parts == 1:
+            return pairs.astype(np.int64)
+        smallest = int(np.argmin(np.bincount(part)))
+        inside, outside = np.flatnonzero(part == smallest), np.flatnonzero(part != smallest)
+        distance, nearest = cKDTree(V[outside]).query(V[inside])
+        i = int(np.argmin(distance))
+        pairs = np.vstack([pairs, [inside[i], outside[nearest[i]]]])
+
+
+def _lowest_points(
+    f: DecisionFunction, V: np.ndarray, heights: np.ndarray, pairs: np.ndarray
+) -> LowestPoints:
+    """Return the lowest value of g on every edge, at its ends and 3 inner points, and where."""
+    start, end = V[pairs[:, 0]], V[pairs[:, 1]]
+    at_end = heights[pairs[:, 1]] < heights[pairs[:, 0]]
+    lowest = np.where(at_end, heights[pairs[:, 1]], heights[pairs[:, 0]])
+    place = np.where(at_end[:, None], end, start)
+    for i in range(EDGE_POINTS):
+        inner = start + np.float32((i + 1) / (EDGE_POINTS + 1)) * (end - start)
+        height = f.sums(inner)
+        lower = height < lowest
+        lowest = np.where(lower, height, lowest)
+        place[lower] = inner[lower]
+    return LowestPoints(lowest, place)

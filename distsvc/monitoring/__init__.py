@@ -1,0 +1,1 @@
+"""What others are told of runs: metrics for Prometheus and lineage events."""

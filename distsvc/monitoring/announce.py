@@ -1,0 +1,122 @@
+"""Telling others of a run: a file of metrics for Prometheus, events for OpenLineage.
+
+Neither can fail a run, nor hold it up for more than some seconds: what goes wrong here is a warning
+on standard error. What is told by neither is not imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from distsvc.errors import one_line
+from distsvc.errors.urls import masked
+from distsvc.monitoring.outcome import Outcome, blame, held_report, words
+
+if TYPE_CHECKING:
+    from distsvc.job.config import Job
+    from distsvc.monitoring.openlineage import Events
+    from distsvc.report.content.report import Report
+
+SWITCHES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
+"""Beginnings of the environment variables that ask for OpenLineage's events."""
+
+
+@contextmanager
+def watched(job_file: str, metrics_file: str | None = None) -> Iterator[Watch]:
+    """Tell others of a run, however it ends: of its beginning, its end, and what came out.
+
+    Parameters
+    ----------
+    job_file
+        By which the job is called until it is read.
+    metrics_file
+        Where metrics are written, if anywhere.
+
+    """
+    watch = Watch(job_file, metrics_file)
+    try:
+        yield watch
+        watch.tell(None)
+    except BaseException as error:
+        watch.tell(error)
+        raise
+
+
+class Watch:
+    """What others are told of one run."""
+
+    def __init__(self, job_file: str, metrics_file: str | None):
+        self._stem = Path(job_file).stem or "job"
+        self._file = None if metrics_file is None else Path(metrics_file)
+        self._job: Job | None = None
+        self._report: Report | None = None
+        self._events: Events | None = None
+        self._began = time.monotonic()
+
+    def begins(self, job: Job) -> Job:
+        """Tell that a run of the job begins; return the job."""
+        self._job = job
+        if lineage_is_wanted():
+            try:
+                from distsvc.monitoring.openlineage import Events
+
+                self._events = Events(job)
+            except ImportError as error:
+                warn(
+                    f"OpenLineage: no events are sent, since {error.name} is not installed; "
+                    "pip install 'distsvc[lineage]'"
+                )
+            except Exception as error:
+                warn(f"OpenLineage: no events are sent: {words(error)}")
+        return job
+
+    def ends(self, report: Report) -> Report:
+        """Keep what came out of the run; return it."""
+        self._report = report
+        return report
+
+    def tell(self, error: BaseException | None) -> None:
+        """Tell how the run ended."""
+        code, said = blame(error)
+        outcome = Outcome(
+            exit_code=code,
+            error=said,
+            report=self._report or held_report(error),
+            published=self._report is not None,
+            ended=time.time(),
+            seconds=time.monotonic() - self._began,
+        )
+        if self._file is not None:
+            self._write_metrics(self._file, outcome)
+        if self._events is not None:
+            events, self._events = self._events, None
+            wrong = events.end(outcome)
+            if wrong:
+                warn(f"OpenLineage: {wrong}")
+
+    def _write_metrics(self, file: Path, outcome: Outcome) -> None:
+        try:
+            from distsvc.monitoring.prometheus import write_metrics
+
+            write_metrics(file, self._job.job.name if self._job else None, self._stem, outcome)
+        except Exception as error:
+            warn(f"--metrics-file: {blame(error)[1]}")
+
+
+def lineage_is_wanted() -> bool:
+    """Return whether OpenLineage's environment variables ask for its events."""
+    if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
+        return False
+    return any(value and name.startswith(SWITCHES) for name, value in os.environ.items())
+
+
+def warn(text: str) -> None:
+    """Print a warning to standard error, in one line and without secrets."""
+    with suppress(OSError, ValueError, AttributeError):
+        print(one_line(masked(f"warning: {text}")), file=sys.stderr, flush=True)

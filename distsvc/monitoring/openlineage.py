@@ -1,0 +1,173 @@
+"""Events of a run for OpenLineage: that it started, and how it ended.
+
+A thread sends them, with whatever transport OpenLineage's environment variables configure, and
+nobody waits long for it: a transport may hang.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import re
+import threading
+from queue import SimpleQueue
+from typing import Any
+from urllib.parse import urlsplit
+
+from openlineage.client import OpenLineageClient
+from openlineage.client import event_v2 as ol
+from openlineage.client.facet_v2 import (
+    data_quality_assertions_dataset,
+    error_message_run,
+    nominal_time_run,
+    output_statistics_output_dataset,
+)
+from openlineage.client.uuid import generate_new_uuid
+
+from distsvc import __version__
+from distsvc.errors.urls import lake_url, links, without_user
+from distsvc.job.config import Job
+from distsvc.monitoring.outcome import Outcome, words
+from distsvc.report.content.night_parts import CheckPart
+from distsvc.report.content.report import Report
+
+PATIENCE = 3.0
+"""Seconds that the end of a run waits for its events to be sent."""
+
+PRODUCER = f"urn:distsvc:{__version__}"
+NAMESPACE = "distsvc"
+
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_BUCKETS = {"s3", "gs"}
+_QUERY = re.compile(r"\?[\w.-]+=.*")
+_GLOB = re.compile(r"/[^/]*[*?\[].*")
+
+
+class Events:
+    """Sends the events of one run of a job."""
+
+    def __init__(self, job: Job):
+        logging.getLogger("openlineage").addHandler(logging.NullHandler())
+        self._job, self._run_id = job, str(generate_new_uuid())
+        self._waiting: SimpleQueue[ol.RunEvent | None] = SimpleQueue()
+        self._wrong = ""
+        self._thread = threading.Thread(target=self._send, name="openlineage", daemon=True)
+        self._waiting.put(self._event(ol.RunState.START))
+        self._thread.start()
+
+    def end(self, outcome: Outcome) -> str:
+        """Send how the run ended; return what went wrong with any event, or nothing."""
+        state = ol.RunState.FAIL if outcome.exit_code else ol.RunState.COMPLETE
+        try:
+            self._waiting.put(self._event(state, outcome))
+        except Exception as error:
+            self._wrong = words(error)
+        self._waiting.put(None)
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive() and not self._wrong:
+            return f"not every event was sent within {PATIENCE:.0f} s of the end of the run"
+        return self._wrong
+
+    def _send(self) -> None:
+        """Send what waits until there is no more to come; keep what goes wrong first."""
+        client = None
+        while (event := self._waiting.get()) is not None:
+            try:
+                client = client or OpenLineageClient()
+                client.emit(event)
+            except Exception as error:
+                self._wrong = self._wrong or f"an event was not sent: {words(error)}"
+        try:
+            if client is not None:
+                client.close(PATIENCE)
+        except Exception as error:
+            self._wrong = self._wrong or words(error)
+
+    def _event(self, state: ol.RunState, outcome: Outcome | None = None) -> ol.RunEvent:
+        return ol.RunEvent(
+            eventType=state,
+            eventTime=datetime.datetime.now(datetime.UTC).isoformat(),
+            run=ol.Run(runId=self._run_id, facets=_run_facets(self._job, outcome)),
+            job=ol.Job(
+                namespace=os.environ.get("OPENLINEAGE_NAMESPACE") or NAMESPACE,
+                name=self._job.job.name,
+            ),
+            inputs=_inputs(self._job, outcome),
+            outputs=_outputs(self._job, outcome),
+            producer=PRODUCER,
+        )
+
+
+def dataset_name(path: str) -> tuple[str, str]:
+    """Return namespace and name of a dataset by OpenLineage's rules; no secret is in them.
+
+    Of a glob it is the folder that all files are in, of a chained URL the last link, of a table of
+    Delta Lake or Iceberg its folder, or the catalog and the name in it.
+    """
+    lake = lake_url(path)
+    if lake.kind == "iceberg" and not lake.path.endswith(".metadata.json"):
+        catalog, _, name = lake.path.partition("/")
+        return f"iceberg://{catalog}", name
+    if lake.kind:
+        return dataset_name(lake.path.rpartition("/metadata/")[0] or lake.path)
+    url = _QUERY.sub("", without_user(links(path)[-1]))
+    parts = urlsplit(url) if "://" in url else None
+    if parts is None or parts.scheme in ("file", "local"):
+        local = os.path.abspath(url.partition("://")[2] if parts else url)
+        return "file", _GLOB.sub("", local) or "/"
+    scheme = _SCHEMES.get(parts.scheme, parts.scheme)
+    rest = url.partition("://")[2].partition("/")[2]  # urlsplit would cut it at a ?, too
+    name = _GLOB.sub("", f"/{rest}").rstrip("/")
+    return f"{scheme}://{parts.netloc}", (name.lstrip("/") if scheme in _BUCKETS else name) or "/"
+
+
+def _run_facets(job: Job, outcome: Outcome | None) -> dict[str, Any]:
+    facets: dict[str, Any] = {}
+    if job.job.run_date is not None:
+        day = datetime.datetime.fromisoformat(job.job.run_date).replace(tzinfo=datetime.UTC)
+        facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(
+            nominalStartTime=day.isoformat(),
+            nominalEndTime=(day + datetime.timedelta(1)).isoformat(),
+            producer=PRODUCER,
+        )
+    if outcome is not None and outcome.error:
+        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
+            message=outcome.error, programmingLanguage="python", producer=PRODUCER
+        )
+    return facets
+
+
+def _inputs(job: Job, outcome: Outcome | None) -> list[ol.InputDataset]:
+    """Return the input's datasets; the first has the checks, as far as they were measured."""
+    found = [ol.InputDataset(*dataset_name(path)) for path in job.input.paths]
+    report = outcome.report if outcome else None
+    checks = [c for c in report.checks if c.state != "not measured"] if report else []
+    if checks:
+        facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
+            assertions=[_assertion(check) for check in checks], producer=PRODUCER
+        )
+        found[0].inputFacets = {"dataQualityAssertions": facet}
+    return found
+
+
+def _assertion(check: CheckPart) -> data_quality_assertions_dataset.Assertion:
+    return data_quality_assertions_dataset.Assertion(
+        assertion=check.name,
+        success=check.state == "passed",
+        severity=check.level,
+        description=check.words,
+        expected=" to ".join(f"{one:g}" for one in check.limit),
+        actual=f"{check.found:g}",
+    )
+
+
+def _outputs(job: Job, outcome: Outcome | None) -> list[ol.OutputDataset]:
+    dataset = ol.OutputDataset(*dataset_name(job.output.path))
+    report: Report | None = outcome.report if outcome and outcome.published else None
+    if report is not None:
+        facet = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+            rowCount=report.input.n_rows, producer=PRODUCER
+        )
+        dataset.outputFacets = {"outputStatistics": facet}
+    return [dataset]

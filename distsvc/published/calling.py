@@ -1,0 +1,106 @@
+"""Runs from Python: ``distsvc.run(...)`` is ``distsvc run ...``, and returns what is published."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distsvc.published.run import Run
+
+
+def run(
+    job: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    run_date: Any = None,
+    overrides: Mapping[str, Any] | None = None,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    require_tls: bool = False,
+    overwrite: bool = False,
+    fresh: bool = False,
+    skip_missing: bool = False,
+    metrics_file: str | None = None,
+    progress: bool = False,
+) -> Run:
+    """Cluster a table as ``distsvc run`` does, and return what is published.
+
+    Where the same job has published already, nothing is computed. In a script, call it below
+    ``if __name__ == "__main__":``, since workers on this machine begin by importing the script.
+
+    Parameters
+    ----------
+    job
+        A job file; a table, for the default job into ``out/NAME``; or the sections of a job file
+        as dictionaries.
+    run_date
+        What ``{run_date}`` stands for: ``"YYYY-MM-DD"`` or a `datetime.date`; today by default.
+    overrides
+        Values of keys by their names, such as ``{"model.seed": 1}``.
+    scheduler, scheduler_file, require_tls
+        A Dask cluster; by default workers on this machine, as the job says.
+    overwrite
+        Whether something else that is published at the output is replaced.
+    fresh
+        Whether to start over where an earlier run was interrupted, which otherwise goes on.
+    skip_missing
+        Whether an input that is not there yet is to be skipped (`distsvc.errors.SkippedError`).
+    metrics_file
+        Where Prometheus' metrics are written.
+    progress
+        Whether to show on standard error how far the run is.
+
+    Raises
+    ------
+    DistsvcError
+        One of those of `distsvc.errors`, which say what can go wrong; `CheckFailedError` where a
+        check holds the result back.
+
+    """
+    from distsvc.monitoring.announce import watched
+    from distsvc.published.run import load
+    from distsvc.run.drafts.asked_job import asked_job
+    from distsvc.run.job import run_job
+    from distsvc.run.work.progress import Progress
+
+    _refuse_workers()
+    told = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
+    shown = Progress(quiet=not progress)
+    try:
+        with watched(told, metrics_file) as watch:
+            asked = watch.begins(asked_job(job, run_date, overrides=overrides or {}))
+            report = run_job(
+                asked,
+                command=_call(job, run_date, overrides),
+                scheduler=scheduler,
+                scheduler_file=scheduler_file,
+                require_tls=require_tls,
+                overwrite=overwrite,
+                fresh=fresh,
+                skip_missing=skip_missing,
+                progress=shown,
+            )
+            watch.ends(report)
+    finally:
+        shown.close()
+    return load(asked.output.path)
+
+
+def _refuse_workers() -> None:
+    """Raise RuntimeError in a worker that runs the script of its driver, to import it."""
+    import multiprocessing
+
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError(
+            "a worker of distsvc imports this script, and must not run the job again: put the call "
+            "of distsvc.run below if __name__ == '__main__':"
+        )
+
+
+def _call(job: Any, run_date: Any, overrides: Mapping[str, Any] | None) -> str:
+    """Return the call, as the page shows how to run it again."""
+    given = dict(job) if isinstance(job, Mapping) else os.fspath(job)
+    words = [repr(given), *([f"run_date={str(run_date)!r}"] if run_date is not None else [])]
+    words += [f"overrides={dict(overrides)!r}"] if overrides else []
+    return f"distsvc.run({', '.join(words)})"

@@ -1,0 +1,90 @@
+"""Candidates that a check held back: what is known of them, and publishing one all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distsvc.errors import InputNotFoundError
+from distsvc.report.content.report import Report
+from distsvc.report.page import render_page
+from distsvc.run.reporting.files import PAGE, REPORT
+from distsvc.storage.places.arrays import json_bytes, read_json
+from distsvc.storage.publishing.manifest import checked, listed
+from distsvc.storage.publishing.publication import Output
+
+TOLD = "run_id", "created", "rows", "clusters"
+
+
+def candidates(output: Output) -> list[dict[str, Any]]:
+    """Return what is told of the candidates that are held back at an output, the oldest first.
+
+    Of each ``run_id``, ``created``, ``rows`` and ``clusters``, ``failed``, the checks that failed,
+    and ``page``. `DataError` where a manifest is damaged.
+    """
+    found = []
+    for manifest in _held(output).values():
+        checks = [check for check in manifest.get("checks", []) if check["state"] == "failed"]
+        page = f"{output.shown.rstrip('/')}/{listed(output.place, manifest, PAGE)}"
+        known = {name: manifest.get(name) for name in TOLD}
+        found.append(known | {"failed": checks, "page": page})
+    return sorted(found, key=lambda one: (one["created"] or "", one["run_id"]))
+
+
+def publish_held(path: str, run_id: str) -> dict[str, Any]:
+    """Publish a candidate that a check held back; return its manifest.
+
+    Its page and its report are made anew. They say that it was published although checks failed.
+    Other candidates of the output are given up. A candidate that is published already stays so.
+
+    Raises
+    ------
+    InputNotFoundError
+        No such candidate is held back; names those that are.
+    DataError
+        One of its files is not there, or not as its manifest lists it.
+    TemporaryError, OutputPermissionError
+        Another run holds the output, or it can't be written.
+
+    """
+    output = Output(path)
+    if not _is_published(output, run_id):
+        _candidate(output, run_id)  # before anything is written
+    with output.locked():
+        if _is_published(output, run_id):
+            output.finish()
+            return output.manifest() or {}
+        manifest = _candidate(output, run_id)
+        for file in manifest["files"]:
+            checked(output.place, manifest, file["file"])
+        with output.rewritten(manifest, _overridden(output, manifest)) as changed:
+            output.check_free(manifest["job_sha256"], overwrite=True)
+            return output.publish(changed | {"override": True})
+
+
+def _overridden(output: Output, manifest: dict[str, Any]) -> dict[str, str]:
+    """Return the page and the report of a candidate that is published although checks failed."""
+    place = output.place
+    path = place.local(listed(place, manifest, REPORT))
+    report = Report.parsed(read_json(path), str(path))
+    failed = "; ".join(check.words for check in report.failed)
+    warnings = [f"published although these checks failed: {failed}", *report.warnings]
+    report = report.model_copy(update={"held": False, "warnings": warnings})
+    return {PAGE: render_page(report), REPORT: json_bytes(report.dumped()).decode()}
+
+
+def _is_published(output: Output, run_id: str) -> bool:
+    return (output.manifest() or {}).get("run_id") == run_id
+
+
+def _held(output: Output) -> dict[str, dict[str, Any]]:
+    """Return the candidates; one that is published may still be listed, after a kill."""
+    found = output.held().items()
+    return {name: one for name, one in found if not _is_published(output, name)}
+
+
+def _candidate(output: Output, run_id: str) -> dict[str, Any]:
+    held = _held(output)
+    if run_id not in held:
+        known = f"held back are {', '.join(sorted(held))}" if held else "none is held back there"
+        raise InputNotFoundError(f"no candidate {run_id} is held back at {output.shown}: {known}")
+    return held[run_id]

@@ -1,0 +1,189 @@
+"""A published model in Python: it labels raw rows, wherever they are, as its job labelled them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.errors import DataError
+from distsvc.inputs.rows import Answer, Input
+from distsvc.published.raw_rows import NAME, Given, array_columns, names_of, raw_blocks, raw_rows
+from distsvc.run.labelling.columns import published_names
+from distsvc.run.labelling.labeller import Labeller
+from distsvc.run.labelling.reasons import Reasons
+from distsvc.run.labelling.shares import shared_columns
+from distsvc.run.learning.preparation import Preparation, checked_rows
+from distsvc.run.model.files import FILES, read_model
+from distsvc.run.model.form import features_of, job_of, restored
+from distsvc.storage.places.arrays import read_arrays
+from distsvc.storage.publishing.columns import published_columns
+
+UNLABELLED = -1
+"""In place of a label, of a row that the job would have left out."""
+
+
+class Model:
+    """Labels raw rows: it fills in and scales them as its job did, and gives published ids.
+
+    Rows are raw: as the job's table stored them. They are a table that has `columns` by name, from
+    pyarrow, polars, pandas, DuckDB, or whatever has ``__arrow_c_stream__``, whose other columns are
+    ignored; or an array (n, d) with `array_columns` in their order. Where the job leaves out rows
+    with missing values (``missing = "drop"``), such a row has no label: `UNLABELLED` or null, and
+    no score. All methods take rows in blocks, so that beside X and the answer they need little
+    memory. Of a dask array `predict`, `score_samples` and `predict_proba` return a dask array with
+    the same chunks of rows, and of a dask dataframe a series, or for shares a dataframe whose
+    columns are `ids`, with the same index; nothing is computed before that is asked for.
+
+    All methods raise `distsvc.errors.DataError` where X is no table or array, has not the model's
+    columns, or holds what the job would have refused: infinity, or a missing value where
+    ``missing = "error"``. The message names row and column.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that a table needs.
+    array_columns : tuple of str
+        Those of an array: the same, and in place of a vector each of its values.
+    id : str or None
+        The column that `predict_batches` passes on.
+    algorithm : str
+    parameters : dict
+        The estimator's.
+    ids : ndarray of shape (k,), int32
+        The published labels of the clusters.
+    published : pyarrow.Schema
+        The columns that `predict_batches` yields, besides the id.
+
+    """
+
+    def __init__(self, content: dict[str, Any], preparation: Preparation, labeller: Labeller):
+        self._features = features_of(content)
+        self._numbers = names_of(self._features)
+        self._preparation, self._labeller = preparation, labeller
+        self._missing = content["preprocess"].get("missing", "error")
+        self._asked = job_of(content, NAME, NAME).output
+        self.columns = tuple(feature.column for feature in self._features)
+        self.array_columns = array_columns(self._features)
+        self.id: str | None = content["input"]["id"]
+        self.algorithm: str = content["algorithm"]
+        self.parameters: dict[str, Any] = content["parameters"]
+        self.ids = labeller.ids
+        names = published_names(type(labeller.rule), self._asked)
+        self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
+
+    @classmethod
+    def read(cls, folder: Path) -> Model:
+        """Return the model of a folder with ``model.json`` and its arrays.
+
+        Raises
+        ------
+        JobFileError
+            It was written by another version.
+        DataError
+            It is damaged.
+
+        """
+        content = read_model(folder)
+        try:
+            return cls(content, *restored(content, read_arrays(folder / FILES[1])))
+        except DataError as error:
+            raise DataError(f"{folder}: {error}") from None
+
+    def predict(self, X: Any) -> Any:
+        """Return the labels (n,) int32 of raw rows."""
+        return self._values(X, Answer("label", np.int32))
+
+    def score_samples(self, X: Any) -> Any:
+        """Return the scores (n,) float32 of raw rows, whose meaning the manifest tells."""
+        return self._values(X, Answer("score", np.float32))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the shares (n, k) float32 of all clusters in raw rows, in the order of `ids`.
+
+        A row's add up to 1. `DataError` where the model only tells rows inside from rows outside.
+        """
+        if not self._labeller.rule.shared:
+            raise DataError(
+                "predict_proba needs a model with clusters, found one that only tells rows inside "
+                "from rows outside"
+            )
+        return self._values(X, Answer("share", np.float32, self.ids.tolist()))
+
+    def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
+        """Yield what a job publishes of raw rows, batch by batch, in their order.
+
+        Parameters
+        ----------
+        X
+            A table, an array, or a stream of batches, which is read as far as it is asked for.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            ``label``, ``score``, ``outlier`` and what else is published, after the id where the
+            model has one and X, too. A batch of X becomes one batch, or several if it is long.
+
+        """
+        rows = raw_rows(X, self._features)
+        reasons = Reasons(self._labeller, self._features, self._asked.reasons)
+        for given in self._blocks(rows):
+            columns = self._columns(given, self._prepared(given, rows), reasons)
+            arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
+            if not given.known.all():
+                places = pa.array(np.cumsum(given.known) - 1, mask=~given.known)
+                arrays = {name: array.take(places) for name, array in arrays.items()}
+            ids = given.all.ids
+            yield pa.record_batch(arrays if ids is None else {self.id: ids} | arrays)
+
+    def label(self, X: Any) -> pa.Table:
+        """Return all that `predict_batches` yields as one table."""
+        batches = list(self.predict_batches(X))
+        return pa.Table.from_batches(batches, None if batches else self.published)
+
+    def _values(self, X: Any, answer: Answer) -> Any:
+        """Return the values of raw rows, as lazy as these are."""
+        rows = raw_rows(X, self._features)
+        of_part = partial(self._of_part, answer)
+        return rows.map_parts(of_part, answer) if rows.lazy else of_part(rows)
+
+    def _of_part(self, answer: Answer, rows: Input) -> np.ndarray:
+        """Return the values of rows that are not lazy, wherever they are."""
+        parts, missing = [], UNLABELLED if answer.name == "label" else np.nan
+        for given in self._blocks(rows):
+            found = self._found(answer.name, self._prepared(given, rows))
+            values = np.full((len(given.known), *found.shape[1:]), missing, answer.dtype)
+            values[given.known] = found
+            parts.append(values)
+        return answer.joined(parts)
+
+    def _found(self, name: str, Z: np.ndarray) -> np.ndarray:
+        """Return the labels or scores (n,) of prepared rows Z (n, d), or the shares (n, k)."""
+        rule = self._labeller.rule
+        if name == "share":
+            return rule.shares(Z)
+        return self.ids[rule.labels(Z)] if name == "label" else rule.label(Z)["score"]
+
+    def _blocks(self, rows: Input) -> Iterator[Given]:
+        unit = self._preparation.scaling.kind == "unit"
+        return raw_blocks(rows, self._features, self._missing, unit, self.id)
+
+    def _prepared(self, given: Given, rows: Input) -> np.ndarray:
+        return checked_rows(self._preparation, given.usable, rows.shown, self._numbers)
+
+    def _columns(self, given: Given, Z: np.ndarray, reasons: Reasons) -> dict[str, Any]:
+        """Return what is published of the usable rows of a block, prepared as Z (n, d)."""
+        columns = dict(self._labeller.rule.label(Z))
+        if self._asked.reasons:
+            columns |= reasons.add(given.usable, Z, columns)
+        columns |= shared_columns(self._asked, self._labeller, Z, columns["label"])
+        columns["label"] = self.ids[columns["label"]]
+        return columns
+
+    def __repr__(self) -> str:
+        k, d = len(self.ids), len(self.columns)
+        return f"<distsvc model: {self.algorithm}, {k} cluster{'s' * (k != 1)}, {d} columns>"

@@ -1,0 +1,106 @@
+"""What is published at an output, what is held back and runs there, what was interrupted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distsvc.errors import InputNotFoundError
+from distsvc.published.held import candidates
+from distsvc.run.starting.resuming import BEGUN, STOPPED, interrupted_runs, kept_results, read_note
+from distsvc.storage.places.lease import is_gone, read_holder
+from distsvc.storage.publishing.publication import RUNS, Output
+
+PUBLISHED = "run_id", "created", "rows", "clusters"
+HOLDER = "process", "host", "since", "now", "doing"
+STOP = "now", "why", "phase", "done", "total", "seconds"
+
+
+def status(path: str) -> dict[str, Any]:
+    """Return what is known of an output, as what JSON can hold; nothing is changed or waited for.
+
+    Returns
+    -------
+    dict
+        ``output``; ``published``, what the manifest says of the run, or None; ``running``, who
+        holds the output with its last sign of life, or None; ``held``, the candidates that a check
+        held back, as of `distsvc.published.held.candidates`; and ``interrupted``, the runs that can
+        go on, with the results that are kept of each phase. Where the holder is a process of
+        another machine, ``running.alive`` is None: its next sign of life tells.
+
+    Raises
+    ------
+    InputNotFoundError
+        No run ever wrote there.
+    DataError
+        A manifest is damaged.
+
+    """
+    output = Output(path)
+    manifest = output.manifest()
+    if manifest is None and RUNS not in output.place.folders():
+        raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
+    holder = read_holder(output.runs)
+    gone = is_gone(holder) if holder else True
+    running = None
+    if not gone:
+        alive = None if gone is None else True
+        running = {name: holder.get(name) for name in HOLDER} | {"alive": alive}
+    doing = holder.get("doing") or {}
+    interrupted = []
+    for run in interrupted_runs(output):
+        if running is not None and doing.get("run") in (run.name, None):
+            continue
+        stopped = read_note(run, STOPPED)
+        if gone and doing.get("run") == run.name:
+            stopped = doing | {"now": holder.get("now"), "why": "killed"}
+        known = {name: stopped.get(name) for name in STOP}
+        begun = read_note(run, BEGUN).get("begun")
+        interrupted.append(
+            {"run_id": run.name, "begun": begun, "kept": kept_results(run), "stopped": known}
+        )
+    return {
+        "output": output.place.address,
+        "published": manifest and {name: manifest.get(name) for name in PUBLISHED},
+        "running": running,
+        "held": candidates(output),
+        "interrupted": interrupted,
+    }
+
+
+def in_words(found: dict[str, Any]) -> list[str]:
+    """Return a status as lines for people."""
+    published, running = found["published"], found["running"]
+    lines = ["published: nothing"]
+    if published:
+        lines = [
+            f"published: run {published['run_id']} of {published['created']}, "
+            f"{published['rows']:,} rows, {published['clusters']} clusters"
+        ]
+    if running:
+        who = f"process {running['process']} on {running['host']}, since {running['since']}"
+        sign = f"; last sign of life {running['now']}" if running["now"] else ""
+        lines.append(f"running: {who}{sign}{_where(running['doing'] or {})}")
+    for one in found["held"]:
+        failed = "; ".join(check["words"] for check in one["failed"])
+        lines.append(
+            f"held back: run {one['run_id']} of {one['created']}, {one['rows']:,} rows, "
+            f"{one['clusters']} clusters; {failed}; see {one['page']}"
+        )
+    for run in found["interrupted"]:
+        stopped = run["stopped"]
+        kept = ", ".join(f"{phase} {n}" for phase, n in run["kept"].items()) or "nothing"
+        why = f" ({stopped['why']})" if stopped["why"] else ""
+        lines.append(
+            f"interrupted: run {run['run_id']}, begun {run['begun']}, stopped "
+            f"{stopped['now'] or 'at an unknown time'}{why}{_where(stopped)}; kept: {kept}"
+        )
+    return lines
+
+
+def _where(doing: dict[str, Any]) -> str:
+    phase, done, total = (doing.get(name) for name in ("phase", "done", "total"))
+    if not phase:
+        return ""
+    count = f", {done} of {total} done" if total else ""
+    left = doing.get("seconds_left_in_all") or doing.get("seconds_left")
+    return f"; phase {phase}{count}" + (f", {left:.0f} s left" if left else "")

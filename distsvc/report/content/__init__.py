@@ -1,0 +1,1 @@
+"""The typed content of ``report.json``."""

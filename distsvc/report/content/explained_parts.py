@@ -1,0 +1,149 @@
+"""The parts of ``report.json`` that explain an answer: reasons of rows, profiles of clusters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from distsvc.report.content.part import Known, Label, Number, Part, Size, check_lengths
+
+MOST_SHARE_BINS = 1_000
+"""More than that is never written."""
+
+
+class LeadingColumn(Part):
+    """A column, and the rows far out of which it is the first reason."""
+
+    column: str
+    rows: Size
+
+
+class Reason(Part):
+    """A column's share of all that takes a row out, the row's value there, and a typical one.
+
+    Of a vector there are so many numbers, `width`, in place of a value. Of categories the column
+    names the row's own, and `held` is the share of its cluster's rows that have it.
+    """
+
+    unsaid = ("typical", "width", "held")
+    column: str
+    share: Number
+    value: Known = None
+    typical: Known = None
+    width: Size | None = None
+    held: Known = None
+
+
+class FarRow(Part):
+    """A row by its number in the table, its score, its cluster and the heaviest reasons."""
+
+    unsaid = ("label",)
+    row: Size
+    score: Number
+    label: Label | None = None
+    reasons: list[Reason]
+
+
+class ReasonsPart(Part):
+    """Why rows are outliers, or near a border: the columns that do most, and the farthest rows.
+
+    `counted` is the number of rows of a sample that `leading` is of, None where it is of all.
+    """
+
+    unsaid = ("counted",)
+    leading: list[LeadingColumn]
+    farthest: list[FarRow]
+    counted: Size | None = None
+
+
+class MembershipPart(Part):
+    """How sure rows are of their clusters.
+
+    Attributes
+    ----------
+    meaning : str
+        What a row's share of its own cluster is.
+    counts : list of int
+        Rows by that share, from 0 to 1 in steps of equal width.
+
+    """
+
+    meaning: str
+    counts: Annotated[list[Size], Field(min_length=2, max_length=MOST_SHARE_BINS)]
+
+    def above(self, share: float) -> float:
+        """Return the part of the rows whose share is at least `share`, the edge of a step."""
+        first = round(share * len(self.counts))
+        return sum(self.counts[first:]) / max(sum(self.counts), 1)
+
+
+class Spread(Part):
+    """The quartiles of some rows in a column, and the share of them in a range."""
+
+    lower: Number
+    median: Number
+    upper: Number
+    share: Number
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if not self.lower <= self.median <= self.upper:
+            raise ValueError("expected quartiles that rise, found others")
+        return self
+
+
+class ProfileColumn(Part):
+    """What one column says of a cluster.
+
+    Attributes
+    ----------
+    column : str
+    apart : float
+        How well the range tells the cluster's rows from the others: the difference of their shares.
+    low, high : float or None
+        The range; None where it is open.
+    inside, outside : Spread
+        Of the cluster's rows, and of the others.
+    present : bool or None
+        Of a value of categories, whether the range is of the rows that have it, or of all others.
+
+    """
+
+    unsaid = ("present",)
+    column: str
+    apart: Number
+    low: Known
+    high: Known
+    inside: Spread
+    outside: Spread
+    present: bool | None = None
+
+
+class TypicalRow(Part):
+    """A row by its number in the table, with its values in the columns of a profile."""
+
+    row: Size
+    values: list[Known]
+
+
+class Profile(Part):
+    """What sets a cluster apart: its rows in the sample, columns, the best first, typical rows."""
+
+    label: Label
+    rows: Size
+    columns: list[ProfileColumn]
+    typical: list[TypicalRow]
+
+    @model_validator(mode="after")
+    def _values(self) -> Self:
+        for row in self.typical:
+            check_lengths(self.columns, row.values)
+        return self
+
+
+class ProfilesPart(Part):
+    """What sets clusters apart, the largest first, in so many rows of a sample."""
+
+    rows: Size
+    clusters: Annotated[list[Profile], Field(min_length=1)]

@@ -1,0 +1,118 @@
+"""The parts of a report that tell of a run beside the one that it goes on from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from distsvc.report.content.part import Known, Label, Number, Part, Size, check_lengths
+
+State = Literal["passed", "warned", "failed", "not measured"]
+
+
+class CheckPart(Part):
+    """How a check turned out: what was found, the limit, and both in words."""
+
+    name: str
+    level: Literal["error", "warn"]
+    limit: Annotated[list[float], Field(min_length=1, max_length=2)]
+    found: Known
+    state: State
+    words: str
+
+
+class StoryPart(Part):
+    """What became of a cluster, or where it came from (`distsvc.models.nights.continuity.Story`).
+
+    Attributes
+    ----------
+    rows_before, rows_after : int
+        Among the rows that both models labelled.
+
+    """
+
+    id: Label
+    event: Literal["survived", "split", "absorbed", "appeared", "disappeared"]
+    jaccard: Number
+    rows_before: Size
+    rows_after: Size
+    others: list[Label]
+
+
+class Moves(Part):
+    """Rows by their ids before and now: an entry for every two clusters that share some."""
+
+    before: list[Label]
+    after: list[Label]
+    rows: list[Size]
+
+    @model_validator(mode="after")
+    def _lengths(self) -> Self:
+        check_lengths(self.before, self.after, self.rows)
+        return self
+
+
+class LineagePart(Part):
+    """Which cluster is which of the run before.
+
+    Attributes
+    ----------
+    path, run_id : str or None
+        Of the run before; None where none was published.
+    mode : str
+        ``assign``: its model labelled the rows. ``refit``: a new one was learned.
+    because : list of str
+        Why a new one was learned, where the old one might have done.
+    not_published : str or None
+        The run that should have been the one before.
+    rows : int
+        That both models labelled.
+    moved : float or None
+        Share of them whose id is another now.
+    next_id : int
+        Above every id that was ever given.
+
+    """
+
+    path: str | None
+    run_id: str | None
+    mode: Literal["refit", "assign"]
+    because: list[str] = Field(default_factory=list)
+    not_published: str | None = None
+    rows: Size
+    moved: Known
+    next_id: Size
+    clusters: list[StoryPart]
+    moves: Moves | None = None
+
+
+class ColumnDrift(Part):
+    """A column: population stability index, and share of missing values before and now."""
+
+    column: str
+    index: Number
+    missing_before: Number
+    missing_after: Number
+
+
+class DriftPart(Part):
+    """How far the table is from the one that the model before was learned from.
+
+    Attributes
+    ----------
+    columns : list of ColumnDrift
+        The one that drifted most first.
+    score : float or None
+        Population stability index of the scores by the model before.
+    score_rows : int
+        Rows of which that is told.
+    outlier_share_before, outlier_share_after : float or None
+
+    """
+
+    columns: list[ColumnDrift]
+    score: Known
+    score_rows: Size
+    outlier_share_before: Known
+    outlier_share_after: Known

@@ -1,0 +1,278 @@
+"""What ``report.json`` holds, as a frozen model that is written and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from distsvc.errors.forms import parsed
+from distsvc.report.content.explained_parts import MembershipPart, ProfilesPart, ReasonsPart
+from distsvc.report.content.model_parts import (
+    LEAF,
+    SPLIT,
+    ChoicePart,
+    DomainPart,
+    LevelsPart,
+    TreePart,
+)
+from distsvc.report.content.night_parts import CheckPart, DriftPart, LineagePart
+from distsvc.report.content.part import (
+    Cost,
+    Known,
+    Label,
+    Number,
+    Part,
+    Size,
+    check_lengths,
+    relabelled,
+)
+
+MOST_BINS, MOST_POINTS, MOST_PHASES = 10_000, 200_000, 10_000
+"""More than that is never written."""
+
+
+class InputPart(Part):
+    """The table: its path or paths, rows used and read, and the columns that were clustered.
+
+    Of a table with a log, `state` is the version or snapshot that was read. `left_out` says why
+    other columns were not used.
+    """
+
+    unsaid = ("state", "left_out")
+
+    path: str | Annotated[list[str], Field(min_length=2)]
+    format: str
+    n_rows: Size
+    n_rows_read: Size
+    n_features: Size
+    columns: list[str]
+    state: str = ""
+    left_out: dict[str, str] = Field(default={})
+
+    @property
+    def shown_path(self) -> str:
+        """The path; of several the first one."""
+        if isinstance(self.path, str):
+            return self.path
+        return f"{self.path[0]} and {len(self.path) - 1} more"
+
+
+class ModelPart(Part):
+    """The algorithm, its parameters, and the numbers that the fit arrived at."""
+
+    algorithm: str
+    parameters: dict[str, JsonValue]
+    fitted: dict[str, JsonValue]
+
+
+class ClusterRow(Part):
+    """One cluster: its rows, their share of all, and how many of them lie outside."""
+
+    label: Label
+    rows: Size
+    share: Number
+    outliers: Size = 0
+
+    @model_validator(mode="after")
+    def _not_more_outliers_than_rows(self) -> Self:
+        if self.outliers > self.rows:
+            raise ValueError(f"expected {self.rows} outliers at most, found {self.outliers}")
+        return self
+
+
+class OutlierPart(Part):
+    """The rows outside, and what that means.
+
+    Attributes
+    ----------
+    rows, share : int, float
+    defined : bool
+        Whether rows inside are told from rows outside at all.
+    only : bool
+        Whether nothing else is told of rows: there are no clusters.
+    meaning : str
+        A paragraph on what the score is; nothing where it is the decision value f(x).
+
+    """
+
+    unsaid = ("defined", "only", "meaning")
+    rows: Size
+    share: Number
+    defined: bool = True
+    only: bool = False
+    meaning: str = ""
+
+
+class ScoreHistogram(Part):
+    """How the scores are spread.
+
+    Attributes
+    ----------
+    edges, counts : list
+        The rows between each edge and the next; no counts where there is nothing to draw.
+    heading : str
+        Of the page's section.
+    title : str
+        What stands below the axis; nothing for what it says of decision values.
+    boundary : float or None
+        The score that divides rows inside from rows outside, if any does.
+
+    """
+
+    unsaid = ("heading", "title", "boundary")
+    edges: Annotated[list[Number], Field(max_length=MOST_BINS + 1)]
+    counts: Annotated[list[Size], Field(max_length=MOST_BINS)]
+    heading: str = "Inside or outside"
+    title: str = ""
+    boundary: Number | None = 0.0
+
+    @model_validator(mode="after")
+    def _bins(self) -> Self:
+        if self.counts and len(self.edges) != len(self.counts) + 1:
+            raise ValueError(
+                f"expected {len(self.counts) + 1} edges of {len(self.counts)} counts, found "
+                f"{len(self.edges)}"
+            )
+        if any(after < before for before, after in pairwise(self.edges)):
+            raise ValueError("expected rising edges, found falling ones")
+        return self
+
+
+class Sample(Part):
+    """Rows in a plane; `label`, `outlier`, `x` and `y` have one entry each.
+
+    Attributes
+    ----------
+    kind : str
+        ``columns`` (two of them), ``single`` (a column, and the score upwards) or ``pca``.
+    axes : list of str
+        The names of x and y.
+    explained : list of float or None
+        The shares of variance that the two components have.
+    beyond : int
+        Rows outside that lie too far out to be drawn.
+
+    """
+
+    unsaid = ("explained", "beyond")
+    kind: Literal["columns", "single", "pca"]
+    axes: Annotated[list[str], Field(min_length=2, max_length=2)]
+    explained: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
+    beyond: Size = 0
+    label: list[Label]
+    outlier: list[bool]
+    x: Annotated[list[Number], Field(max_length=MOST_POINTS)]
+    y: list[Number]
+
+    @model_validator(mode="after")
+    def _rows(self) -> Self:
+        check_lengths(self.label, self.outlier, self.x, self.y)
+        return self
+
+
+class IndexValue(Part):
+    """A validity index: None where it is not defined; its standard error where it is sampled."""
+
+    unsaid = ("error",)
+    value: Known
+    rows: Size | None = None
+    error: Known = None
+
+
+class PhaseCost(Part):
+    """What a phase took: seconds, rows, and peak memory in MB, each None where it is not known."""
+
+    name: str
+    seconds: Cost
+    rows: Size | None
+    driver_peak_mb: Cost | None
+    worker_peak_mb: Cost | None
+
+
+class TermPart(Part):
+    """A term of a forecast of memory: what it is for, and MB."""
+
+    name: str
+    mb: Cost
+
+
+class ForecastPart(Part):
+    """The memory that was forecast before anything was read, as sums of terms.
+
+    Attributes
+    ----------
+    driver, worker : list of TermPart
+        Of the driver, and of each worker; no terms where there were no workers.
+
+    """
+
+    driver: list[TermPart]
+    worker: list[TermPart]
+
+
+class Report(Part):
+    """The whole of ``report.json``; the parts that may be None say what only some models have."""
+
+    unsaid = (
+        "picture", "tree", "levels", "choice", "reasons", "profiles", "membership",
+        "indices", "forecast", "lineage", "drift", "held",
+    )  # fmt: skip
+    title: str
+    distsvc_version: str
+    command: str
+    job_file: str
+    finished: str
+    input: InputPart
+    model: ModelPart
+    clusters: list[ClusterRow]
+    outliers: OutlierPart
+    score_histogram: ScoreHistogram
+    warnings: list[str]
+    sample: Sample
+    picture: DomainPart | None = None
+    tree: TreePart | None = None
+    levels: LevelsPart | None = None
+    choice: ChoicePart | None = None
+    reasons: ReasonsPart | None = None
+    profiles: ProfilesPart | None = None
+    membership: MembershipPart | None = None
+    indices: dict[str, IndexValue] | None = None
+    forecast: ForecastPart | None = None
+    lineage: LineagePart | None = None
+    drift: DriftPart | None = None
+    checks: list[CheckPart] = Field(default_factory=list)
+    held: bool = False
+    phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
+
+    def with_phases(self, phases: Sequence[PhaseCost]) -> Self:
+        """Return the report with what each phase took."""
+        return self.model_copy(update={"phases": list(phases)})
+
+    def with_ids(self, ids: Sequence[int]) -> Self:
+        """Return the report with the clusters' ids in place of their labels."""
+        return relabelled(self, ids)
+
+    @property
+    def failed(self) -> list[CheckPart]:
+        """The checks that hold the run back."""
+        return [check for check in self.checks if check.state == "failed"]
+
+    def dumped(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        return self.model_dump()
+
+    @classmethod
+    def parsed(cls, content: object, name: str) -> Self:
+        """Return the report that JSON holds.
+
+        Raises
+        ------
+        DataError
+            The content is not that of a report: says so of the file `name`, and names the first
+            field that is wrong.
+
+        """
+        return parsed(cls, content, name, "the report", (SPLIT, LEAF))

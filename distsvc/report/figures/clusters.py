@@ -1,0 +1,364 @@
+"""The report's figures: each function takes a part of the report and returns one SVG string.
+
+The same input gives the same bytes. Text stays text (escaped, and never read as mathematics), so
+that the page's font applies and a reader can search it; layers of points are embedded as images.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import re
+import textwrap
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from distsvc.report.content.model_parts import DomainPart
+from distsvc.report.content.report import ClusterRow, PhaseCost, Sample, ScoreHistogram
+from distsvc.report.formats import compact, one_line, percent
+
+Arguments = ParamSpec("Arguments")
+
+# Chosen to stay apart under normal, deuteranopic and protanopic vision, from the grey of outliers
+# and from the region's orange; beyond twenty clusters the colours repeat.
+COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#882255", "#999933",
+    "#e1c300", "#6969ff", "#780000", "#78c378", "#0000ff", "#d20f4b", "#6996ff", "#1e00b4",
+    "#f0a5b4", "#780f69", "#a52d00", "#2d5ac3",
+)  # fmt: skip
+MAX_SHOWN = 20  # clusters that get a bar, a table row and a number of their own
+INK, GREY, REGION, EDGE = "#1f2933", "#7a7f87", "#ffe3bf", "#e08a1e"
+UNITS_OF_TIME = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
+STEPS = [1, 2, 2.5, 5, 10]  # between ticks
+WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
+RASTER_DPI = 200
+STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#9aa3ad",
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 10.5,
+    "grid.color": "#e6e9ed",
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
+    """Return the colour of each label, by rank: the largest cluster comes first."""
+    return {row.label: COLOURS[i % len(COLOURS)] for i, row in enumerate(clusters)}
+
+
+def ink_on(colour: str) -> str:
+    """Return white or ink, whichever is easier to read on a colour."""
+    if colour == "white":
+        return INK
+    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    luminance = float(parts**2.2 @ (0.2126, 0.7152, 0.0722))
+    return "white" if luminance < 0.25 else INK
+
+
+def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
+    """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG."""
+
+    @functools.wraps(draw)
+    def figure_as_svg(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
+        name = draw.__name__.replace("_", "-")
+        with mpl.rc_context(), warnings.catch_warnings():
+            mpl.rcdefaults()
+            mpl.rcParams.update(STYLE | {"svg.hashsalt": name})
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            svg = io.StringIO()
+            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            draw(*args, **kwargs).savefig(svg, format="svg", dpi=RASTER_DPI, metadata=nothing)
+        return _inline(svg.getvalue(), name)
+
+    return figure_as_svg
+
+
+def _inline(svg: str, name: str) -> str:
+    """Cut a stand-alone SVG file down to an element that scales and whose ids are its own."""
+    svg = svg[svg.index("<svg") :]
+    head, end, body = svg.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)
+
+    def rename(tag: re.Match[str]) -> str:
+        text = re.sub(r' id="(?=[^"]*")', f' id="{name}-', tag.group())
+        return re.sub(r'href="#|url\(#', lambda m: f"{m.group()}{name}-", text)
+
+    return head + end + re.sub(r"<[^<>]*>", rename, body)
+
+
+@drawn
+def plane(
+    sample: Sample,
+    clusters: Sequence[ClusterRow],
+    picture: DomainPart | None = None,
+    boundary: float | None = 0.0,
+) -> Figure:
+    """Draw sampled rows in two dimensions, coloured by cluster.
+
+    Parameters
+    ----------
+    sample
+        The rows; those of the kind ``"single"`` have the score as y.
+    clusters
+        Largest first: their rank is their colour.
+    picture
+        Adds the domain of novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham,
+        Le and Dang.
+    boundary
+        The score that parts inside from outside; of use to the kind ``"single"`` only.
+
+    """
+    figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
+    axes = figure.add_subplot()
+    x, y = np.asarray(sample.x, float), np.asarray(sample.y, float)
+    labels, outlier = np.asarray(sample.label, int), np.asarray(sample.outlier, bool)
+    legend: list[Artist] = []
+    if picture is not None:
+        legend += _domain(axes, picture)
+    if sample.kind == "single" and boundary is not None:
+        name = f"boundary, {boundary:.4g}"
+        legend.append(axes.axhline(boundary, color=EDGE, linewidth=1.2, label=name))
+
+    colour_of = cluster_colours(clusters)
+    colours = np.array([colour_of.get(label, GREY) for label in labels.tolist()], dtype=object)
+    size = float(np.clip(12_000 / max(1, len(x)), 5, 26))
+    inside = ~outlier
+    axes.scatter(
+        x[inside], y[inside], size, list(colours[inside]),
+        alpha=0.85, linewidths=0, rasterized=True, zorder=2,
+    )  # fmt: skip
+    axes.scatter(
+        x[outlier], y[outlier], size * 1.3, GREY,
+        marker="x", linewidths=0.8, rasterized=True, zorder=2.1,
+    )  # fmt: skip
+    if outlier.any():
+        cross = Line2D([], [], linestyle="", marker="x", color=GREY, label="row outside")
+        legend.append(cross)
+    if picture is not None:
+        legend += _vectors(axes, picture)
+
+    _frame(axes, x, y, sample.kind)
+    axes.set_xlabel(one_line(sample.axes[0], 50))
+    axes.set_ylabel(one_line(sample.axes[1], 50))
+    if len(clusters) > 1:
+        shown = [row.label for row in clusters[:MAX_SHOWN]]
+        _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
+    if legend:
+        figure.legend(handles=legend, loc="outside lower center", ncols=2)
+    return figure
+
+
+@drawn
+def cluster_sizes(clusters: Sequence[ClusterRow], with_outside: bool = True) -> Figure:
+    """Draw the rows of the largest clusters as bars, the pale end being rows outside, if any."""
+    shown = clusters[:MAX_SHOWN]
+    colours = list(cluster_colours(clusters).values())[: len(shown)]
+    names = [str(row.label) for row in shown]
+    rows = [row.rows for row in shown]
+    outside = [row.outliers if with_outside else 0 for row in shown]
+    shares = [row.share for row in shown]
+    figure = Figure(figsize=(WIDTH, 1.1 + 0.27 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    inside = [a - b for a, b in zip(rows, outside, strict=True)]
+    at = range(len(rows))
+    axes.barh(at, inside, color=colours, height=0.72)
+    axes.barh(at, outside, left=inside, color=colours, height=0.72, alpha=0.35)
+    for i, (n, share) in enumerate(zip(rows, shares, strict=True)):
+        axes.annotate(
+            f"{n:,} ({percent(share)})", (n, i),
+            xytext=(4, 0), textcoords="offset points", va="center", fontsize=9.5,
+        )  # fmt: skip
+    axes.set_yticks(at, names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(0, max([*rows, 1]) * 1.38)
+    axes.set_ylabel("cluster")
+    axes.set_xlabel("rows")
+    _count_axis(axes.xaxis)
+    axes.grid(axis="x")
+    if any(outside):
+        handles = [Patch(color="#52606d", label="inside"), Patch(color="#52606d", alpha=0.35)]
+        handles[1].set_label("outside every cluster")
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+@drawn
+def score_histogram(scores: ScoreHistogram) -> Figure:
+    """Draw how the scores are spread, on both sides of the boundary where there is one."""
+    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    axes = figure.add_subplot()
+    cuts, heights = np.asarray(scores.edges, float), np.asarray(scores.counts, float)
+    boundary = scores.boundary
+    low, high = cuts[0], cuts[-1]
+    if boundary is not None:
+        low, high = min(low, boundary), max(high, boundary)
+        cut_bin = int(np.searchsorted(cuts, boundary, side="right")) - 1
+        if 0 <= cut_bin < len(heights) and cuts[cut_bin] < boundary:  # colour its halves apart
+            cuts = np.insert(cuts, cut_bin + 1, boundary)
+            heights = np.insert(heights, cut_bin, heights[cut_bin])
+    below = cuts[:-1] < (-np.inf if boundary is None else boundary)
+    for side, colour in ((below, GREY), (~below, "#0072b2")):
+        if side.any():
+            part = np.append(cuts[:-1][side], cuts[1:][side][-1])
+            axes.stairs(heights[side], part, fill=True, color=colour, alpha=0.85)
+    margin = 0.02 * (high - low) or 1.0
+    axes.set_xlim(low - margin, high + margin)
+    axes.set_ylim(0, max(heights.max(), 1) * 1.16)
+    if boundary is not None:
+        axes.axvline(boundary, color=EDGE, linewidth=1.6)
+        right = (low + high) / 2 >= boundary
+        axes.annotate(
+            f"boundary, {'' if scores.title else 'f = '}{boundary:.4g}",
+            (boundary, 1), xycoords=("data", "axes fraction"),
+            xytext=(6 if right else -6, -2), textcoords="offset points",
+            ha="left" if right else "right", va="top", color="#8a4b00", fontsize=9.5,
+        )  # fmt: skip
+    title = scores.title or "decision value f(x); negative is outside every cluster"
+    axes.set_xlabel(textwrap.fill(one_line(title, 120), 60))
+    axes.set_ylabel("rows")
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS))
+    _count_axis(axes.yaxis)
+    axes.grid(axis="y")
+    return figure
+
+
+@drawn
+def membership(counts: Sequence[int]) -> Figure:
+    """Draw how many rows have which share of their own cluster, from 0 to 1."""
+    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
+    axes = figure.add_subplot()
+    heights = np.asarray(counts, float)
+    edges = np.linspace(0.0, 1.0, len(heights) + 1)
+    axes.stairs(heights, edges, fill=True, color="#0072b2", alpha=0.85)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(0, max(heights.max(), 1) * 1.1)
+    axes.set_xlabel("share of the row's own cluster; 1 is sure")
+    axes.set_ylabel("rows")
+    _count_axis(axes.yaxis)
+    axes.grid(axis="y")
+    return figure
+
+
+@drawn
+def phase_costs(phases: Sequence[PhaseCost]) -> Figure:
+    """Draw the seconds and the peak memory of each phase, side by side."""
+    figure = Figure(figsize=(WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")
+    time, memory = figure.subplots(1, 2, sharey=True)
+    at = np.arange(len(phases))
+    durations = np.array([row.seconds for row in phases], float)
+    size, unit = next((s, u) for s, u in UNITS_OF_TIME if s == 1 or durations.max() >= 3 * s)
+    time.barh(at, durations / size, color="#0072b2", height=0.62)
+    time.set_yticks(at, [one_line(row.name, 22) for row in phases])
+    time.set_ylim(len(phases) - 0.4, -0.6)
+    time.set_xlabel(unit)
+    peaks = (
+        ("driver", [row.driver_peak_mb for row in phases], "#009e73", -0.17),
+        ("worker", [row.worker_peak_mb for row in phases], "#cc79a7", 0.17),
+    )
+    for name, sizes, colour, shift in peaks:
+        known = [size or 0.0 for size in sizes]
+        memory.barh(at + shift, known, color=colour, height=0.31, label=name)
+    memory.set_xlabel("peak memory, MB")
+    for axes in (time, memory):
+        axes.tick_params(axis="y", length=0)
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axes.grid(axis="x")
+    figure.legend(*memory.get_legend_handles_labels(), loc="outside lower right", ncols=2)
+    return figure
+
+
+def _domain(axes: Axes, picture: DomainPart) -> list[Artist]:
+    f = np.asarray(picture.f, float)
+    if not (f >= 0).any():
+        return []
+    grid = (picture.grid_x, picture.grid_y, f)
+    axes.contourf(*grid, levels=[0, max(float(f.max()), 1e-12)], colors=[REGION], zorder=1)
+    if (f < 0).any():
+        axes.contour(*grid, levels=[0], colors=[EDGE], linewidths=0.9, zorder=1.1)
+    return [Patch(facecolor=REGION, edgecolor=EDGE, label="domain of novelty, score ≥ 0")]
+
+
+def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
+    few = len(picture.equilibria) <= 40
+    kinds = (
+        (picture.support_vectors, "support vector", "o", 5, "none", INK),
+        (picture.equilibria, "equilibrium", "*", 12 if few else 8, "#fff200", "black"),
+    )
+    legend: list[Artist] = []
+    for vectors, name, marker, size, face, edge in kinds:
+        points = np.asarray(vectors, float).reshape(-1, 2)
+        if len(points):
+            legend += axes.plot(
+                points[:, 0], points[:, 1], linestyle="", marker=marker, markersize=size,
+                markerfacecolor=face, markeredgecolor=edge, markeredgewidth=0.8,
+                zorder=3, label=name, rasterized=len(points) > 200,
+            )  # fmt: skip
+    return legend
+
+
+def _frame(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], kind: str) -> None:
+    """Keep the shape of the data when both axes have a similar range."""
+    if kind == "single" or len(x) == 0:
+        return
+    spans = np.ptp(x), np.ptp(y)
+    if min(spans) > 0 and max(spans) < 2 * min(spans):
+        axes.set_aspect("equal", adjustable="datalim")
+
+
+def _number_clusters(
+    axes: Axes,
+    points: NDArray[np.float64],
+    labels: NDArray[np.int_],
+    inside: NDArray[np.bool_],
+    shown: Sequence[int],
+) -> None:
+    """Write each label on a row of its cluster near the middle, apart from those before it."""
+    placed: list[NDArray[np.float64]] = []
+    spread = np.ptp(points, axis=0) if len(points) else np.ones(2)
+    scale = np.where(spread > 0, spread, 1.0)
+    for label in shown:
+        members = points[(labels == label) & inside]
+        if len(members) == 0:
+            members = points[labels == label]
+        if len(members) == 0:
+            continue
+        unit = members / scale
+        nearest = np.argsort(np.linalg.norm(unit - np.median(unit, axis=0), axis=1), kind="stable")
+        for at in unit[nearest]:
+            if all(math.hypot(*(at - other)) > 0.06 for other in placed):
+                placed.append(at)
+                axes.annotate(
+                    str(label), tuple(at * scale), ha="center", va="center", fontsize=10,
+                    fontweight="bold", zorder=4,
+                    bbox={"boxstyle": "round,pad=0.18", "facecolor": "white",
+                          "edgecolor": "#9aa3ad", "linewidth": 0.6, "alpha": 0.9},
+                )  # fmt: skip
+                break
+
+
+def _count_axis(axis: Axis) -> None:
+    axis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))

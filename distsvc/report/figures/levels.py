@@ -1,0 +1,392 @@
+"""The report's figure of a level tree: hills of density that show why there are so many clusters.
+
+A hill is a branch of the tree: as wide at each level as its share of the rows there. What has
+merged with it stands to its right, on common ground below the level at which they met. So every
+hill has a slot of its own from top to bottom, and no two texts can meet. Lengths are inches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from distsvc.report.content.model_parts import LevelTreePart
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures.clusters import GREY, INK
+from distsvc.report.formats import one_line
+
+Array = NDArray[np.float64]
+
+MAX_CLUSTERS, MAX_HILLS, MAX_WEAK = 36, 40, 6  # drawn; the others are counted in the caption
+MOST_HILLS = 200  # drawn, where clusters stand on long chains of others
+WEAK, JOINED = "#a9afb7", "#e3e7ec"
+PHONE, DESKTOP = 4.05, 7.4  # what is shown without scrolling
+BESIDE, HEIGHT, BELOW, MARGIN = 0.9, 3.1, 0.56, 0.06  # the axis of levels, the hills, the legend
+HEAD, GROUND = 0.22, 0.36  # room for a number on the highest hill, for a z under the lowest valley
+GAP, NARROWEST, ROOMY = 0.04, 0.16, 0.36  # between slots; a slot at least, and where there is room
+DIGIT = 0.66  # the width of one in units of its font size
+LONGEST_LABEL = 6
+FINEST = 8  # below this part of the lowest cluster's top, heights are as levels, not logarithms
+LOWEST = 1e-12
+MAX_POINTS = 60  # of an outline
+TICK_ROOM = 0.2
+
+
+class Hill(NamedTuple):
+    """One branch of the tree, its levels as shares of the highest one and falling."""
+
+    id: int
+    parent: int | None
+    birth: float
+    death: float
+    mass: float
+    z: float | None
+    kept: bool
+    label: int | None
+    levels: Array
+    shares: Array
+
+
+class Slot(NamedTuple):
+    """Where a hill is drawn; up to ``end`` are the hills that merge into it."""
+
+    hill: Hill
+    children: tuple[Slot, ...]  # that with the highest valley first
+    own: Array  # share of rows at each of the hill's levels that no drawn child brought
+    left: float
+    width: float
+    end: float
+    unit: float  # inches for all rows
+
+    def edges(self, level: float, merged: int) -> tuple[float, float]:
+        """Return the left and the right end at a level, after some children have merged."""
+        own = _at(level, self.hill, self.own)
+        peak = _peak(self.hill, self.own, [child.hill for child in self.children])
+        if not merged:
+            half = self.width / 2 * (own / peak if peak > 0 else 1)
+            return self.left + self.width / 2 - half, self.left + self.width / 2 + half
+        last = self.children[merged - 1]
+        grown = own - _at(last.hill.death, self.hill, self.own)
+        return self.left - self.unit / 2 * (own - peak), last.end + self.unit / 2 * grown
+
+
+@figures.drawn
+def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
+    """Draw the tree of level sets as hills that run together as the level falls.
+
+    Parameters
+    ----------
+    tree
+        Of one branch at least.
+    colours
+        The colour of each cluster's label.
+
+    """
+    found = hills(tree)
+    shown = drawn_hills(found)
+    wide, high = _width(shown), HEAD + HEIGHT + GROUND + BELOW
+    room = wide - BESIDE - 2 * MARGIN
+    figure = Figure(figsize=(wide, high))
+    axes = figure.add_axes((BESIDE / wide, BELOW / high, (room + MARGIN) / wide, 1 - BELOW / high))
+    scale = Scale(shown)
+    joins = _joins(found)
+    slots = list(_walk(_layout(shown, room)))
+    inks: dict[int, str] = {}
+    for slot in slots:
+        shade = _shade(slot.hill, colours)
+        _draw_hill(axes, slot, shade, joins[slot.hill.id], scale)
+        inks |= {
+            child.hill.id: INK if child.hill.death <= joins[slot.hill.id] else figures.ink_on(shade)
+            for child in slot.children
+        }
+    _draw_valleys(axes, slots, inks, scale)
+    _write_labels(axes, slots, scale)
+    _frame(axes, room, scale)
+    legend = []
+    if max(joins.values()) >= 0:
+        legend.append(Patch(color=JOINED, label="clusters run together"))
+    if any(not hill.kept for hill in shown):
+        legend.append(Patch(color=WEAK, label="too weak for a cluster"))
+    if legend:
+        figure.legend(
+            handles=legend, loc="lower center", ncols=2, fontsize=9, borderaxespad=0.1,
+            columnspacing=1.2, handlelength=1.4,
+        )  # fmt: skip
+    return figure
+
+
+def width(tree: LevelTreePart) -> float:
+    """Return the width of the drawing of a tree."""
+    return _width(drawn_hills(hills(tree)))
+
+
+def hills(tree: LevelTreePart) -> list[Hill]:
+    """Return the branches, the root first; what is out of range is made good."""
+    top = max([tree.top, *(branch.birth for branch in tree.branches)])
+    ids = {branch.id for branch in tree.branches}
+    found: list[Hill] = []
+    for branch in tree.branches:
+        is_root = not found
+        birth = _share(branch.birth, top)
+        death = 0.0 if is_root else min(birth, _share(branch.death, top))
+        mass = 1.0 if is_root else _share(branch.mass)
+        parent = None if is_root else branch.parent if branch.parent in ids else found[0].id
+        levels, shares = _profile(branch.profile, birth, death, mass, top)
+        kept = is_root or branch.kept
+        found.append(
+            Hill(
+                branch.id, parent, birth, death, mass, branch.z, kept, branch.label, levels, shares
+            )
+        )
+    return found
+
+
+def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
+    """Return the hills to draw: the largest clusters, then the clearest of the others."""
+    by_id = {hill.id: hill for hill in found}
+    chosen = {hill.id for hill in found[:1]}
+    clusters = sorted((hill for hill in found if hill.kept), key=lambda hill: -hill.mass)
+    for hill in clusters[:MAX_CLUSTERS]:
+        on_the_way, way = hill, set()
+        while on_the_way.parent is not None and on_the_way.id not in chosen:
+            way.add(on_the_way.id)
+            on_the_way = by_id[on_the_way.parent]
+        chosen |= way if len(chosen) + len(way) <= MOST_HILLS else set()
+    weak = [(-math.inf if hill.z is None else hill.z, hill) for hill in found if not hill.kept]
+    room = min(MAX_WEAK, MAX_HILLS - len(chosen))
+    for _, hill in sorted(weak, key=lambda pair: (-pair[0], -pair[1].mass)):
+        if room > 0 and hill.id not in chosen and hill.parent in chosen:
+            chosen.add(hill.id)
+            room -= 1
+    return [hill for hill in found if hill.id in chosen]
+
+
+class Scale:
+    """Heights of levels: as their logarithm, but with room for 0 at the bottom."""
+
+    def __init__(self, shown: Sequence[Hill]) -> None:
+        lowest_top = min(hill.birth for hill in shown if hill.kept)
+        lowest_valley = min((hill.death for hill in shown[1:]), default=0.0)
+        self.fine = max(lowest_top / FINEST, 2 * lowest_valley, LOWEST)
+
+    def __call__(self, level: Any) -> Any:
+        """Return the height of a level, or of an array of them."""
+        return HEIGHT * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
+
+    def ticks(self) -> dict[float, str]:
+        """Return heights and what to write there."""
+        named = {1.0: "highest", 0.0: "none"}
+        named |= {10.0**-k: f"1/{10**k:,}" for k in (1, 2, 3, 4)}
+        named |= {10.0**-k: f"1/{10 ** (k - 6):,} M" for k in (6, 8, 10, 12)}
+        named |= {0.5: "half", 0.2: "1/5"}
+        taken: dict[float, str] = {}
+        for level, name in named.items():
+            height = float(self(level))
+            if all(abs(height - other) > TICK_ROOM for other in taken):
+                taken[height] = name
+        return taken
+
+
+def _share(number: float, of: float = 1.0) -> float:
+    return min(1.0, max(0.0, number / of)) if of > 0 else 0.0
+
+
+def _shade(hill: Hill, colours: Mapping[int, str]) -> str:
+    if not hill.kept:
+        return WEAK
+    return GREY if hill.label is None else colours.get(hill.label, GREY)
+
+
+def _profile(
+    points: Sequence[Sequence[float]], birth: float, death: float, mass: float, top: float
+) -> tuple[Array, Array]:
+    """Return falling levels and rising shares of rows, from birth to death."""
+    inside = [(_share(level, top), _share(share)) for level, share in points]
+    inside = sorted((-level, min(share, mass)) for level, share in inside if death < level < birth)
+    inside = inside[:: len(inside) // MAX_POINTS + 1]
+    first = inside[0][1] if inside else mass
+    if points and _share(points[0][0], top) >= birth:
+        first = min(first, _share(points[0][1]))
+    levels = np.array([birth, *(-level for level, _ in inside), death])
+    shares = np.array([first, *(share for _, share in inside), mass])
+    return levels, np.maximum.accumulate(shares)
+
+
+def _at(level: float, hill: Hill, values: Array) -> float:
+    return float(np.interp(level, hill.levels[::-1], values[::-1]))
+
+
+def _peak(hill: Hill, own: Array, children: Sequence[Hill]) -> float:
+    """Return a hill's own share of the rows when the first of its children merges."""
+    return _at(children[0].death if children else hill.death, hill, own)
+
+
+def _joins(found: Sequence[Hill]) -> dict[int, float]:
+    """Return the level from which each hill holds more than one cluster, -1 if there is none."""
+    by_id = {hill.id: hill for hill in found}
+    joins = dict.fromkeys(by_id, -1.0)
+    for hill in found:
+        seen: set[int] = set()
+        while hill.kept and hill.parent is not None and hill.id not in seen:
+            seen.add(hill.id)
+            joins[hill.parent] = max(joins[hill.parent], hill.death)
+            hill = by_id[hill.parent]._replace(kept=True)
+    return joins
+
+
+def _label(hill: Hill) -> str:
+    return "" if hill.label is None else one_line(hill.label, LONGEST_LABEL)
+
+
+def _extent(text: str) -> float:
+    return DIGIT * (len(text) - 0.4 * text.count("."))
+
+
+def _narrowest(shown: Sequence[Hill]) -> float:
+    longest = max(len(_label(hill)) for hill in shown)
+    return max(NARROWEST, (7 * DIGIT * longest + 2) / 72)
+
+
+def _width(shown: Sequence[Hill]) -> float:
+    beside, n_hills = BESIDE + 2 * MARGIN, len(shown)
+    comfortable = min(DESKTOP, max(PHONE, beside + (ROOMY + GAP) * n_hills))
+    return max(comfortable, beside + 1.08 * (_narrowest(shown) + GAP) * n_hills)
+
+
+def _layout(shown: Sequence[Hill], room: float) -> Slot:
+    """Give each hill a slot as wide as its share of the rows, but for the narrowest ones."""
+    below: dict[int, list[Hill]] = {hill.id: [] for hill in shown}
+    for hill in shown:
+        if hill.parent is not None:
+            below[hill.parent].append(hill)
+    for children in below.values():
+        children.sort(key=lambda hill: -hill.death)
+    own = {}
+    for hill in shown:
+        alone = hill.shares - sum(
+            np.where(hill.levels <= child.death, child.mass, 0) for child in below[hill.id]
+        )
+        own[hill.id] = np.maximum.accumulate(np.maximum(alone, 0))
+    peaks = [_peak(hill, own[hill.id], below[hill.id]) for hill in shown]
+    late = sum(own[hill.id][-1] for hill in shown) - sum(peaks)
+    narrowest = max(_narrowest(shown), min(ROOMY, 0.6 * room / len(shown) - GAP))
+    unit = unit_length(peaks, float(late), room - GAP * (len(shown) - 1), narrowest)
+
+    def place(hill: Hill, start: float) -> Slot:
+        values = own[hill.id]
+        peak = _peak(hill, values, below[hill.id])
+        left = start + unit / 2 * (values[-1] - peak)
+        across = max(narrowest, unit * peak)
+        end, reached, children = left + across, peak, []
+        for child in below[hill.id]:
+            grown = _at(child.death, hill, values)
+            children.append(place(child, end + unit / 2 * (grown - reached) + GAP))
+            end, reached = children[-1].end, grown
+        end += unit / 2 * (values[-1] - reached)
+        return Slot(hill, tuple(children), values, left, across, end, unit)
+
+    return place(shown[0], 0.0)
+
+
+def unit_length(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
+    """Return the inches for all rows at which slots, none too narrow, and growth fill the room."""
+    shares = sorted(peaks)
+    for n_narrow in range(len(shares) + 1):
+        rest = sum(shares[n_narrow:]) + late
+        unit = max(0.0, room - n_narrow * narrowest) / rest if rest > 0 else 0.0
+        if n_narrow == len(shares) or unit * shares[n_narrow] >= narrowest:
+            break
+    return unit
+
+
+def _walk(slot: Slot) -> Iterator[Slot]:
+    yield slot
+    for child in slot.children:
+        yield from _walk(child)
+
+
+def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) -> None:
+    """Fill a hill, down to where a second cluster merges into it and from there."""
+    hill, merged, high = slot.hill, 0, slot.hill.birth
+    outlines: dict[str, list[tuple[float, float, float]]] = {shade: [], JOINED: []}
+    ends = [(child.hill.death, 1) for child in slot.children]
+    ends += [(joined, 0)] if joined > hill.death else []
+    for low, joins in [*sorted(ends, reverse=True), (hill.death, 0)]:
+        within = hill.levels[(hill.levels < high) & (hill.levels > low)]
+        outlines[JOINED if high <= joined else shade] += [
+            (float(scale(level)), *slot.edges(level, merged)) for level in (high, *within, low)
+        ]
+        high, merged = low, merged + joins
+    if hill.parent is None:
+        outlines[JOINED if joined >= 0 else shade].append((-GROUND, *slot.edges(0.0, merged)))
+    for colour, outline in outlines.items():
+        axes.fill_betweenx(*np.reshape(outline, (-1, 3)).T, color=colour, linewidth=0.4)
+
+
+def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], scale: Scale) -> None:
+    """Draw a line where a hill runs into what stands left of it, and its z below the line."""
+    valleys = [
+        (slot.edges(child.hill.death, merged)[1], child)
+        for slot in slots
+        for merged, child in enumerate(slot.children)
+    ]
+    texts = {
+        child.hill.id: z_text(child.hill.z) for _, child in valleys if child.hill.z is not None
+    }
+    room = 72 * min([child.width for _, child in valleys if child.hill.id in texts], default=0)
+    longest = max(map(_extent, texts.values()), default=0)
+    prefix = "z = " if 9 * (longest + 4 * DIGIT) < room else ""
+    size, turn = (9, 0) if 9 * longest < room else (8, 0) if 8 * longest < room else (7.5, 90)
+    for start, child in valleys:
+        height, ink = float(scale(child.hill.death)), inks[child.hill.id]
+        thick = 1.3 if child.hill.kept else 0.8
+        end = child.left + child.width
+        axes.plot(
+            [start, end], [height] * 2, color=ink, linewidth=thick, solid_capstyle="butt", zorder=3
+        )
+        if child.hill.id in texts:
+            axes.annotate(
+                prefix + texts[child.hill.id], (child.left + child.width / 2, height),
+                xytext=(0, -3), textcoords="offset points", ha="center", va="top", color=ink,
+                fontsize=size, rotation=turn, zorder=4,
+            )  # fmt: skip
+
+
+def _write_labels(axes: Axes, slots: Sequence[Slot], scale: Scale) -> None:
+    """Write each cluster's number on its hill."""
+    narrowest = 72 * min(slot.width for slot in slots)
+    longest = max(len(_label(slot.hill)) for slot in slots)
+    size = min(10.5, narrowest / DIGIT / max(1, longest))
+    for slot in slots:
+        if slot.hill.kept:
+            axes.annotate(
+                _label(slot.hill), (slot.left + slot.width / 2, float(scale(slot.hill.birth))),
+                xytext=(0, 2.5), textcoords="offset points", ha="center", va="bottom",
+                fontsize=size, fontweight="bold",
+            )  # fmt: skip
+
+
+def z_text(z: float) -> str:
+    """Write a z in five characters at most."""
+    if abs(z) >= 999.5:
+        return ">999" if z > 0 else "<−999"
+    return f"{z:.1f}".replace("-", "−") if abs(z) < 99.95 else f"{z:.0f}".replace("-", "−")
+
+
+def _frame(axes: Axes, room: float, scale: Scale) -> None:
+    axes.set(xlim=(-MARGIN, room), ylim=(-GROUND, HEIGHT + HEAD), xticks=[])
+    ticks = scale.ticks()
+    axes.set_yticks(list(ticks), list(ticks.values()))
+    axes.tick_params(axis="y", labelsize=9)
+    axes.spines["bottom"].set_visible(False)
+    axes.spines["left"].set_bounds(0, HEIGHT)
+    axes.set_ylabel("density, share of the highest", fontsize=9.5)
+    axes.yaxis.set_label_coords(-0.7 / room, (GROUND + HEIGHT / 2) / (GROUND + HEIGHT + HEAD))
+    axes.set_xlabel("width: share of the rows", fontsize=9.5, labelpad=3)

@@ -1,0 +1,226 @@
+"""The report's figure of rows that moved: clusters of the run before, and those of this run.
+
+Both are bars, as long as their rows. A band from one to another is as wide as the rows that both
+have, in the colour of where it leads. Lengths are inches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
+from numpy.typing import NDArray
+
+from distsvc.report.content.night_parts import Moves
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures.clusters import GREY
+from distsvc.report.figures.levels import unit_length
+from distsvc.report.formats import one_line, percent, things
+
+Array = NDArray[np.float64]
+
+MAX_SHOWN = figures.MAX_SHOWN  # clusters of each run; one more is drawn, not joined into "others"
+LOWEST, HIGHEST, ROOMY = 1.8, 6.6, 0.34  # heights of all bars, and of a slot
+HEAD, FOOT = 0.3, 0.04
+GAP, WIDEST_GAP, NARROWEST = 0.05, 0.35, 0.165  # between slots, of a slot
+BAR = 0.13  # the width of a bar
+FINEST, HAIR = 0.002, 0.007  # narrower bands are left out, but for the widest one of each bar
+TEXT, SMALL, DIGIT = 9.5, 7.0, 0.56  # sizes of text; the width of a digit in units of its size
+MOST_ROOM = 1.75  # for texts beside the bars
+LONGEST_ID = 20
+SOFT = "#52606d"
+
+Id = int | None
+"""Of a cluster; None stands for the others."""
+
+
+class Flow(NamedTuple):
+    """Rows by the clusters that are drawn of the run before (lists) and of this run (entries).
+
+    `others` are the numbers of clusters that are joined on either side.
+    """
+
+    before: list[Id]
+    after: list[Id]
+    rows: Array
+    others: tuple[int, int]
+
+
+def flow(moves: Moves) -> Flow:
+    """Join the clusters of moves into "others", but for those that most rows left or joined.
+
+    The others come last. A cluster that none of the rows is in is left out.
+    """
+    sizes = _sums(moves.before, moves.rows), _sums(moves.after, moves.rows)
+    shown = _shown(sizes, moves)
+    before, after = (_kept(side, shown) for side in sizes)
+    rows = np.zeros((len(before), len(after)))
+    for one, other, n in zip(moves.before, moves.after, moves.rows, strict=True):
+        if n > 0:
+            i = before.index(one if one in shown else None)
+            rows[i, after.index(other if other in shown else None)] += n
+    others = tuple(len(side.keys() - shown) for side in sizes)
+    return _untangled(Flow(before, after, rows, (others[0], others[1])))
+
+
+def _sums(ids: Sequence[int], rows: Iterable[float]) -> dict[int, float]:
+    """Return the rows of each id that has some."""
+    found: dict[int, float] = {}
+    for one, n in zip(ids, rows, strict=True):
+        if n > 0:
+            found[one] = found.get(one, 0.0) + n
+    return found
+
+
+def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> set[int]:
+    """Return the ids that are drawn: half for what moved, and then the largest."""
+    if max(map(len, sizes)) <= MAX_SHOWN + 1:
+        return {one for side in sizes for one in side}
+    pairs = zip(moves.before, moves.after, moves.rows, strict=True)
+    away = [0.0 if one == other else float(n) for one, other, n in pairs]
+    moved = _sums([*moves.before, *moves.after], away * 2)
+    size = {one: max(side.get(one, 0.0) for side in sizes) for one in sizes[0].keys() | sizes[1]}
+    by_size = sorted(size, key=lambda one: (-size[one], one))
+    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: MAX_SHOWN // 2]
+    shown: set[int] = set()
+    for one in [*by_moves, *by_size]:
+        if all(len((shown | {one}) & side.keys()) <= MAX_SHOWN for side in sizes):
+            shown.add(one)
+    return shown
+
+
+def _kept(side: Mapping[int, float], shown: set[int]) -> list[Id]:
+    """Return the ids of one side that are drawn, and None if there are others."""
+    kept: list[Id] = [*sorted(side.keys() & shown)]
+    return [*kept, None] if side.keys() - shown else kept
+
+
+def _untangled(found: Flow) -> Flow:
+    """Put the largest clusters first on the left, and on the right those that get their rows."""
+    before = sorted(
+        range(len(found.before)),
+        key=lambda i: (found.before[i] is None, -found.rows[i].sum(), i),
+    )
+    rows = found.rows[before]
+    ends = np.cumsum(rows.sum(axis=1))
+    middles = ends - rows.sum(axis=1) / 2
+    means = middles @ rows / np.maximum(rows.sum(axis=0), 1)
+    after = sorted(range(len(found.after)), key=lambda j: (found.after[j] is None, means[j], j))
+    return Flow(
+        [found.before[i] for i in before],
+        [found.after[j] for j in after],
+        rows[:, after],
+        found.others,
+    )
+
+
+class Bar(NamedTuple):
+    """Where a cluster's bar is: its slot's middle, its top, and its length."""
+
+    middle: float
+    top: float
+    length: float
+
+
+@figures.drawn
+def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[int, str]) -> Figure:
+    """Draw who went where.
+
+    Parameters
+    ----------
+    found
+        Of one row at least.
+    notes
+        What is written beside clusters of the run before, and beside those of this run, by id.
+    colours
+        The colour of each cluster of this run, by id.
+
+    """
+    ids, shares = (found.before, found.after), found.rows / found.rows.sum()
+    sides = shares.sum(axis=1), shares.sum(axis=0)
+    height = min(HIGHEST, max(LOWEST, ROOMY * max(map(len, ids)) + 0.9))
+    texts = [_texts(*side) for side in zip(ids, sides, found.others, notes, strict=True)]
+    longest = DIGIT * max(len(text) for side in texts for text in side)
+    size = max(SMALL, min(TEXT, 72 * MOST_ROOM / longest))
+    room = size * longest / 72 + 0.08
+    figure = Figure(figsize=(figures.WIDTH, height + HEAD))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, figures.WIDTH), ylim=(height + FOOT, FOOT - HEAD))
+    axes.set_axis_off()
+    rooms = [height - GAP * (len(side) - 1) for side in sides]
+    unit = min(map(lambda side, rest: unit_length(side, 0.0, rest, NARROWEST), sides, rooms))
+    bars = [_bars(side, unit, height) for side in sides]
+    ends = room + BAR, figures.WIDTH - room - BAR
+    _draw_bands(axes, found, shares * unit, bars, ends, colours)
+    for k, (edge, way, side) in enumerate(((ends[0], -1, "right"), (ends[1], 1, "left"))):
+        for bar, one, text in zip(bars[k], ids[k], texts[k], strict=True):
+            colour = _colour(one, colours)
+            axes.add_patch(Rectangle((edge, bar.top), way * BAR, bar.length, color=colour))
+            at = edge + way * (BAR + 0.06), bar.middle
+            axes.text(*at, text, fontsize=size, ha=side, va="center_baseline")
+        title = ("the run before", "this run")[k]
+        at = edge + way * BAR, FOOT - HEAD / 2
+        axes.text(*at, title, fontsize=TEXT, ha=("left", "right")[k], va="center", color=SOFT)
+    return figure
+
+
+def _colour(one: Id, colours: Mapping[int, str]) -> str:
+    return GREY if one is None else colours.get(one, GREY)
+
+
+def _texts(ids: Sequence[Id], shares: Array, n_others: int, notes: Mapping[int, str]) -> list[str]:
+    """Return what is written beside the bars of one side."""
+    texts = []
+    for one, share in zip(ids, shares, strict=True):
+        name = things(n_others, "other") if one is None else one_line(one, LONGEST_ID)
+        note = "" if one is None else notes.get(one, "")
+        texts.append(f"{name} ({percent(share)})" + (f", {note}" if note else ""))
+    return texts
+
+
+def _bars(shares: Array, unit: float, height: float) -> list[Bar]:
+    """Lay the bars of one side out from top to bottom."""
+    slots = np.maximum(NARROWEST, unit * shares)
+    n_gaps = max(1, len(slots) - 1)
+    spare = height - slots.sum()
+    gap = min(WIDEST_GAP, spare / n_gaps)
+    top, found = (spare - gap * (len(slots) - 1)) / 2, []
+    for slot, share in zip(slots, shares, strict=True):
+        found.append(Bar(top + slot / 2, top + (slot - unit * share) / 2, unit * share))
+        top += slot + gap
+    return found
+
+
+def _draw_bands(
+    axes: Axes,
+    found: Flow,
+    widths: Array,
+    bars: Sequence[Sequence[Bar]],
+    ends: tuple[float, float],
+    colours: Mapping[int, str],
+) -> None:
+    """Draw a band for every pair of clusters; they leave, and arrive, in the order of the bars."""
+    starts = np.cumsum(widths, axis=1) - widths + np.array([[bar.top] for bar in bars[0]])
+    stops = np.cumsum(widths, axis=0) - widths + np.array([bar.top for bar in bars[1]])
+    largest = (widths == widths.max(axis=1)[:, None]) | (widths == widths.max(axis=0))
+    for i, j in np.argwhere((widths > FINEST) | (largest & (widths > 0))):
+        band = _band(ends, starts[i, j], stops[i, j], max(widths[i, j], HAIR))
+        colour = _colour(found.after[j], colours)
+        axes.add_patch(PathPatch(band, facecolor=colour, alpha=0.45, linewidth=0))
+
+
+def _band(ends: tuple[float, float], start: float, stop: float, wide: float) -> Path:
+    left, right = ends
+    middle = (left + right) / 2
+    points = [
+        (left, start), (middle, start), (middle, stop), (right, stop),
+        (right, stop + wide), (middle, stop + wide), (middle, start + wide), (left, start + wide),
+        (left, start),
+    ]  # fmt: skip
+    curve = [Path.CURVE4] * 3
+    return Path(points, [Path.MOVETO, *curve, Path.LINETO, *curve, Path.CLOSEPOLY])

@@ -1,0 +1,345 @@
+"""The report's figures of a tree of splits: the tree, and how many clusters it was cut to.
+
+Lengths are inches and y points down, so that arithmetic keeps text, chips and panels apart.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Rectangle
+from matplotlib.path import Path
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.transforms import Bbox, TransformedBbox
+from numpy.typing import NDArray
+
+from distsvc.report.content.model_parts import Curve, LeafNode, SplitNode, Term, TreeNode
+from distsvc.report.content.report import ClusterRow
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures.clusters import EDGE, GREY, INK
+from distsvc.report.formats import compact, one_line, percent, things
+
+MAX_LEAVES = 12  # a larger tree is drawn down to its most important splits
+LEAF_WIDTH, WIDEST_LEAF = 0.76, 1.8
+PHONE = 4.05  # what a phone shows without scrolling
+PANEL_WIDTH, PANEL_HEIGHT = 3.0, 0.85  # a panel is narrower where few leaves are below it
+SIDE_GAP, LEVEL_GAP = 0.14, 0.3
+BADGE, LINE = 0.11, 0.17  # the radius of a split's number; the height of a line of text
+HEAD = 2 * BADGE + 2 * LINE + 0.07  # what stands above a panel
+CHIP_WIDTH, CHIP_HEIGHT, STRIP = 0.7, 0.27, 0.06
+FONT = 9
+CHARACTER = 0.55 * FONT / 72  # the mean width of one
+LINES, PAPER = "#9aa3ad", "#eef1f4"
+GOLDEN = 0.6180339887498949
+REASONS = {"elbow": "at the elbow", "n_clusters": "as asked for"}
+
+
+class Place(NamedTuple):
+    """Where a node is drawn: its level, and the leaves it spans, counted from the left."""
+
+    node: TreeNode
+    level: int
+    left: float
+    right: float
+    panel: SplitNode | None  # the node, where it is drawn as a panel with two branches
+
+
+def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:
+    """Return the nodes that are split, the most important first."""
+    found = [node for node in nodes if isinstance(node, SplitNode)]
+    return sorted(found, key=lambda node: node.rank)
+
+
+def width(nodes: Sequence[TreeNode]) -> float:
+    """Return the width of the drawing of a tree."""
+    return _leaf_width(_places(nodes)) * _leaves(_places(nodes))
+
+
+def direction(
+    heaviest: Sequence[Term], others: int = 0, columns: int = 5, room: float = float("inf")
+) -> str:
+    """Write a direction with its heaviest columns, as many as there is room for.
+
+    Parameters
+    ----------
+    heaviest
+        The heaviest first.
+    others
+        How many more columns have a weight.
+    columns
+        The most to write.
+    room
+        In characters.
+
+    """
+    terms = heaviest[:columns]
+    for n_terms in range(len(terms), 0, -1):
+        text = ""
+        for term in terms[:n_terms]:
+            minus = "− " if term.weight < 0 else "+ "
+            sign = (" " + minus) if text else minus.strip("+ ")
+            name = one_line(term.column, 80)
+            weight = abs(term.weight)
+            text += f"{sign}{weight:{'.2f' if weight >= 0.01 else '.1g'}} {name}"
+        if n_terms < len(heaviest) or others:
+            text += " …"
+        if _cells(text) <= room:
+            return text
+    return _cut(text, room) if terms else ""
+
+
+@figures.drawn
+def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
+    """Draw the splits as panels from the first down to the clusters.
+
+    Parameters
+    ----------
+    nodes
+        The root first.
+    clusters
+        Largest first: their rank is their colour.
+
+    """
+    places = _places(nodes)
+    unit, colours = _leaf_width(places), figures.cluster_colours(clusters)
+    tops = _tops(places)
+    figure = Figure(figsize=(unit * _leaves(places), tops[-1]))
+    canvas = figure.add_axes((0, 0, 1, 1))
+    canvas.set(xlim=(0, figure.get_figwidth()), ylim=(tops[-1], 0))
+    canvas.set_axis_off()
+    middles = {place.node.id: unit * (place.left + place.right) / 2 for place in places}
+    by_id = {node.id: node for node in nodes}
+    for place in places:
+        middle, top, node = middles[place.node.id], tops[place.level], place.panel
+        if node is None:
+            labels = list(_labels(place.node, by_id))
+            _chip(canvas, place.node, labels, colours, middle, top)
+            continue
+        across = min(PANEL_WIDTH, unit * (place.right - place.left) - SIDE_GAP)
+        _head(canvas, node, middle, top, across)
+        box = Bbox.from_bounds(middle - across / 2, top + HEAD, across, PANEL_HEIGHT)
+        _panel(figure, node, colours, box)
+        for child, side in ((node.below, -0.25), (node.above, 0.25)):
+            start, end = middle + side * across, middles[child]
+            low, high = box.y1, tops[place.level + 1]
+            between = (low + high) / 2
+            canvas.plot(
+                [start, start, end, end], [low, between, between, high],
+                color=LINES, linewidth=1.1, zorder=1, solid_joinstyle="round",
+            )  # fmt: skip
+    return figure
+
+
+@figures.drawn
+def curve(found: Curve) -> Figure:
+    """Draw the share of the sum of squares that is left within clusters, and the chosen number."""
+    figure = Figure(figsize=(figures.WIDTH, 3.2), layout="constrained")
+    axes = figure.add_subplot()
+    end, chosen = shown_clusters(found), found.chosen
+    x, y = np.asarray(found.clusters, float), np.asarray(found.share, float)
+    x, y = x[x <= end], y[x <= end]
+    few = len(x) <= 40
+    axes.plot(x, y, color="#0072b2", linewidth=1.6, marker="o" if few else "", markersize=3.2)
+    at = x == chosen
+    if at.any():
+        left = float(y[at][0])
+        reason = one_line(REASONS.get(found.by, found.by), 40)
+        text = f"{things(chosen, 'cluster')}, {reason}: {percent(left)} left"
+        right = 2 * chosen <= end
+        axes.plot(chosen, left, "o", color=EDGE, markersize=8, zorder=3)
+        axes.axvline(chosen, color=EDGE, linewidth=1.2, zorder=1)
+        axes.annotate(
+            textwrap.fill(text, 50), (chosen, 1), xycoords=("data", "axes fraction"),
+            xytext=(6 if right else -6, -2), textcoords="offset points",
+            ha="left" if right else "right", va="top", color="#8a4b00", fontsize=9.5,
+        )  # fmt: skip
+    axes.set_xlim(1 - 0.02 * (end - 1), max(end, 2) * 1.02)
+    axes.set_ylim(0, max(float(y.max()), 1e-12) * 1.18)
+    axes.set_xlabel("clusters")
+    axes.set_ylabel("sum of squares within clusters")
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=figures.STEPS))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=figures.STEPS))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
+    axes.grid(axis="y")
+    return figure
+
+
+def shown_clusters(found: Curve) -> int:
+    """Return the number of clusters at which the drawn curve ends."""
+    return min(max(found.clusters), max(30, 3 * found.chosen))
+
+
+def shown_splits(nodes: Sequence[TreeNode]) -> int:
+    """Return how many splits the drawing of a tree shows."""
+    return sum(place.panel is not None for place in _places(nodes))
+
+
+def _places(nodes: Sequence[TreeNode]) -> list[Place]:
+    """Lay out the tree, the root first: a node is above the middle of its leaves."""
+    by_id = {node.id: node for node in nodes}
+    opened: set[int] = set()
+    fringe = splits(nodes[:1])
+    while fringe and len(opened) < MAX_LEAVES - 1:
+        most = min(fringe, key=lambda node: node.rank)
+        fringe.remove(most)
+        opened.add(most.id)
+        fringe += splits([by_id[most.below], by_id[most.above]])
+    places: list[Place] = []
+
+    def place(node: TreeNode, level: int, left: float) -> float:
+        panel = node if isinstance(node, SplitNode) and node.id in opened else None
+        at, right = len(places), left + 1
+        places.append(Place(node, level, left, right, panel))
+        if panel is not None:
+            right = place(by_id[panel.below], level + 1, left)
+            right = place(by_id[panel.above], level + 1, right)
+            places[at] = places[at]._replace(right=right)
+        return right
+
+    place(nodes[0], 0, 0)
+    return places
+
+
+def _leaves(places: Sequence[Place]) -> float:
+    return places[0].right
+
+
+def _leaf_width(places: Sequence[Place]) -> float:
+    return min(WIDEST_LEAF, max(LEAF_WIDTH, PHONE / _leaves(places)))
+
+
+def _tops(places: Sequence[Place]) -> list[float]:
+    """Return the top of each level, and the bottom of the figure."""
+    tops = [0.04]
+    for level in range(max(place.level for place in places) + 1):
+        split = any(place.panel for place in places if place.level == level)
+        height = HEAD + PANEL_HEIGHT + LEVEL_GAP if split else CHIP_HEIGHT + STRIP + 1.4 * LINE
+        tops.append(tops[-1] + height)
+    return tops
+
+
+def _labels(node: TreeNode, by_id: Mapping[int, TreeNode]) -> Iterator[int]:
+    """Return the clusters below a node, from left to right."""
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, LeafNode):
+            yield here.label
+        else:
+            waiting += [by_id[here.above], by_id[here.below]]
+
+
+def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:
+    """Write a split's number, its rows and its direction above its panel."""
+    canvas.add_patch(Circle((middle, top + BADGE), BADGE, color=INK, linewidth=0, zorder=2))
+    canvas.text(
+        middle, top + BADGE, str(node.rank), color="white", fontsize=FONT, fontweight="bold",
+        ha="center", va="center_baseline", zorder=3,
+    )  # fmt: skip
+    lines = (
+        f"n = {compact(node.rows)}, {percent(node.share)}",
+        direction(node.direction, node.others, 2, across / CHARACTER),
+    )
+    for i, text in enumerate(lines):
+        low = top + 2 * BADGE + i * LINE
+        room = Bbox([[middle - across / 2, low], [middle + across / 2, low + 1.35 * LINE]])
+        written = canvas.text(
+            middle, low + 0.8 * LINE + 0.03, text, fontsize=FONT, ha="center", va="baseline"
+        )
+        written.set_clip_on(True)
+        written.set_clip_box(TransformedBbox(room, canvas.transData))
+
+
+def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbox) -> None:
+    """Draw the projections of a node's rows under their density, and the split."""
+    wide, high = figure.get_size_inches()
+    axes = figure.add_axes((box.x0 / wide, 1 - box.y1 / high, box.width / wide, box.height / high))
+    grid, density = np.asarray(node.density.x, float), np.asarray(node.density.y, float)
+    x, labels = np.asarray(node.sample.x, float), np.asarray(node.sample.label, int)
+    peak = float(density.max(initial=0.0))
+    if peak > 0:
+        density = density / peak
+        axes.fill_between(grid, density, color=PAPER, linewidth=0)
+        axes.plot(grid, density, color="#52606d", linewidth=1, zorder=3)
+        heights: NDArray[np.float64] = np.maximum(np.interp(x, grid, density), 0.1)
+    else:
+        heights = np.full(len(x), 0.9)
+    heights = heights * (0.06 + 0.9 * (GOLDEN * np.arange(1, len(x) + 1) % 1))
+    size = float(np.clip(30 * (box.width / max(1, len(x))) ** 0.5, 1.8, 3.6))
+    for label in sorted(set(labels.tolist())):
+        own = labels == label
+        _dots(axes, x[own], heights[own], colours.get(label, GREY), size)
+    axes.axvline(node.split, color=EDGE, linewidth=1.8, zorder=4)
+    ends = np.concatenate([grid, x, [node.split]])
+    margin = 0.03 * float(np.ptp(ends)) or 1.0
+    axes.set(xlim=(ends.min() - margin, ends.max() + margin), ylim=(0, 1.08), xticks=[], yticks=[])
+    axes.spines["left"].set_visible(False)
+
+
+def _dots(
+    axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], colour: str, size: float
+) -> None:
+    """Draw points as one path of round line ends: a tenth of the bytes of a marker for each."""
+    path = Path(np.repeat(np.column_stack([x, y]), 2, axis=0), [Path.MOVETO, Path.LINETO] * len(x))
+    path.should_simplify = False
+    dots = PathPatch(
+        path, fill=False, edgecolor=colour, linewidth=size, capstyle="round", alpha=0.85,
+        clip_on=False, zorder=2,
+    )  # fmt: skip
+    axes.add_artist(dots)
+
+
+def _chip(
+    canvas: Axes,
+    node: TreeNode,
+    labels: Sequence[int],
+    colours: Mapping[int, str],
+    middle: float,
+    top: float,
+) -> None:
+    """Draw a cluster, or a box that stands for several, with its share."""
+    one = isinstance(node, LeafNode)
+    shade = colours.get(labels[0], GREY) if one else "white"
+    across = CHIP_WIDTH * (0.75 if one else 1)
+    left = middle - across / 2
+    size = FONT + 1.5 if one else FONT - (0.5 if len(labels) < 100 else 2)
+    box = FancyBboxPatch(
+        (left + 0.04, top + 0.04), across - 0.08, CHIP_HEIGHT - 0.08,
+        boxstyle="round,pad=0.04", facecolor=shade, edgecolor=shade if one else INK,
+        linewidth=0.8, zorder=2,
+    )  # fmt: skip
+    canvas.add_patch(box)
+    canvas.text(
+        middle, top + CHIP_HEIGHT / 2, str(labels[0]) if one else f"{len(labels)} clusters",
+        color=figures.ink_on(shade), fontsize=size, fontweight="bold" if one else "normal",
+        ha="center", va="center_baseline", zorder=3,
+    )  # fmt: skip
+    bottom = top + CHIP_HEIGHT
+    if not one:
+        step = across / len(labels)
+        bottom += STRIP
+        for i, label in enumerate(labels):
+            corner = (left + i * step, top + CHIP_HEIGHT + 0.03)
+            stripe = Rectangle(corner, step, STRIP, color=colours.get(label, GREY), linewidth=0)
+            canvas.add_patch(stripe)
+    canvas.text(
+        middle, bottom + LINE, percent(node.share), fontsize=FONT, ha="center",
+        va="baseline",
+    )  # fmt: skip
+
+
+def _cells(text: str) -> int:
+    """Return the room that a text takes, in characters of usual width."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _cut(text: str, room: float) -> str:
+    while text and _cells(text) > room - 1:
+        text = text[:-1]
+    return text.rstrip(" …") + "…"

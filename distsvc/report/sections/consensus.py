@@ -1,0 +1,208 @@
+"""What the page says of a choice made without labels: why so many clusters, and doubts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from distsvc.report.content.model_parts import (
+    Candidate,
+    Granularity,
+    LevelModel,
+    LevelsPart,
+    LevelTreePart,
+)
+from distsvc.report.figures import levels
+from distsvc.report.formats import one_line, percent, things
+
+LONGEST_SENTENCE, MAX_SENTENCES, MAX_ROWS, MAX_MODELS = 600, 12, 20, 100
+
+
+class CandidateRow(NamedTuple):
+    """A line of the table of candidates; `standing` is the length of its bar, 1 the winner's."""
+
+    clusters: int
+    standing: float
+    votes: str
+    separated: str
+    support: str
+    z: str
+    winner: bool
+
+
+class AnswerRow(NamedTuple):
+    """A line of the table of granularities."""
+
+    name: str
+    clusters: int
+    support: str
+    rows: int
+    chosen: bool
+
+
+class ModelRow(NamedTuple):
+    """A line of the table of models."""
+
+    components: int
+    gamma: str
+    C: str
+    vectors: int
+    splits: int
+    supports: bool
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page shows of a vote; what has nothing to show is empty.
+
+    Attributes
+    ----------
+    doubts : list of str
+    heading, why : str
+    drawing : str or None
+        The tree as SVG, `width` inches wide, with its `caption`.
+    candidates, models, answers : list
+        The lines of three tables.
+    agreed : str
+        One sentence instead of `answers`, where they are all alike.
+
+    """
+
+    doubts: list[str]
+    heading: str
+    why: str
+    drawing: str | None
+    width: float
+    caption: str
+    candidates: list[CandidateRow]
+    models: list[ModelRow]
+    answers: list[AnswerRow]
+    agreed: str
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is anything below the heading."""
+        parts = (self.why, self.width, self.candidates, self.models, self.answers, self.agreed)
+        return any(parts)
+
+
+def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> Section:
+    """Return what the page shows of a vote.
+
+    Parameters
+    ----------
+    found
+        Its text is untrusted.
+    n_clusters
+        Clusters of the run.
+    colours
+        The colour of each cluster's label.
+
+    """
+    drawn = bool(found.tree.branches)
+    answers = [_answer(row) for row in found.granularity[:MAX_ROWS]]
+    differ = len({answer.clusters for answer in answers}) > 1
+    return Section(
+        doubts=_sentences(found.doubts),
+        heading=f"Why {things(n_clusters, 'cluster')}",
+        why=" ".join(_sentences(found.why)),
+        drawing=levels.level_tree(found.tree, colours) if drawn else None,
+        width=levels.width(found.tree) if drawn else 0,
+        caption=_caption(found.tree) if drawn else "",
+        candidates=_candidates(found.candidates),
+        models=[_model(row) for row in found.models[:MAX_MODELS]],
+        answers=answers if differ else [],
+        agreed=_agreed(answers) if len(answers) > 1 and not differ else "",
+    )
+
+
+def _sentences(texts: Sequence[str]) -> list[str]:
+    lines = [one_line(text, LONGEST_SENTENCE) for text in texts[:MAX_SENTENCES]]
+    return [line for line in lines if line]
+
+
+def _caption(tree: LevelTreePart) -> str:
+    """Say how to read the hills, and which are left out."""
+    found = levels.hills(tree)
+    shown = levels.drawn_hills(found)
+    clusters, shown_clusters = (sum(hill.kept for hill in some) for some in (found, shown))
+    n_weak = len(shown) - shown_clusters
+    sentences = [
+        "Each hill is a place where rows lie denser than around it; its width at each height is "
+        "the share of rows that are there and at least that dense"
+        + (" (narrow hills are widened)." if len(shown) > 1 else "."),
+    ]
+    if len(shown) > 1:
+        sentences.append(
+            "Reading down, hills widen until a valley, drawn as a line, joins one to what stands "
+            "left of it. The number under the line is the valley's z: how many standard errors "
+            "the top of the hill lies above it."
+        )
+    if clusters > 1:
+        sentences.append(f"Each of the {clusters:,} coloured hills is a cluster, its label on top.")
+    else:
+        sentences.append("There is one cluster: no valley parts the rows clearly.")
+    if shown_clusters < clusters:
+        sentences.append(f"The {shown_clusters:,} with most rows are drawn.")
+    if n_weak:
+        sentences.append("Grey hills are too weak and belong to what they stand on.")
+    hidden = len(found) - clusters - n_weak + max(0, tree.n_hidden)
+    if hidden:
+        sentences.append(f"{hidden:,} weaker hill{' is' if hidden == 1 else 's are'} not drawn.")
+    sentences.append("The scale of heights is logarithmic, but for the lowest, so that 0 is on it.")
+    return " ".join(sentences)
+
+
+def _candidates(rows: Sequence[Candidate]) -> list[CandidateRow]:
+    """Return the answers considered, by number of clusters; the winner is never left out."""
+    first = sorted(rows, key=lambda row: (not row.winner, -_part(row.standing)))
+    return [
+        CandidateRow(
+            clusters=row.n_clusters,
+            standing=_part(row.standing),
+            votes=_percent(row.votes),
+            separated=_percent(row.separated),
+            support=_percent(row.support),
+            z="–" if row.z is None else levels.z_text(row.z),
+            winner=row.winner,
+        )
+        for row in sorted(first[:MAX_ROWS], key=lambda row: row.n_clusters)
+    ]
+
+
+def _model(row: LevelModel) -> ModelRow:
+    return ModelRow(
+        components=row.n_components,
+        gamma=_figure(row.gamma),
+        C=_figure(row.C),
+        vectors=row.n_support_vectors,
+        splits=row.n_splits,
+        supports=row.supports,
+        chosen=row.chosen,
+    )
+
+
+def _answer(row: Granularity) -> AnswerRow:
+    name = one_line(row.name or "–", 30)
+    return AnswerRow(name, row.n_clusters, _percent(row.support), row.rows, row.chosen)
+
+
+def _agreed(answers: Sequence[AnswerRow]) -> str:
+    *names, last = (answer.name for answer in answers)
+    found = things(answers[0].clusters, "cluster")
+    return f"The granularities {', '.join(names)} and {last} all give {found}."
+
+
+def _part(share: float | None) -> float:
+    return 0.0 if share is None else min(1.0, max(0.0, share))
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None or math.isinf(share) else percent(_part(share))
+
+
+def _figure(number: float | None) -> str:
+    return "–" if number is None else f"{number:,.4g}"

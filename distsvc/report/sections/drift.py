@@ -1,0 +1,93 @@
+"""What the page says of drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from distsvc.report.content.night_parts import ColumnDrift, DriftPart
+from distsvc.report.folding import Listed, folded
+from distsvc.report.formats import count, listed, one_line, percent, things
+
+STABLE, ANOTHER = 0.1, 0.25
+"""Population stability indices up to which a column is as it was, and above which it is another."""
+
+LONGEST_NAME = 300
+
+
+class DriftRow(NamedTuple):
+    """A line of the table of columns; `bar` is a share of the room, `kind` tells its colour."""
+
+    column: str
+    stability: str
+    bar: float
+    kind: str
+    missing_before: float
+    missing_after: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What the page shows of drift; `missing` says whether any column lacks values."""
+
+    summary: str
+    columns: Listed
+    missing: bool
+    capped: bool
+    others: list[str]
+
+
+def section(found: DriftPart) -> Drift:
+    """Return what the page shows of drift; the text of `found` is untrusted."""
+    columns = sorted(found.columns, key=lambda column: -column.index)
+    largest = max((column.index for column in columns), default=0.0)
+    end = min(1.0, max(largest, 1.2 * ANOTHER))
+    return Drift(
+        summary=_drifted(columns),
+        columns=folded([_column(column, end) for column in columns], "more columns"),
+        missing=any(column.missing_before or column.missing_after for column in columns),
+        capped=largest > 1,
+        others=list(_besides(found)),
+    )
+
+
+def _column(column: ColumnDrift, end: float) -> DriftRow:
+    return DriftRow(
+        column=one_line(column.column, LONGEST_NAME),
+        stability=_index(column.index),
+        bar=min(1.0, max(0.0, column.index / end)),
+        kind="much" if column.index > ANOTHER else "some" if column.index > STABLE else "",
+        missing_before=column.missing_before,
+        missing_after=column.missing_after,
+    )
+
+
+def _index(index: float) -> str:
+    return f"{index:.3f}" if index < 9.9995 else f"{index:,.4g}"
+
+
+def _drifted(columns: Sequence[ColumnDrift]) -> str:
+    """Say how many columns have changed."""
+    another = sum(column.index > ANOTHER for column in columns)
+    some = sum(column.index > STABLE for column in columns) - another
+    of = f"of {things(len(columns), 'column')}"
+    if not another and not some:
+        return f"None {of} has drifted."
+    parts = [f"{count(another)} {'has' if another == 1 else 'have'} changed much"] * bool(another)
+    parts += [f"{count(some)} {'has' if some == 1 else 'have'} changed some"] * bool(some)
+    return f"{of[0].upper()}{of[1:]}, {listed(parts)}."
+
+
+def _besides(found: DriftPart) -> Iterable[str]:
+    """Say how scores and outliers are beside those of the run before."""
+    if found.score is not None and found.score_rows:
+        yield (
+            f"The scores that the model before gives to {things(found.score_rows, 'row')} have the "
+            f"index {_index(found.score)}."
+        )
+    before, after = found.outlier_share_before, found.outlier_share_after
+    if before is not None and after is not None:
+        yield f"{percent(before)} of the rows were outside every cluster, {percent(after)} are now."
+    elif after is not None:
+        yield f"{percent(after)} of the rows are outside every cluster now."

@@ -1,0 +1,239 @@
+"""What the page says of clusters beside those of the run before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from distsvc.report.content.night_parts import LineagePart, StoryPart
+from distsvc.report.figures import moves
+from distsvc.report.folding import MAX_ROWS, Listed, folded
+from distsvc.report.formats import count, listed, one_line, percent, things
+
+MAX_SURVIVORS, MAX_OTHERS = 10, 8
+LONGEST_SENTENCE, LONGEST_NAME = 600, 300
+ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
+ORDER = {"split": 0, "absorbed": 1, "disappeared": 2, "appeared": 4, "survived": 5}
+SPLIT_OFF = 3
+
+
+class StoryRow(NamedTuple):
+    """A line of the table of clusters; `share` is that of this run's rows, of an assigned one."""
+
+    id: int
+    event: str
+    jaccard: str
+    before: int
+    after: int
+
+
+class SizeRow(NamedTuple):
+    """A cluster among the rows that a model was learned from, and among those it labelled."""
+
+    id: int
+    before: int
+    share_before: float
+    after: int
+    share_after: float
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What the page shows of the clusters beside those of the run before.
+
+    Attributes
+    ----------
+    path, run_id : str or None
+        Of the run before.
+    lacking : str or None
+        Where a run was expected, and none is published.
+    assigned : bool
+        Whether its model labelled the rows.
+    because : list of str
+        Why a new model was learned.
+    summary : str
+        A paragraph.
+    drawing : str or None
+        The rows that moved, as SVG, with its `caption`.
+    stories, sizes : Listed or None
+        Of a new model, and of an assigned one.
+
+    """
+
+    path: str | None
+    run_id: str | None
+    lacking: str | None
+    assigned: bool
+    because: list[str]
+    summary: str
+    drawing: str | None
+    caption: str
+    stories: Listed | None
+    sizes: Listed | None
+
+
+def section(found: LineagePart, colours: Mapping[int, str]) -> Lineage:
+    """Return what the page shows of clusters beside those of the run before.
+
+    Parameters
+    ----------
+    found
+        Its text is untrusted.
+    colours
+        The colour of each cluster's id.
+
+    """
+    assigned, begins = found.mode == "assign", found.path is None
+    drawing = caption = None
+    if found.moves is not None and not assigned and found.rows:
+        drawing, caption = _moves(found, colours)
+    return Lineage(
+        path=_shown(found.path),
+        run_id=_shown(found.run_id),
+        lacking=_shown(found.not_published),
+        assigned=assigned,
+        because=[one_line(text, LONGEST_SENTENCE) for text in found.because[:MAX_ROWS]],
+        summary="" if begins else _assigned(found) if assigned else _summary(found),
+        drawing=drawing,
+        caption=caption or "",
+        stories=None if begins or assigned else _stories(found.clusters),
+        sizes=_sizes(found.clusters) if assigned else None,
+    )
+
+
+def _shown(text: str | None) -> str | None:
+    return None if text is None else one_line(text, LONGEST_NAME)
+
+
+def _moves(found: LineagePart, colours: Mapping[int, str]) -> tuple[str | None, str]:
+    """Return the drawing of the rows that moved, and its caption; None for one cluster."""
+    assert found.moves is not None
+    flow = moves.flow(found.moves)
+    if flow.rows.sum() <= 0 or max(map(len, (flow.before, flow.after))) < 2:
+        return None, ""
+    before = {s.id: ENDED[s.event] for s in found.clusters if s.event in ENDED and not _is_new(s)}
+    after = {s.id: "new" for s in found.clusters if _is_new(s)}
+    sentences = [
+        "Bands are as wide as the rows that two clusters share, in the colour of where they lead; "
+        "percentages are shares of the rows that both models labelled."
+    ]
+    if any(flow.others):
+        sentences.append(
+            f"Drawn are the clusters that most rows left or joined, and the largest; "
+            f"{_others(flow.others)} are joined, in grey."
+        )
+    return moves.alluvial(flow, (before, after), colours), " ".join(sentences)
+
+
+def _others(joined: tuple[int, int]) -> str:
+    before, after = joined
+    parts = [f"{count(before)} of the run before"] * bool(before)
+    parts += [f"{count(after)} of this run"] * bool(after)
+    return " and ".join(parts)
+
+
+def _is_new(story: StoryPart) -> bool:
+    """Whether it is a cluster that only this run has."""
+    return story.event == "appeared" or (story.event == "split" and story.rows_after > 0)
+
+
+def _summary(found: LineagePart) -> str:
+    """Say how many clusters went on, and how many rows moved."""
+    kinds = [_kind(story) for story in found.clusters]
+    old = [
+        f"{count(kinds.count(kind))} {word}"
+        for kind, word in (
+            ("survived", "go on" if kinds.count("survived") != 1 else "goes on"),
+            ("split", "split"),
+            ("absorbed", "became part of another"),
+            ("disappeared", "disappeared"),
+        )
+        if kinds.count(kind)
+    ]
+    n_new, n_old = kinds.count("new"), len(kinds) - kinds.count("new")
+    every = kinds.count("survived") == n_old
+    text = "Every cluster goes on" if every else f"Of {things(n_old, 'cluster')}, {listed(old)}"
+    if found.moved is None or not found.rows:
+        return f"{text}; {_new(n_new)}."
+    share = "None" if found.moved == 0 else percent(found.moved)
+    return (
+        f"{text}; {_new(n_new)}. {share} of the {things(found.rows, 'row')} that both models "
+        "labelled went to another id."
+    )
+
+
+def _new(number: int) -> str:
+    return f"{count(number) if number else 'none'} {'are' if number > 1 else 'is'} new"
+
+
+def _kind(story: StoryPart) -> str:
+    return "new" if _is_new(story) else story.event
+
+
+def _assigned(found: LineagePart) -> str:
+    return (
+        f"No new model was learned, so every id is as it was; the next new cluster would be "
+        f"{count(found.next_id)}."
+    )
+
+
+def _stories(found: Sequence[StoryPart]) -> Listed:
+    """Return the table of clusters: changes first, and survivors where there is room."""
+    ordered = sorted(found, key=lambda s: (_order(s), -max(s.rows_before, s.rows_after), s.id))
+    changed = [s for s in ordered if s.event != "survived"]
+    survived = [s for s in ordered if s.event == "survived"]
+    first = changed[:MAX_ROWS]
+    if len(changed) <= MAX_ROWS and len(survived) <= MAX_SURVIVORS:
+        first = ordered
+    rest = ordered[len(first) :]
+    n_changed = len(changed) - min(len(first), len(changed))
+    words = [f"{count(n_changed)} more that changed"] * bool(n_changed)
+    words += [f"{count(len(survived))} that {'goes' if len(survived) == 1 else 'go'} on"]
+    return Listed([_story(s) for s in first], [_story(s) for s in rest], " and ".join(words))
+
+
+def _order(story: StoryPart) -> int:
+    return SPLIT_OFF if story.event == "split" and _is_new(story) else ORDER[story.event]
+
+
+def _story(story: StoryPart) -> StoryRow:
+    return StoryRow(
+        id=story.id,
+        event=_event(story),
+        jaccard=f"{story.jaccard:.2f}" if abs(story.jaccard) <= 1 else "–",
+        before=story.rows_before,
+        after=story.rows_after,
+    )
+
+
+def _event(story: StoryPart) -> str:
+    others = _ids(story.others)
+    if story.event == "split":
+        return f"new, out of {others}" if _is_new(story) else f"split into {others}"
+    return {
+        "survived": "goes on",
+        "absorbed": f"absorbed into {others}",
+        "appeared": "new",
+        "disappeared": "disappeared",
+    }[story.event]
+
+
+def _ids(ids: Sequence[int]) -> str:
+    names = [str(one) for one in ids[:MAX_OTHERS]]
+    if len(ids) > MAX_OTHERS:
+        names.append(f"{count(len(ids) - MAX_OTHERS)} more")
+    return listed(names) if names else "others"
+
+
+def _sizes(found: Sequence[StoryPart]) -> Listed:
+    """Return the table of sizes among a model's own rows and those that it labelled."""
+    before, after = (
+        max(1, sum(getattr(story, name) for story in found))
+        for name in ("rows_before", "rows_after")
+    )
+    rows = [
+        SizeRow(s.id, s.rows_before, s.rows_before / before, s.rows_after, s.rows_after / after)
+        for s in sorted(found, key=lambda s: (-s.rows_after, s.id))
+    ]
+    return folded(rows, "more clusters")

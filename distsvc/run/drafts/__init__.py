@@ -1,0 +1,1 @@
+"""The job of a table for which no job file was written."""

@@ -1,0 +1,120 @@
+"""Which job is asked for: that of a job file, the default one for a table, or given sections."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from distsvc.errors.urls import lake_url
+from distsvc.job.config import Job
+from distsvc.job.file import overridden, parse_job, read_job
+from distsvc.storage.tables.sources import SOURCES
+
+OUTPUTS = "out"
+"""The folder of what is published of tables that are given without a job file."""
+
+_PARQUET = b"PAR1"
+
+
+def asked_job(
+    given: str | os.PathLike[str] | Mapping[str, Any],
+    run_date: str | datetime.date | None = None,
+    settings: Iterable[str] = (),
+    overrides: Mapping[str, Any] | None = None,
+) -> Job:
+    """Return the job that is asked for, validated.
+
+    Parameters
+    ----------
+    given
+        A job file, a table, or sections as dictionaries.
+    run_date
+        What ``{run_date}`` stands for; today when not given.
+    settings
+        ``section.key=value`` strings that override it; a value is TOML, or else a string.
+    overrides
+        Values that override it, by the names of keys, such as ``model.seed``.
+
+    Raises
+    ------
+    InputNotFoundError
+        There is no such job file.
+    JobFileError
+        A key is unknown, missing or has a value that is not allowed.
+
+    """
+    day = run_date.isoformat()[:10] if isinstance(run_date, datetime.date) else run_date
+    source, content = "job", given
+    if not isinstance(given, (str, os.PathLike, Mapping)):
+        raise TypeError(
+            "expected a job file or a table by its path, or the sections of a job as dictionaries, "
+            f"found {type(given).__name__}"
+        )
+    if not isinstance(given, Mapping):
+        source = os.fspath(given)
+        content = default_job(source) if is_table(source) else read_job(source)
+    sections = overridden(_plain(content), settings, _plain(overrides or {}))
+    return parse_job(sections, source, day)
+
+
+def is_table(path: str) -> bool:
+    """Return whether a path is that of a table, and not of a job file.
+
+    A URL, a glob and a folder are tables; so is a file that is named like one or holds Parquet.
+    """
+    if path.endswith(".toml"):
+        return False
+    suffixes = tuple(suffix for source in SOURCES for suffix in source.suffixes)
+    if "://" in path or re.search(r"[*?\[]", path) or path.rstrip("/").lower().endswith(suffixes):
+        return True
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            return stat.S_ISDIR(mode)
+        with open(path, "rb") as stream:
+            return stream.read(len(_PARQUET)) == _PARQUET
+    except (OSError, ValueError):
+        return False
+
+
+def default_job(path: str) -> dict[str, Any]:
+    """Return the sections of the default job for a table, into ``out/NAME``."""
+    name = table_name(path)
+    return {
+        "job": {"name": name},
+        "input": {"path": path},
+        "output": {"path": f"{OUTPUTS}/{name}"},
+    }
+
+
+def table_name(path: str) -> str:
+    """Return what a table is called: its file or folder without suffixes, of a glob its folder."""
+    lake = lake_url(path)
+    if lake.kind:
+        path = lake.path.rpartition("/metadata/")[0] or lake.path
+    bare = re.split(r"[?#]", path.partition("://")[2] or path)[0] if "://" in path else path
+    parts = [part for part in PurePosixPath(bare).parts if not re.search(r"[*?\[{}]", part)]
+    parts = [part for part in parts if part not in ("/", ".", "..")]
+    if not parts:
+        return PurePosixPath(os.path.abspath(bare.partition("*")[0] or ".")).name or "table"
+    suffixes = sorted((s for source in SOURCES for s in source.suffixes), key=len, reverse=True)
+    suffix = next((s for s in suffixes if parts[-1].lower().endswith(s)), "")
+    return parts[-1][: len(parts[-1]) - len(suffix)] or "table"
+
+
+def _plain(value: Any) -> Any:
+    """Return what TOML could hold: paths as text, tuples as lists, NumPy's numbers as Python's."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, np.generic):
+        return value.item()
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,147 @@
+"""A job file for a table that nobody has clustered yet, with what was seen of it as comments."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from distsvc.errors import JobFileError, one_line
+from distsvc.errors.urls import shown_url
+from distsvc.run.drafts.asked_job import default_job
+from distsvc.run.drafts.looking import Look, look_at
+from distsvc.storage.places.arrays import write_text
+from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.features import Vector
+
+_WIDTH, _REMARK = 98, 34
+"""Of a comment, and where it begins behind a key."""
+
+_MOST = 100
+"""Names of a list that are written."""
+
+_UNBROKEN = "\ue000"
+"""What stands for a blank where a line must not end."""
+
+
+def write_draft(path: str, to: str) -> None:
+    """Write a draft to a file that is not there yet; errors as in `draft`.
+
+    Raises
+    ------
+    JobFileError
+        Something is there.
+    OutputPermissionError, TemporaryError
+        It can't be written.
+
+    """
+    if Path(to).exists():
+        raise JobFileError(f"{to} is there already: remove it, or give another name by --out")
+    write_text(Path(to), draft(path, to))
+
+
+def draft(path: str, to: str = "JOB.toml") -> str:
+    """Return a commented job file for a table, which runs as it is.
+
+    `to` is what it will be called. Errors as in `look_at`.
+    """
+    look, shown = look_at(path), shown_url(path)
+    lines = [
+        *_heading(look, to),
+        "",
+        "[input]",
+        _line("path", shown),
+        *(["# The secrets of the URL are left out here."] if shown != path else []),
+        *_columns(look),
+        "",
+        "[preprocess]",
+        *_preprocess(look),
+        "",
+        "[model]",
+        _line("algorithm", "auto"),
+        _hint("n_clusters", 5, "if the number is known"),
+        _line("seed", 0),
+        "",
+        "[output]",
+        _line("path", default_job(path)["output"]["path"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _heading(look: Look, to: str) -> list[str]:
+    table = look.table
+    return [
+        *_comment(f"A job for {table.shown}: {table.n_rows:,} rows, read as {table.format}."),
+        *_comment(
+            f"Run it by: distsvc run {to}. What begins with # is not set, or a remark: columns "
+            f"were judged by their names and types, and by the first {look.n_seen:,} rows. "
+            "The README explains every key."
+        ),
+    ]
+
+
+def _columns(look: Look) -> list[str]:
+    table = look.table
+    lines = _comment("These columns are the features, unless some are named:")
+    lines += _hint_of_several("columns", table.stored)
+    if table.left_out:
+        why = [f"{name} ({reason})" for name, reason in table.left_out.items()]
+        lines += _comment(f"These are none: {some(why)}.")
+    remark = "looks like an id: copied to the output, and no feature"
+    lines += [_hint("id", name, remark) for name in look.ids[:3]]
+    remark = "looks like known classes: scores the result, and is no feature"
+    return lines + [_hint("label", name, remark) for name in look.labels[:3]]
+
+
+def _preprocess(look: Look) -> list[str]:
+    vectors = look.table.features and all(isinstance(f, Vector) for f in look.table.features)
+    lines = [_line("scale", "standard")]
+    if vectors:
+        lines.append(_hint("scale", "unit", "compares vectors by direction, as cosine does"))
+    if look.gaps:
+        lines.append(_line("missing", "median", f"there are gaps in {some(look.gaps)}"))
+    else:
+        lines.append(_line("missing", "error", "or 'drop', or 'median'"))
+    if look.logs:
+        lines += _comment("A few values are larger than all others by far in these columns:")
+        lines += _hint_of_several("log", look.logs)
+    if look.texts:
+        lines += _comment(
+            "Text can be used as categories: 'onehot' for few values, 'frequency' for many:"
+        )
+        lines.append(_hint("encode", look.texts))
+    return lines
+
+
+def _line(key: str, value: Any, remark: str = "") -> str:
+    """Return a line of TOML, with a remark behind it."""
+    text = f"{key} = {_value(value)}"
+    return f"{text:<{_REMARK - 1}} # {one_line(remark)}" if remark else text
+
+
+def _hint(key: str, value: Any, remark: str = "") -> str:
+    """Return a line that is a comment, and becomes one of TOML without its mark."""
+    return f"# {_line(key, value, remark)}"
+
+
+def _hint_of_several(key: str, names: Sequence[str]) -> list[str]:
+    """Return a list as a comment, on as many lines as it needs; of a long one the first names."""
+    each = ", ".join(_value(name).replace(" ", _UNBROKEN) for name in names[:_MOST])
+    lines = [line.replace(_UNBROKEN, " ") for line in _comment(f"{key} = [{each}]")]
+    more = len(names) - _MOST
+    return lines + ([f"# and {more:,} more"] if more > 0 else [])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    return tomli_w.dumps({"v": value}).removeprefix("v = ").rstrip("\n")
+
+
+def _comment(text: str) -> list[str]:
+    safe = _UNBROKEN.join(map(one_line, text.split(_UNBROKEN)))
+    lines = textwrap.wrap(safe, _WIDTH, break_on_hyphens=False, break_long_words=False)
+    return [f"# {line}" for line in lines]

@@ -1,0 +1,141 @@
+"""A look at a table that nobody has clustered yet: what its columns seem to be."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+
+import numpy as np
+
+from distsvc.errors import DataError
+from distsvc.job.file import parse_job
+from distsvc.run.drafts.asked_job import default_job
+from distsvc.storage.rows.categories import MOST_ONE_HOT
+from distsvc.storage.rows.features import Number
+from distsvc.storage.tables.counting import ValueCounts
+from distsvc.storage.tables.numbering import ROW_NUMBER
+from distsvc.storage.tables.opening import Block, Table, open_table, read_blocks
+
+FIRST_ROWS = 10_000
+"""Rows that are looked at."""
+
+FIRST_VALUES = 2**24
+"""Of wide tables fewer rows, with so many values in all."""
+
+FEWEST_ROWS = 20
+"""Of fewer rows, nothing is said of their values."""
+
+HEAVY_TAIL, LARGE = 20.0, 100.0
+"""A column of which a logarithm may tell more: how much longer the upper half of its range is than
+the lower, without the hundredth at either end, and its largest value, at least."""
+
+_ID = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|rowid)$|[a-z]I[dD]$", re.IGNORECASE)
+_LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
+_TEXT = ("string", "large_string")
+
+MOST_TEXTS = 5
+"""Columns of text whose values are counted."""
+
+REPEATED = 2
+"""Rows that a value of a category has at least, on average; a name has fewer."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen of a table.
+
+    Attributes
+    ----------
+    table : Table
+    n_seen : int
+        Rows whose values were looked at.
+    ids, labels : list of str
+        Columns that look like ids, and like known classes.
+    logs : list of str
+        Columns whose logarithm may tell more.
+    gaps : list of str
+        Those with missing values.
+    texts : dict of str
+        Columns of text that may be categories, with the way to encode them that suits the number of
+        their values.
+
+    """
+
+    table: Table
+    n_seen: int
+    ids: list[str]
+    labels: list[str]
+    logs: list[str]
+    gaps: list[str]
+    texts: dict[str, str]
+
+
+def look_at(path: str) -> Look:
+    """Look at a table's columns and at its first rows.
+
+    A table of a format without row ranges, such as CSV, is converted on the way.
+
+    Raises
+    ------
+    DistsvcError
+        As of `open_table`: the table is not there, or no job can read it.
+
+    """
+    with tempfile.TemporaryDirectory() as staging:
+        table = open_table(parse_job(default_job(path)).input, staging)
+        rows = max(1, min(FIRST_ROWS, FIRST_VALUES // len(table.columns)))
+        return _seen(table, next(read_blocks(table, 0, table.n_rows, rows)))
+
+
+def _seen(table: Table, block: Block) -> Look:
+    stored = [*table.stored, *table.left_out]
+    labels = [name for name in stored if _LABEL.search(name)]
+    numbering = [name for name, why in table.left_out.items() if why == ROW_NUMBER]
+    ids = [name for name in stored if _ID.search(name) or name in numbering]
+    numbers = {f.column: table.columns.index(f.column) for f in table.features if _is_number(f)}
+    logs = []
+    if len(block.X) >= FEWEST_ROWS:
+        values = {name: block.X[:, k] for name, k in numbers.items()}
+        ids += [n for n, x in values.items() if n not in ids and _counts_rows(x)]
+        logs = [n for n, x in values.items() if n not in (*ids, *labels) and _has_a_heavy_tail(x)]
+    with_gaps = {table.columns[k] for k in np.flatnonzero(np.isnan(block.X).any(axis=0))}
+    gaps = [f.column for f in table.features if not with_gaps.isdisjoint(f.names)]
+    texts = [n for n, why in table.left_out.items() if why in _TEXT and n not in (*ids, *labels)]
+    ways = {name: _way(table, name, len(block.X)) for name in texts[:MOST_TEXTS]}
+    categories = {name: way for name, way in ways.items() if way}
+    return Look(table, len(block.X), ids, labels, logs, gaps, categories)
+
+
+def _way(table: Table, name: str, n_rows: int) -> str:
+    """Return how the first rows of a text column are best encoded; nothing where it is no category.
+
+    Those are texts that are long, the same in all rows, or another in nearly every row.
+    """
+    counted = ValueCounts(table, [name])
+    try:
+        counted.add(0, n_rows)
+    except DataError:
+        return ""
+    n_values = len(counted.counts[name])
+    if n_values < 2 or (n_rows >= FEWEST_ROWS and n_values * REPEATED > n_rows):
+        return ""
+    return "onehot" if n_values <= MOST_ONE_HOT else "frequency"
+
+
+def _is_number(feature: object) -> bool:
+    return isinstance(feature, Number)
+
+
+def _counts_rows(x: np.ndarray) -> bool:
+    """Return whether values (n,) number the rows, one after the other."""
+    return bool((np.diff(x) == 1.0).all())
+
+
+def _has_a_heavy_tail(x: np.ndarray) -> bool:
+    """Return whether a few of the values (n,), none below 0, are larger than all others by far."""
+    x = x[np.isfinite(x)]
+    if len(x) < FEWEST_ROWS or x.min() < 0.0 or x.max() < LARGE:
+        return False
+    low, middle, high = np.quantile(x, [0.01, 0.5, 0.99])
+    return bool(high - middle > HEAVY_TAIL * (middle - low) and high > middle)

@@ -1,0 +1,253 @@
+"""How long a job takes, from its own phases on some rows of the table.
+
+There are three trials. The first, on a few rows, tells what it costs to begin, with libraries and
+compiled code to load. The second, on the same rows, and the third, on more, tell what a row costs.
+A phase that reads the table takes time with the rows of the busiest thread, one that learns with
+`Room.work`, and all others take as long as they took.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from distsvc.job.config import Job, with_key
+from distsvc.report.content.report import PhaseCost
+from distsvc.run.algorithms import begin as rooms
+from distsvc.run.algorithms.algorithm import Room, Table, sample_rows
+from distsvc.run.fitting.clustering import cluster_table
+from distsvc.run.labelling.phase import fill_output
+from distsvc.run.nights.comparison import compared
+from distsvc.run.reporting.files import write_report
+from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.phases import Steps
+from distsvc.run.work.progress import Meter, Progress
+
+FEW_ROWS = 2_000
+MOST_ROWS, MOST_VALUES = 400_000, 8_000_000
+"""Of the larger trial."""
+
+REPEATED_SECONDS, MOST_REPEATS = 1.5, 3
+"""A trial that takes less is repeated, so often at most: other work only takes time."""
+
+LONGER = 1.5
+"""Times the length of a trial that it may become to end where a storage unit ends."""
+
+FEWEST_IN_MEMORY = 1_000
+READINGS = ("survey", "label", "fill")
+SECOND_READING = "sample"
+"""Of a table whose rows are not all used; a trial, of a part of a table, always has it."""
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a part of the table took.
+
+    Attributes
+    ----------
+    n_rows, busiest : int
+        Rows, and those of the busiest thread.
+    room : Room
+        After it was fitted.
+    phases : list of PhaseCost
+    tasks : dict of str to int
+        Of each phase.
+
+    """
+
+    n_rows: int
+    busiest: int
+    room: Room
+    phases: list[PhaseCost]
+    tasks: dict[str, int]
+
+    def seconds(self, name: str) -> list[float]:
+        """Return the seconds of a phase, of each where it is repeated with a number in its name."""
+        return [phase.seconds for phase in self.phases if first_name(phase.name) == name]
+
+
+class _Counting(Progress):
+    """Shows nothing, and counts the tasks of phases."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.tasks: dict[str, int] = {}
+
+    def update(self, meter: Meter) -> None:
+        """Keep the number of a phase's tasks."""
+        self.tasks[meter.name] = meter.total
+
+
+def first_name(phase: str) -> str:
+    """Return the name of a phase without its number."""
+    return phase.partition("-")[0]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The three trials: the first, another on the same few rows, and one on more."""
+
+    cold: Trial
+    few: Trial
+    more: Trial
+
+
+def trials(job: Job, steps: Steps, folder: Path) -> Trials:
+    """Do the trials on the workers of `steps`, in a folder that is to be removed.
+
+    Raises what a run raises.
+    """
+    plan, threads = steps.run.plan, steps.workers.threads
+    most = min(MOST_ROWS, max(MOST_VALUES // len(plan.table.columns), FEW_ROWS))
+    few = pieces(plan.partitions, FEW_ROWS, threads)
+    more = whole_units(pieces(plan.partitions, most, threads), plan.table.extents)
+    return Trials(
+        _trial(job, few, steps, folder / "cold"),
+        _repeated(job, few, steps, folder / "few"),
+        _repeated(job, more, steps, folder / "more"),
+    )
+
+
+def _repeated(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
+    """Do a trial, again where it is short, and return it with the least seconds of all."""
+    repeated: list[Trial] = []
+    began = time.perf_counter()
+    while not repeated or time.perf_counter() - began < REPEATED_SECONDS * len(repeated):
+        repeated.append(_trial(job, ranges, steps, folder / f"{len(repeated)}"))
+        if len(repeated) == MOST_REPEATS:
+            break
+    return fastest(repeated)
+
+
+def fastest(trials: Sequence[Trial]) -> Trial:
+    """Return a trial that was repeated with the least seconds of every phase."""
+    several = zip(*(trial.phases for trial in trials), strict=True)
+    phases = [min(phase, key=lambda cost: cost.seconds) for phase in several]
+    return replace(trials[0], phases=phases)
+
+
+def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
+    """Return row ranges of about so many rows in all, from the table's whole length.
+
+    All partitions where they have no more; else the first rows of one for each thread.
+    """
+    if sum(stop - start for start, stop in partitions) <= rows:
+        return list(partitions)
+    n = min(threads, len(partitions))
+    chosen = [partitions[len(partitions) * k // n] for k in range(n)]
+    return [(start, min(stop, start + rows // n)) for start, stop in chosen]
+
+
+def whole_units(ranges: Sequence[Range], extents: Sequence[int]) -> list[Range]:
+    """Return ranges that end where a storage unit ends, if that makes them not much longer.
+
+    A part of a unit may take as long to read as all of it.
+    """
+    ends = list(itertools.accumulate(extents))
+    found = []
+    for start, stop in ranges:
+        end = ends[bisect.bisect_left(ends, stop)]
+        found.append((start, end if end - start <= LONGER * (stop - start) else stop))
+    return found
+
+
+def busiest(partitions: Sequence[Range], threads: int) -> int:
+    """Return the rows of the thread that has most, where each takes the next partition in turn."""
+    done = [0] * threads
+    for start, stop in partitions:
+        heapq.heapreplace(done, done[0] + stop - start)
+    return max(done)
+
+
+def extrapolated(
+    trials: Trials, n_rows: int, most: int, readings: Sequence[str]
+) -> dict[str, float]:
+    """Return the seconds of every phase of a job, by the first part of its name.
+
+    Parameters
+    ----------
+    trials
+        What was measured.
+    n_rows, most
+        Rows of the table, and of the thread that has most of them.
+    readings
+        The phases that read the table.
+
+    """
+    cold, few, more = trials.cold, trials.few, trials.more
+    seconds: dict[str, float] = {}
+    for name in dict.fromkeys(first_name(phase.name) for phase in more.phases):
+        if name == SECOND_READING and name not in readings:
+            continue
+        before, took = cold.seconds(name), more.seconds(name)
+        if name in readings:
+            a_row = _seconds_of_a_row(trials, name)
+            beginning = sum(before) - a_row * few.busiest * len(before)
+            longer = _seconds_of_a_row(trials, name, n_rows) * most * len(took)
+        elif name in more.room.learning:
+            work = more.room.work
+            a_unit = _slope(few, more, sum, name, work(few.n_rows), work(more.n_rows))
+            beginning, longer = sum(before) - a_unit * work(few.n_rows), a_unit * work(n_rows)
+        else:
+            beginning, longer = sum(before) - sum(took), sum(took)
+        seconds[name] = max(beginning, 0.0) + longer
+    return seconds
+
+
+def _seconds_of_a_row(trials: Trials, name: str, n_rows: int | None = None) -> float:
+    """Return what a phase takes for a row that it reads, in a table of so many rows.
+
+    What it takes beyond the survey grows with `Room.intensity`.
+    """
+    few, more = trials.few, trials.more
+    a_row = _slope(few, more, fmean, name, few.busiest, more.busiest)
+    if n_rows is None or name not in more.room.readings:
+        return a_row
+    reading = min(_slope(few, more, fmean, "survey", few.busiest, more.busiest), a_row)
+    intensity = more.room.intensity
+    return reading + (a_row - reading) * intensity(n_rows) / intensity(more.n_rows)
+
+
+def _slope(
+    few: Trial, more: Trial, of: Callable[[list[float]], float], name: str, x: float, y: float
+) -> float:
+    """Return the seconds of a phase for each unit of what the trials had x and y of."""
+    took = of(more.seconds(name))
+    if few.seconds(name) and y > 2 * x:
+        return max(took - of(few.seconds(name)), 0.0) / (y - x)
+    return took / y
+
+
+def _trial(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
+    """Do the phases of a job on the rows of some ranges."""
+    plan, n_rows = steps.run.plan, sum(stop - start for start, stop in ranges)
+    out = str(folder / "out")
+    part = with_key(_in_passes(job, plan.table, n_rows), "output", "path", out)
+    part = with_key(part, "continuity", "previous", ())
+    run, progress = RunDirectory(folder), _Counting()
+    run.write_plan(replace(plan, partitions=ranges, output=out))
+    room = rooms.begin(part, plan.table)
+    here = Steps(run, steps.client, progress)
+    pilot, labelled = cluster_table(here, part, room)
+    fill_output(here, labelled.counts)
+    night = compared(run, part, None, labelled.counts, None)
+    write_report(run, part, room, pilot, labelled, night, "", progress)
+    rows = busiest(ranges, steps.workers.threads)
+    return Trial(labelled.counts.n_rows, rows, room, progress.phases, progress.tasks)
+
+
+def _in_passes(job: Job, table: Table, n_rows: int) -> Job:
+    """Return the job for a part of a table, which takes passes where the whole table does."""
+    n_learned = sample_rows(rooms.begin(job, table), table.n_rows)
+    if "memory_rows" not in type(job.model).model_fields or n_learned >= table.n_rows:
+        return job
+    rows = max(n_rows * n_learned // table.n_rows, FEWEST_IN_MEMORY)
+    return with_key(job, "model", "memory_rows", rows)

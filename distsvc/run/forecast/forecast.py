@@ -1,0 +1,175 @@
+"""What a job will take: rows, tasks, bytes, memory, and the time by a short calibration."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
+from distsvc.job.config import Job
+from distsvc.run.algorithms import begin as rooms
+from distsvc.run.algorithms.algorithm import Room, kept_rows, sample_rows
+from distsvc.run.forecast.calibration import (
+    READINGS,
+    SECOND_READING,
+    busiest,
+    extrapolated,
+    first_name,
+    trials,
+)
+from distsvc.run.forecast.memory import Memory, check_memory, shown
+from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.phases import steps_on
+from distsvc.run.work.plan import Plan
+from distsvc.run.work.progress import Progress
+from distsvc.storage.tables.opening import open_table
+from distsvc.storage.tables.ready import check_ready
+
+LABEL_BYTES = 17
+"""Of a row's number, label, score and outlier flag."""
+
+SHARE_BYTES, OTHER_BYTES = 4, 8
+"""Of the share of a row's own cluster, and of another cluster with its share."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a job will take.
+
+    Attributes
+    ----------
+    rows, columns, partitions, tasks : int
+    sample_rows : int
+        Rows that are learned from, about.
+    bytes_read : int or None
+        In all readings of the table, as it is stored, all columns; None where it is not known.
+    bytes_written : int
+        Labels and the run's folder, before they are packed.
+    memory : Memory
+    seconds : dict of str to float
+        By phase; empty where the calibration failed.
+    because : str
+        Why it failed.
+    waits_for : str
+        What the input lacks that ``input.ready`` waits for; empty where it is complete.
+
+    """
+
+    rows: int
+    columns: int
+    partitions: int
+    tasks: int
+    sample_rows: int
+    bytes_read: int | None
+    bytes_written: int
+    memory: Memory
+    seconds: dict[str, float] = field(default_factory=dict)
+    because: str = ""
+    waits_for: str = ""
+
+    def dumped(self) -> dict[str, Any]:
+        """Return what JSON holds: bytes, seconds, and sums besides their terms."""
+        sums = {name: sum(terms.values()) for name, terms in asdict(self.memory).items()}
+        total = round(sum(self.seconds.values()), 2) if self.seconds else None
+        return asdict(self) | {"memory_bytes": sums, "seconds_in_all": total}
+
+    def lines(self) -> list[str]:
+        """Return what the command prints."""
+        read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
+        told = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
+        told += [
+            f"{self.rows:,} rows of {self.columns} columns in {self.partitions:,} partitions; "
+            f"{self.tasks:,} tasks; {self.sample_rows:,} rows to learn from",
+            f"reads {read}, writes {self.bytes_written / 1e6:,.0f} MB",
+            f"driver {shown(self.memory.driver)}",
+        ]
+        if self.memory.worker:
+            told.append(f"each worker {shown(self.memory.worker)}")
+        if not self.seconds:
+            return [*told, f"time: not known, since the calibration failed: {self.because}"]
+        phases = ", ".join(f"{name} {took:.1f} s" for name, took in self.seconds.items())
+        return [*told, f"time {sum(self.seconds.values()):.1f} s: {phases}"]
+
+
+def forecast_job(job: Job) -> Forecast:
+    """Forecast a job; nothing is left behind.
+
+    Raises
+    ------
+    DistsvcError
+        What `open_table` and the algorithm raise of a job that can't be done, and `check_memory` of
+        one that does not fit. A calibration that fails is told in the forecast instead, and so is
+        an input that is not complete, unless nothing can be read: `TemporaryError`.
+
+    """
+    waits_for = ""
+    try:
+        check_ready(job.input)
+    except TemporaryError as error:
+        waits_for = str(error)
+    try:
+        return replace(_forecast(job), waits_for=waits_for)
+    except (InputNotFoundError, DataError) as error:
+        if waits_for:
+            raise TemporaryError(waits_for) from error
+        raise
+
+
+def _forecast(job: Job) -> Forecast:
+    """Forecast a job from what is there."""
+    with tempfile.TemporaryDirectory(prefix="distsvc-plan-") as name, ExitStack() as stack:
+        folder, clock = Path(name), time.perf_counter
+        began = clock()
+        table = open_table(job.input, folder / "staging", job.preprocess)
+        plan, room = Plan.of(job, table), rooms.begin(job, table)
+        seconds = {"open": clock() - began}
+        run = RunDirectory(folder)
+        run.write_plan(plan)
+        began = clock()
+        here = steps_on(run, Progress(quiet=True), job.cluster, table.nbytes)
+        steps = stack.enter_context(here)
+        seconds["cluster"] = clock() - began
+        memory = check_memory(job, table, steps.workers)
+        known = _sizes(job, plan, room)
+        threads = steps.workers.threads
+        readings = _readings(job, room)
+        try:
+            measured = trials(job, steps, folder)
+        except DistsvcError as error:
+            tasks = len(plan.partitions) * len(readings)
+            return Forecast(**known, memory=memory, tasks=tasks, because=str(error))
+    most = busiest(plan.partitions, threads)
+    seconds |= extrapolated(measured, table.n_rows, most, readings)
+    tasks = sum(
+        len(plan.partitions) if first_name(phase) in readings else n
+        for phase, n in measured.more.tasks.items()
+        if first_name(phase) in seconds
+    )
+    return Forecast(**known, memory=memory, tasks=tasks, seconds=seconds)
+
+
+def _readings(job: Job, room: Room) -> tuple[str, ...]:
+    """Return the phases that read the table."""
+    skips = job.input.where is not None or job.preprocess.missing == "drop"
+    return (*READINGS, *room.readings, *((SECOND_READING,) if skips else ()))
+
+
+def _sizes(job: Job, plan: Plan, room: Room) -> dict[str, Any]:
+    """Return what follows from the sizes of table and sample."""
+    table = plan.table
+    rows, stored = table.n_rows, [version.size for version in table.versions.values()]
+    kept, row = kept_rows(room, rows), table.dtype.itemsize * len(table.columns)
+    readings = len(_readings(job, room)) - (job.output.format == "parquet")
+    label = LABEL_BYTES + SHARE_BYTES * plan.shares + OTHER_BYTES * plan.top
+    return {
+        "rows": rows,
+        "columns": len(table.columns),
+        "partitions": len(plan.partitions),
+        "sample_rows": sample_rows(room, rows),
+        "bytes_read": None if None in stored else readings * sum(map(int, filter(None, stored))),
+        "bytes_written": label * rows + (row + 8) * kept,
+    }

@@ -1,0 +1,1 @@
+"""The label pass: one file of labels for each partition."""

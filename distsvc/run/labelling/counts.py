@@ -1,0 +1,118 @@
+"""What is counted while rows are labelled, whatever the algorithm; counts of parts add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.models.nights.drift import ColumnCounts
+from distsvc.run.algorithms.algorithm import Columns
+from distsvc.run.labelling.labeller import HISTOGRAM_BINS
+from distsvc.run.work.directory import Result
+
+SHARE_BINS = 20
+
+Places = slice | list[int]
+
+
+@dataclass
+class Counts:
+    """What all algorithms count while rows are labelled.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (k, 2), int64
+        Rows of each cluster inside and outside.
+    histogram : ndarray of shape (HISTOGRAM_BINS,), int64
+        Rows by score.
+    columns : dict of str to ColumnCounts
+        Values by column, for each labeller that has edges of its own.
+    places : dict of str to slice or list of int
+        Where a block has those columns.
+    shares : ndarray of shape (SHARE_BINS,), int64
+        Rows by the share of their own cluster, from 0 to 1, where that is published.
+    classes : dict of str to ndarray of shape (k,)
+        Rows of each known class by cluster.
+    parts : list of dict
+        What the manifest says of each file.
+
+    """
+
+    sizes: np.ndarray
+    histogram: np.ndarray
+    columns: dict[str, ColumnCounts]
+    places: dict[str, Places]
+    shares: np.ndarray = field(default_factory=lambda: np.zeros(SHARE_BINS, np.int64))
+    classes: dict[str, np.ndarray] = field(default_factory=dict)
+    parts: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def empty(
+        cls,
+        n_clusters: int,
+        edges: Mapping[str, np.ndarray] | None = None,
+        places: Mapping[str, Places] | None = None,
+    ) -> Counts:
+        """Return the counts of no rows, values between `edges` of columns at `places` included."""
+        columns = {name: ColumnCounts.empty(of) for name, of in (edges or {}).items()}
+        sizes, histogram = np.zeros((n_clusters, 2), np.int64), np.zeros(HISTOGRAM_BINS, np.int64)
+        return cls(sizes, histogram, columns, dict(places or {}))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows labelled."""
+        return int(self.sizes.sum())
+
+    def add(
+        self, X: np.ndarray, columns: Columns, edges: np.ndarray, classes: pa.Array | None
+    ) -> None:
+        """Count a block's raw rows X (n, d), their published columns and known classes (n,)."""
+        for name, of in self.columns.items():
+            of.add(np.ascontiguousarray(X[:, self.places[name]]))
+        label, score, k = columns["label"], columns["score"], len(self.sizes)
+        both = np.bincount(2 * label + columns["outlier"], minlength=2 * k)
+        self.sizes += both.reshape(-1, 2)
+        self.histogram += np.histogram(np.clip(score, edges[0], edges[-1]), edges)[0]
+        if "membership" in columns:
+            self.shares += np.histogram(columns["membership"], SHARE_BINS, (0.0, 1.0))[0]
+        if classes is not None:
+            _add_up(self.classes, _by_class(classes, label, k))
+
+    def result(self, part: dict[str, Any], more: Result) -> Result:
+        """Return the counts of one partition, its file, and what was counted besides."""
+        classes = np.array(list(self.classes.values()), np.int64).reshape(-1, len(self.sizes))
+        arrays = {"sizes": self.sizes, "histogram": self.histogram, "classes": classes}
+        arrays |= {"shares": self.shares}
+        arrays |= {f"{name}columns": of.counts for name, of in self.columns.items()}
+        facts = {"part": part, "classes": list(self.classes)}
+        return Result(facts | more.facts, arrays | more.arrays, rows=self.n_rows)
+
+    def merge(self, other: Result, file: str) -> None:
+        """Take in the counts of a partition, whose labels are in `file`."""
+        self.sizes += other.arrays["sizes"]
+        self.histogram += other.arrays["histogram"]
+        self.shares += other.arrays["shares"]
+        for name, of in self.columns.items():
+            of.counts[...] += other.arrays[f"{name}columns"]
+        names = other.facts["classes"]
+        _add_up(self.classes, dict(zip(names, other.arrays["classes"], strict=True)))
+        self.parts.append({"file": file, **other.facts["part"]})
+
+
+def _add_up(totals: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> None:
+    for name, rows in counts.items():
+        totals[name] = totals.get(name, 0) + rows
+
+
+def _by_class(classes: pa.Array, label: np.ndarray, n_clusters: int) -> dict[str, np.ndarray]:
+    """Return the rows of each class (as text) by cluster."""
+    encoded = classes.dictionary_encode()
+    codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    names = [str(value) for value in encoded.dictionary.to_pylist()] + ["null"]
+    table = np.bincount(codes * n_clusters + label, minlength=len(names) * n_clusters)
+    by_class = zip(names, table.reshape(-1, n_clusters), strict=True)
+    return {name: counts for name, counts in by_class if counts.any()}

@@ -1,0 +1,122 @@
+"""Every row's label: one reading of the table, a file for each partition, and what they count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from distsvc.models.rows.sampling import row_keys
+from distsvc.run.labelling.columns import new_part, parts_place
+from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.labeller import OWN, PREVIOUS, RULE, Labeller
+from distsvc.run.labelling.reasons import Reasons, no_reasons
+from distsvc.run.labelling.shares import check_shares, shared_columns
+from distsvc.run.learning.preparation import PREPARATION, prepared_block
+from distsvc.run.learning.survey import Pilot
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
+from distsvc.storage.publishing.columns import part_file
+from distsvc.storage.publishing.formats import output_format
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What labelling a table counted, and why rows are far out.
+
+    `pilot` are the raw rows with the lowest keys, where no survey took them.
+    """
+
+    counts: Counts
+    reasons: Reasons
+    pilot: Pilot | None = None
+
+
+def label_table(steps: Steps, of: str = OWN) -> Labelled:
+    """Write every row's label, score and outlier flag, and add up what the report tells.
+
+    The labeller is the run's own, or of another run; then the pilot is taken on the way.
+    """
+    run, phase = steps.run, LABEL if of == OWN else ASSIGN
+    labeller = Labeller.read(run, of)
+    check_shares(type(labeller.rule), run.plan)
+    counts, reasons = _no_counts(run, of), no_reasons(run, labeller)
+    pilot = None if of == OWN else Pilot(run.plan)
+    _forget_lost_parts(run, phase)
+    for number, result in enumerate(steps.map(phase)):
+        counts.merge(result, part_file(number))
+        reasons.merge(result)
+        if pilot is not None:
+            pilot.add(result.arrays["pilot"], result.arrays["keys"])
+    return Labelled(counts, reasons, pilot)
+
+
+def fill_output(steps: Steps, counts: Counts) -> None:
+    """Make the output of the parts, where its format does not publish them as they are."""
+    run, output = steps.run, output_format(steps.run.plan.output_format)
+    parts = [(part["file"], part["rows"]) for part in counts.parts]
+    n = output.begin(run.place("labels"), parts_place(run), parts)
+    if n:
+        run.write("parts", Result({"parts": parts}))
+        steps.do(FILL, n)
+
+
+def _no_counts(run: RunDirectory, of: str) -> Counts:
+    """Return empty counts; where the run goes on from another, of values between its edges, too."""
+    names = [of] if of == PREVIOUS or not run.has(PREVIOUS + RULE) else [of, PREVIOUS]
+    known = {name: Labeller.read(run, name) for name in names}
+    edges = {name: one.column_edges for name, one in known.items()}
+    places = {name: one.places(run.plan.table.columns) for name, one in known.items()}
+    return Counts.empty(known[of].rule.n_clusters, edges, places)
+
+
+def _forget_lost_parts(run: RunDirectory, phase: Phase) -> None:
+    """Remove the results of an earlier start whose parts are not as they were written.
+
+    A machine that lost its power may have written the one and not the other.
+    """
+    names = run.names(phase.name)
+    there = parts_place(run).sizes() if names else {}
+    for name in names:
+        part = run.load(name).facts["part"]
+        if there.get(part_file(int(name.rpartition("/")[2]))) != part["bytes"]:
+            run.remove(name)
+
+
+def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
+    """Write a partition's labels, scores and outlier flags, and count what the report tells."""
+    plan, labeller = run.plan, Labeller.read(run, of)
+    rule, ids, edges = labeller.rule, labeller.ids, labeller.score_edges
+    counts, reasons = _no_counts(run, of), no_reasons(run, labeller)
+    pilot = None if of == OWN else Pilot.limited(plan)
+    part = new_part(plan, type(rule))
+    wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
+    for block in plan.blocks(number, **wanted):
+        Z = prepared_block(run, block, of + PREPARATION)
+        columns: dict[str, Any] = dict(rule.label(Z))
+        columns |= reasons.add(block, Z, columns)
+        columns |= shared_columns(plan, labeller, Z, columns["label"])
+        counts.add(block.X, columns, edges, block.labels)
+        columns["label"] = ids[columns["label"]]
+        part.add(block.rows if block.ids is None else block.ids, columns)
+        if pilot is not None:
+            pilot.add(block.X, row_keys(plan.seed, block.rows))
+    with parts_place(run).created(part_file(number), again=False) as path:
+        written = part.write(path)
+    more = reasons.result()
+    if pilot is not None:
+        more.arrays.update(pilot=pilot.X, keys=pilot.keys)
+    return counts.result(written, more)
+
+
+def fill_piece(run: RunDirectory, number: int) -> Result:
+    """Write one piece of an output that is made from the Parquet parts."""
+    parts = [(name, rows) for name, rows in run.read("parts").facts["parts"]]
+    output = output_format(run.plan.output_format)
+    output.fill(run.place("labels"), parts_place(run), parts, number)
+    return Result()
+
+
+LABEL = Phase("label", label_partition)
+ASSIGN = Phase("assign", partial(label_partition, of=PREVIOUS))
+FILL = Phase("fill", fill_piece)

@@ -1,0 +1,200 @@
+"""Why rows lie far out, or near a border where nothing is outside: the columns that do most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from distsvc.models.rules.reasons import PIECE_BYTES
+from distsvc.report.content.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
+from distsvc.run.algorithms.algorithm import Columns, Rows
+from distsvc.run.labelling.labeller import Labeller
+from distsvc.run.learning.preparation import Preparation
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.storage.rows.features import Feature, groups_of, names_of, one_hot_columns
+from distsvc.storage.tables.opening import Block
+
+FARTHEST = 10
+"""Rows that the report shows."""
+
+LEAST_SHARE = 0.005
+"""Of a column that is named in the output; of less, no percent is left."""
+
+IN_REPORT = 3
+"""Columns that it names for each of them."""
+
+OF_PILOT = 200
+"""Rows of the pilot that columns are counted of, where all rows would take too long unasked."""
+
+
+class Reasons:
+    """Collects the farthest rows while rows are labelled, and the reasons of all that are far out.
+
+    These are the outliers, or the rows of the lowest scores where there are none.
+
+    Parameters
+    ----------
+    labeller : Labeller
+    features : sequence of Feature
+        The table's.
+    count : int
+        Columns named for each row far out in the output; 0 for no text. Then all are counted only
+        if that takes little time.
+
+    """
+
+    def __init__(self, labeller: Labeller, features: Sequence[Feature], count: int):
+        self.rule, self.typical = labeller.rule, labeller.typical
+        self.names, self.firsts = groups_of(features)
+        self.width = len(names_of(features))
+        self.sizes = np.diff(self.firsts, append=self.width)
+        self.columns = names_of(features)
+        self.one_hot = {group.start for group in one_hot_columns(features)}
+        self.count = count
+        self.counts_all = count > 0 or self.rule.quick_pulls
+        self.leading = np.zeros(len(self.names), np.int64)
+        self.far: Columns = {
+            "rows": np.zeros(0, np.int64),
+            "scores": np.zeros(0, np.float32),
+            "labels": np.zeros(0, np.int32),
+            "X": np.zeros((0, self.width)),
+        }
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        """Take in a block with its prepared rows Z (n, d), their labels and scores.
+
+        Returns the reasons of every row as text, None for those that are not far out.
+        """
+        label, score = labelled["label"], labelled["score"]
+        found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
+        chosen = self._lowest(score)
+        self._keep({name: values[chosen] for name, values in found.items()})
+        if not self.counts_all:
+            return {}
+        text: list[str | None] = [None] * len(score)
+        for part in self._pieces(np.flatnonzero(score < self.typical.least)):
+            order, shares = self.heaviest(Z[part], label[part])
+            self.leading += self._first(order, shares)
+            for place, ks, parts in zip(part, order, shares, strict=True) if self.count else ():
+                text[place] = self._text(ks[: self.count], parts[: self.count], block.X[place])
+        return {"reasons": text} if self.count else {}
+
+    def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns that take rows Z (m, d) out most, and their shares of all that do."""
+        pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.firsts), 0.0)
+        most = max(self.count, IN_REPORT)
+        order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
+        sums = pulls.sum(axis=1, keepdims=True)
+        shares = np.take_along_axis(pulls, order, axis=1)
+        return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
+
+    def result(self) -> Result:
+        """Return how often each column does most, and the farthest rows."""
+        return Result(arrays={"leading": self.leading} | self.far)
+
+    def merge(self, other: Result) -> None:
+        """Take in another partition's reasons."""
+        self.leading = self.leading + other.arrays["leading"]
+        self._keep({name: other.arrays[name] for name in self.far})
+
+    def part(self, rows: Rows, preparation: Preparation) -> ReasonsPart:
+        """Return what the page says: the columns that most often do most, and the farthest rows.
+
+        `rows` are the pilot, and `preparation` is that of the rule.
+        """
+        counts, counted = self.leading, None
+        if not self.counts_all:
+            places = np.flatnonzero(rows.scores < self.typical.least)[:OF_PILOT]
+            counted = len(places)
+            for part in self._pieces(places):
+                counts = counts + self._first(*self.heaviest(rows.X[part], rows.labels[part]))
+        leading = [
+            LeadingColumn(column=self.names[k], rows=int(counts[k]))
+            for k in np.argsort(-counts, kind="stable")[:FARTHEST]
+            if counts[k] > 0
+        ]
+        return ReasonsPart(leading=leading, farthest=self._rows(rows, preparation), counted=counted)
+
+    def _pieces(self, places: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield rows in pieces that need little memory."""
+        step = max(1, PIECE_BYTES // (8 * self.width))
+        for first in range(0, len(places), step):
+            yield places[first : first + step]
+
+    def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return how often (d,) each column is the first of what `heaviest` found."""
+        return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
+
+    def _lowest(self, score: np.ndarray) -> np.ndarray:
+        """Return the places of those of a block's rows, far out, that may be among the farthest.
+
+        Its rows come later in the table than all before.
+        """
+        known = self.far["scores"]
+        low = score < (known[-1] if len(known) == FARTHEST else self.typical.least)
+        places = np.flatnonzero(low)
+        if len(places) <= FARTHEST:
+            return places
+        last = np.partition(score[places], FARTHEST - 1)[FARTHEST - 1]
+        equal = places[score[places] == last][:FARTHEST]
+        return np.concatenate([places[score[places] < last], equal])
+
+    def _keep(self, more: Columns) -> None:
+        """Take in rows; keep those of the lowest scores, equal ones in the order of the table."""
+        known = {name: np.concatenate([self.far[name], more[name]]) for name in self.far}
+        kept = np.lexsort((known["rows"], known["scores"]))[:FARTHEST]
+        self.far = {name: values[kept] for name, values in known.items()}
+
+    def _named(self, k: int, row: np.ndarray) -> str:
+        """Return the name of a column or a vector; of categories with the value of a row (d,)."""
+        first = self.firsts[k]
+        own = np.flatnonzero(row[first : first + self.sizes[k]] == 1.0)
+        return self.columns[first + own[0]] if first in self.one_hot and len(own) else self.names[k]
+
+    def _text(self, ks: np.ndarray, shares: np.ndarray, row: np.ndarray) -> str:
+        named = zip(ks, shares, strict=True)
+        return ", ".join(
+            f"{self._named(k, row)} ({share:.0%})" for k, share in named if share >= LEAST_SHARE
+        )
+
+    def _rows(self, rows: Rows, preparation: Preparation) -> list[FarRow]:
+        """Return the farthest rows with their reasons, and what is usual there in their cluster."""
+        far, found = self.far, []
+        if not len(far["rows"]):
+            return []
+        order, shares = self.heaviest(preparation(far["X"]), far["labels"])
+        for i, label in enumerate(far["labels"].tolist()):
+            alike = (rows.labels == label) & (rows.scores >= self.typical.least)
+            usual = rows.raw[alike]
+            reasons = [
+                self._reason(int(k), float(share), far["X"][i], usual)
+                for k, share in zip(order[i, :IN_REPORT], shares[i, :IN_REPORT], strict=True)
+                if share > 0.0
+            ]
+            row, score = int(far["rows"][i]), float(far["scores"][i])
+            found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
+        return found
+
+    def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
+        """Return what the page says of a column of a row (d,), or of a vector, beside others."""
+        first = self.firsts[k]
+        if first in self.one_hot:
+            own = usual[:, first + np.flatnonzero(row[first : first + self.sizes[k]] == 1.0)]
+            held = float(np.mean(own == 1.0)) if own.size else None
+            return Reason(column=self._named(k, row), share=share, held=held)
+        if self.sizes[k] > 1:
+            return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
+        value, typical = float(row[first]), _median(usual[:, first])
+        return Reason(column=self.names[k], share=share, value=value, typical=typical)
+
+
+def no_reasons(run: RunDirectory, labeller: Labeller) -> Reasons:
+    """Return what collects why rows are far out, still empty."""
+    return Reasons(labeller, run.plan.table.features, run.plan.reasons)
+
+
+def _median(values: np.ndarray) -> float | None:
+    """Return the median of the values that are known, if any is."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else None

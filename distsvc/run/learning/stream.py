@@ -1,0 +1,159 @@
+"""The sample's prepared rows: blocks in random order from the whole table, read ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+
+from distsvc.models.rows import sampling
+from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
+from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.sizes import Sizes, Terms
+from distsvc.run.learning.survey import sample_keys, sample_parts
+from distsvc.run.work.directory import RunDirectory
+
+HELD_BYTES = 2**27
+"""Of a prepared sample that a learner holds, which others read again for every pass."""
+
+KeyedRows = tuple[np.ndarray, np.ndarray]
+"""The keys (n,) uint64 of a part of the sample, ascending, and its rows (n, d)."""
+
+Made = Callable[[np.ndarray], np.ndarray]
+
+
+def sample_blocks(
+    run: RunDirectory, ranges: Ranges, seed: int, epoch: int, first: int = 0
+) -> Iterator[np.ndarray]:
+    """Yield the blocks (n, d) float32 of an epoch, as `sampling.memory_blocks` does from memory.
+
+    They begin with number `first`; those before are not read.
+    """
+    yield from keyed_blocks(list(_parts(run)), partial(prepared, run), ranges, seed, epoch, first)
+
+
+def held_blocks(
+    run: RunDirectory, ranges: Ranges, seed: int
+) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
+    """Return what yields the blocks of an epoch, as `sample_blocks` does, of some of the ranges.
+
+    Where the rows of all `ranges` are few they are prepared once and held, for any epoch.
+    """
+    low, high = ranges[0][0], ranges[-1][1]
+    places = [(keys, X, sampling.slice_by_key(keys, low, high)) for keys, X in _parts(run)]
+    n_rows = sum(place.stop - place.start for _, _, place in places)
+    if 4 * run.plan.shift.size * n_rows > HELD_BYTES:
+        return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
+    keys = np.concatenate([keys[place] for keys, _, place in places])
+    order = np.argsort(keys)
+    rows = _in_order(run, [X[place] for _, X, place in places], order, "float32")
+    return lambda epoch, some, first: sampling.memory_blocks(
+        rows, keys[order], some, seed, epoch, first
+    )
+
+
+def keyed_blocks(
+    parts: Sequence[KeyedRows], made: Made, ranges: Ranges, seed: int, epoch: int, first: int = 0
+) -> Iterator[np.ndarray]:
+    """Yield what is `made` of the rows of the blocks of an epoch, from number `first` on.
+
+    Each part of the sample has its rows in the order of their keys, as the table has them. A block
+    is a range of keys, so it takes its rows from all parts at once and is a uniform sample of the
+    table, however that is sorted. While a block is in use the next one is read.
+    """
+
+    def load(number: int) -> np.ndarray:
+        places = [sampling.slice_by_key(keys, *ranges[number]) for keys, _ in parts]
+        keys = np.concatenate([k[s] for (k, _), s in zip(parts, places, strict=True)])
+        X = np.concatenate([x[s] for (_, x), s in zip(parts, places, strict=True)])
+        order = np.argsort(keys)
+        return made(X[order[sampling.epoch_order(seed, epoch, number, len(order))]])
+
+    numbers = range(first, len(ranges))
+    if len(numbers) <= 1:  # nothing to read ahead, and a small table has thousands of passes
+        yield from map(load, numbers)
+        return
+    with ThreadPoolExecutor(1, "read-ahead") as reader:
+        following = reader.submit(load, first)
+        for number in numbers:
+            block = following.result()
+            if number + 1 < len(ranges):
+                following = reader.submit(load, number + 1)
+            yield block
+
+
+def whole_sample(run: RunDirectory) -> np.ndarray:
+    """Return all rows (n, d) of the sample, prepared, in the order of their keys.
+
+    They are prepared part by part and put in their places, so that the rows are held once.
+    """
+    order = np.argsort(np.concatenate([keys for keys, _ in _parts(run)]))
+    return _in_order(run, (X for _, X in _parts(run)), order, "float64")
+
+
+def held_sample(sizes: Sizes, own: float) -> Terms:
+    """Return what `whole_sample` holds, and then a learner, which takes `own` bytes beside it.
+
+    While the rows are prepared there are a part as it is in its file, some of its rows prepared,
+    and which of their values are missing.
+    """
+    preparing = sizes.part + 2.125 * _block(sizes) + 16 * sizes.sample_rows
+    return {"the sample": sizes.sample, "learning from the sample": max(preparing, own)}
+
+
+def held_stream(sizes: Sizes) -> Terms:
+    """Return what `sample_blocks` holds: the files of all parts, which are mapped, and blocks."""
+    return {"the sample, mapped": sizes.raw_sample, "blocks of the sample": 4 * _block(sizes)}
+
+
+def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:
+    """Return what `held_blocks` holds of so many rows of the sample."""
+    prepared = 4.0 * sizes.n_columns * n_rows
+    if prepared > HELD_BYTES:
+        return held_stream(sizes)
+    mapped = float(sizes.raw_sample * n_rows) / max(sizes.sample_rows, 1)
+    held = {"the sample, mapped": mapped, "the sample, prepared": prepared}
+    return held | {"blocks of the sample": 3.0 * _block(sizes)}
+
+
+def _block(sizes: Sizes) -> float:
+    """Return the bytes of a block of the sample as float64."""
+    return float(sizes.row * min(BLOCK_ROWS, sizes.sample_rows))
+
+
+def _in_order(
+    run: RunDirectory, parts: Iterable[np.ndarray], order: np.ndarray, dtype: str
+) -> np.ndarray:
+    """Return the raw rows of parts, prepared, in an order (n,): part by part, some at a time."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    X = np.empty((len(order), run.plan.shift.size), dtype)
+    first = 0
+    for part in parts:
+        for start in range(0, len(part), BLOCK_ROWS):
+            rows = part[start : start + BLOCK_ROWS]
+            X[place[first : first + len(rows)]] = prepared(run, rows)
+            first += len(rows)
+    return X
+
+
+def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
+    """Yield the keys (n,) and the raw rows (n, d) of every part of the sample."""
+    for name in sample_parts(run):
+        yield run.map_large(name, "keys"), run.map_large(name, "X")
+
+
+def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:
+    """Yield raw rows (n, d) float64 of the sample of a table of n_rows, about `most` in all.
+
+    They are those with the lowest keys, whatever the cut of the table.
+    """
+    low, last = sample_keys(run)
+    share = min(most / n_rows, 1.0)
+    high = min(low + int(share * 2.0**64), last)
+    for keys, X in _parts(run):
+        rows = X[: np.searchsorted(keys, np.uint64(high), "right")]
+        for first in range(0, len(rows), BLOCK_ROWS):
+            yield np.array(rows[first : first + BLOCK_ROWS])

@@ -1,0 +1,278 @@
+"""The survey: one reading of the table for its statistics, the pilot and the sample.
+
+Which rows the sample has follows from their number. Where rows are left out, that is known only
+afterwards, and the sample takes another reading. Where a few rows lie far from all others, the
+survey is taken again without them. Where partitions are many, their parts of the sample are
+gathered into fewer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from distsvc.errors import DataError
+from distsvc.models.rows import sampling
+from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rows.scaling import ColumnSums
+from distsvc.run.learning.aside import FarRow, far_rows, learned_blocks, rows_aside, set_aside
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.plan import Plan
+
+MOST_PARTS = 200
+"""Parts that the sample is left in: a learner keeps two files of each open."""
+
+LAST_KEY = 2**64 - 1
+NONE = np.zeros(0, np.int64)
+
+KeyRanges = Callable[[int], Ranges]
+"""The ranges of the sample that a table of so many rows has."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one reading tells of a table.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that are learned from.
+    sums : ColumnSums
+    lowest : Pilot
+        The raw rows with the lowest keys.
+    aside : sequence of FarRow
+        The rows, far from all others, that nothing is learned from.
+
+    """
+
+    n_rows: int
+    sums: ColumnSums
+    lowest: Pilot
+    aside: Sequence[FarRow] = ()
+
+    @property
+    def pilot(self) -> np.ndarray:
+        """The raw rows (m, d) float64 with the lowest keys."""
+        return self.lowest.X
+
+
+def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> Survey:
+    """Read the table once, and a second time where the sample or rows that lie far away need it.
+
+    Unless `all_rows` count, those are left out of all that is learned, as `far_rows` says.
+    """
+    plan = steps.run.plan
+    guessed = key_ranges(plan.table.n_rows)
+    survey = _surveyed(steps, SURVEY, guessed)
+    ranges = key_ranges(survey.n_rows)
+    aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, SURVEY)
+    if aside:
+        set_aside(steps.run, aside)
+        ranges = key_ranges(survey.n_rows - len(aside))
+        survey = replace(_surveyed(steps, AGAIN, ranges), aside=aside)
+    elif _ends(ranges) != _ends(guessed):
+        _write_keys(steps, SAMPLE, ranges)
+        steps.do(SAMPLE)
+    if steps.n_partitions > MOST_PARTS:
+        steps.do(GATHER, -(-steps.n_partitions // shared_parts(plan)))
+    return survey
+
+
+def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
+    """Read the table, keeping the sample that has these ranges of keys."""
+    plan = steps.run.plan
+    _write_keys(steps, phase, ranges, {"pilot": _limit(plan)})
+    sums = ColumnSums.empty(plan.shift.copy())
+    pilot, n_rows = Pilot(plan), 0
+    for result in steps.map(phase):
+        facts, arrays = result.facts, result.arrays
+        n_rows += facts["n_rows"]
+        bounds = arrays["least"], arrays["most"], arrays["counts"]
+        sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
+        pilot.add(arrays["pilot"], arrays["keys"])
+    if not n_rows:
+        raise DataError(f"{plan.table.shown} has no rows without a missing value")
+    if n_rows < 2:
+        raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
+    return Survey(n_rows, sums, pilot)
+
+
+def sampling_phase(run: RunDirectory) -> Phase:
+    """Return the phase whose results have the partitions' parts of the sample."""
+    return next((phase for phase in (AGAIN, SAMPLE) if run.has(_keys_of(phase))), SURVEY)
+
+
+def sample_parts(run: RunDirectory) -> list[str]:
+    """Return the names of the results that have the sample, `MOST_PARTS` at most."""
+    share, n = shared_parts(run.plan), len(run.plan.partitions)
+    phase = sampling_phase(run) if share == 1 else GATHER
+    return [phase.result(number) for number in range(-(-n // share))]
+
+
+def sample_keys(run: RunDirectory) -> tuple[int, int]:
+    """Return the first and the last key that a row of the sample may have."""
+    facts = run.read(_keys_of(sampling_phase(run))).facts
+    return facts["low"], facts["high"] - 1
+
+
+def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
+    """Sum up a partition's columns; keep its rows with the lowest keys and those of the sample.
+
+    The first time all rows count, and `again` those that are not set aside.
+    """
+    plan, phase = run.plan, AGAIN if again else SURVEY
+    sums = ColumnSums.empty(plan.shift.copy())
+    limit = run.read(_keys_of(phase)).facts["pilot"]
+    pilot, sample, n_rows = Pilot(plan, limit), _Sample(run, phase), 0
+    for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
+        too_far = sums.add(block.X)
+        if too_far:
+            raise plan.unusable(block, *too_far)
+        n_rows += len(block.rows)
+        sample.add(block.X, keys)
+        pilot.add(block.X, keys)
+    return Result(
+        facts={"n_rows": n_rows, "first": sums.first, "second": sums.second},
+        arrays={
+            "pilot": pilot.X,
+            "keys": pilot.keys,
+            "least": sums.least,
+            "most": sums.most,
+            "counts": sums.counts,
+        },
+        large=sample.arrays(),
+        rows=n_rows,
+    )
+
+
+def sample_partition(run: RunDirectory, number: int) -> Result:
+    """Keep a partition's rows of the sample, where the survey could not know which they are."""
+    sample, n_rows = _Sample(run, SAMPLE), 0
+    for block, keys in learned_blocks(run, number, NONE):
+        n_rows += len(block.rows)
+        sample.add(block.X, keys)
+    return Result(large=sample.arrays(), rows=n_rows)
+
+
+def gather_sample(run: RunDirectory, number: int) -> Result:
+    """Put neighbouring partitions' parts of the sample together, in the order of keys."""
+    phase, share = sampling_phase(run), shared_parts(run.plan)
+    sample, n_rows = _Sample(run, phase), 0
+    for partition in range(len(run.plan.partitions))[number * share : (number + 1) * share]:
+        keys = run.map_large(phase.result(partition), "keys")
+        sample.add(run.map_large(phase.result(partition), "X"), keys)
+        n_rows += len(keys)
+    return Result(large=sample.arrays(), rows=n_rows)
+
+
+SURVEY = Phase("survey", survey_partition)
+AGAIN = Phase("survey-again", partial(survey_partition, again=True))
+SAMPLE = Phase("sample", sample_partition)
+GATHER = Phase("gather", gather_sample)
+
+
+def _limit(plan: Plan) -> int:
+    """Return a key above which none can be among the lowest, where no row is left out.
+
+    Of n rows, more than m have a key below (m + 12 sqrt(m)) / n, but for one table in 10^18. So
+    many partitions together send the driver little more than one pilot.
+    """
+    n_rows, m = sum(stop - start for start, stop in plan.partitions), plan.pilot_rows
+    share = (m + 12.0 * math.sqrt(m)) / n_rows
+    all_rows = plan.table.where is None and plan.missing != "drop"
+    return int(share * 2.0**64) if all_rows and share < 1.0 else LAST_KEY
+
+
+class Pilot:
+    """The rows X (m, d) with the lowest keys (m,) of those seen, in the order of their keys.
+
+    Keys above `limit` are not looked at.
+    """
+
+    def __init__(self, plan: Plan, limit: int = LAST_KEY):
+        self.most, self.limit = plan.pilot_rows, np.uint64(limit)
+        self.X, self.keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
+
+    @classmethod
+    def limited(cls, plan: Plan) -> Pilot:
+        """Return no rows, of a partition; only those that can be in the table's are looked at."""
+        return cls(plan, _limit(plan))
+
+    def add(self, X: np.ndarray, keys: np.ndarray) -> None:
+        """See more rows X (n, d) float64 with their keys (n,)."""
+        full = self.keys.size == self.most
+        low = np.flatnonzero(keys < self.keys[-1] if full else keys <= self.limit)
+        keys = np.concatenate([self.keys, keys[low]])
+        kept = sampling.lowest(keys, self.most)
+        self.X, self.keys = np.concatenate([self.X, X[low]])[kept], keys[kept]
+
+
+class Collected:
+    """Rows with their keys, of which some are taken block by block."""
+
+    def __init__(self, n_columns: int, dtype: str = "float64"):
+        self.n_columns, self.dtype = n_columns, np.dtype(dtype)
+        self.rows: list[np.ndarray] = []
+        self.keys: list[np.ndarray] = []
+
+    def add(self, X: np.ndarray, keys: np.ndarray) -> None:
+        """Take rows X (n, d) with their keys (n,) uint64."""
+        self.rows.append(X)
+        self.keys.append(keys)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return X (n, d) and keys (n,) uint64 in the order of keys, and let go of them.
+
+        They are put in place block by block, which needs little memory.
+        """
+        keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
+        order = np.argsort(keys)
+        place = np.empty(len(keys), np.int64)
+        place[order] = np.arange(len(keys))
+        X = np.empty((len(keys), self.n_columns), self.dtype)
+        first = 0
+        while self.rows:
+            rows = self.rows.pop(0)
+            X[place[first : first + len(rows)]] = rows
+            first += len(rows)
+        return {"X": X, "keys": keys[order]}
+
+
+class _Sample(Collected):
+    """Collects a partition's rows of the sample, raw."""
+
+    def __init__(self, run: RunDirectory, phase: Phase):
+        super().__init__(run.plan.shift.size, run.plan.table.dtype.name)
+        facts = run.read(_keys_of(phase)).facts
+        self.low, self.last = np.uint64(facts["low"]), np.uint64(facts["high"] - 1)
+
+    def add(self, X: np.ndarray, keys: np.ndarray) -> None:
+        """Take what belongs to the sample of a block's rows (n, d) with their keys (n,)."""
+        chosen = (keys >= self.low) & (keys <= self.last)
+        super().add(X[chosen], keys[chosen])
+
+
+def shared_parts(plan: Plan) -> int:
+    """Return how many partitions' parts of the sample are put together."""
+    return -(-len(plan.partitions) // MOST_PARTS)
+
+
+def _keys_of(phase: Phase) -> str:
+    return f"{phase.name}-keys"
+
+
+def _write_keys(
+    steps: Steps, phase: Phase, ranges: Ranges, more: dict[str, int] | None = None
+) -> None:
+    """Tell the tasks of a phase which keys [low, high) the rows of the sample have, and `more`."""
+    low, high = _ends(ranges)
+    steps.run.write(_keys_of(phase), Result({"low": low, "high": high} | (more or {})))
+
+
+def _ends(ranges: Ranges) -> tuple[int, int]:
+    return ranges[0][0], ranges[-1][1]

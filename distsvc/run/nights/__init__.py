@@ -1,0 +1,1 @@
+"""A run beside the previous one: cluster ids, drift, checks."""

@@ -1,0 +1,125 @@
+"""A run beside the one that it goes on from: clusters, drift, and how the checks turned out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distsvc.job.config import Job
+from distsvc.report.content.night_parts import CheckPart, DriftPart, LineagePart, Moves, StoryPart
+from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, Labeller
+from distsvc.run.nights.checks import checked
+from distsvc.run.nights.continuity import LINEAGE
+from distsvc.run.nights.drift import drift_of, found_of, refit_because
+from distsvc.run.nights.previous import Previous
+from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.rows.columns import some
+from distsvc.storage.tables.opening import ignored_columns
+
+
+@dataclass(frozen=True)
+class Night:
+    """What the report tells of a run beside another, and how the checks turned out."""
+
+    lineage: LineagePart | None
+    drift: DriftPart | None
+    checks: list[CheckPart]
+    notes: list[str]
+
+    def told(self) -> dict[str, Any]:
+        """Return the fields of a report that tell of it, but for the warnings."""
+        held = any(check.state == "failed" for check in self.checks)
+        parts = {"lineage": self.lineage, "drift": self.drift}
+        return {**parts, "checks": self.checks, "held": held}
+
+
+def compared(
+    run: RunDirectory,
+    job: Job,
+    previous: Previous | None,
+    counts: Counts,
+    agreement: float | None,
+) -> Night:
+    """Return how a run, whose rows are labelled, compares with the one before.
+
+    `agreement` is that of the models or trees that voted for the answer, if they did.
+    """
+    lineage = _lineage(run, job, previous, counts)
+    drift = drift_of(run, counts) if previous is not None else None
+    moved = lineage.moved if lineage else None
+    found = found_of(run, counts, drift, moved, agreement)
+    checks = checked(job.checks, found)
+    warned = [check.words for check in checks if check.state == "warned"]
+    return Night(lineage, drift, checks, [*warned, *_notes(run, job, lineage)])
+
+
+def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str]:
+    """Return what is remarkable about the run that this one goes on from."""
+    if lineage is None:
+        return []
+    notes, lacking = [], lineage.not_published
+    if lineage.path is None:
+        notes.append(f"no run is published at {lacking} or before: ids begin anew, from 0")
+    elif lacking:
+        notes.append(f"no run is published at {lacking}: ids go on from {lineage.path}")
+    extra = ignored_columns(run.plan.table) if job.model.mode != "refit" else []
+    extra = [name for name in extra if name in (job.input.columns or extra)]
+    if extra:
+        names = some(extra)
+        notes.append(f"ignored, since the model of the run before does not know them: {names}")
+    return notes
+
+
+def _lineage(
+    run: RunDirectory, job: Job, previous: Previous | None, counts: Counts
+) -> LineagePart | None:
+    own, rows = Labeller.read(run), counts.sizes.sum(axis=1)
+    if not job.continuity.previous:
+        return None
+    wanted = job.continuity.previous[0]
+    if previous is None:
+        stories = [_story(int(i), "appeared", 0.0, 0, int(n)) for i, n in enumerate(rows)]
+        return LineagePart(
+            path=None, run_id=None, mode="refit", not_published=wanted, rows=0, moved=None,
+            next_id=own.next_id, clusters=stories,
+        )  # fmt: skip
+    known: dict[str, Any] = {
+        "path": previous.path,
+        "run_id": previous.run_id,
+        "not_published": wanted if previous.nights else None,
+        "next_id": own.next_id,
+    }
+    if not run.has(LINEAGE):
+        then = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1)
+        pairs = zip(own.ids, then, rows, strict=True)
+        stories = [_story(int(i), "survived", 1.0, int(a), int(b)) for i, a, b in pairs]
+        n_rows = counts.n_rows
+        return LineagePart(**known, mode="assign", rows=n_rows, moved=0.0, clusters=stories)
+    found = run.read(LINEAGE)
+    facts, overlap = found.facts, found.arrays["overlap"]
+    stories = [
+        _story(s["id"], s["event"], s["jaccard"], s["before"], s["after"], s["others"])
+        for s in facts["clusters"]
+    ]
+    i, j = np.nonzero(overlap)
+    ids = np.asarray(facts["before"], np.int64)[i], own.ids[j]
+    moves = Moves(before=ids[0].tolist(), after=ids[1].tolist(), rows=overlap[i, j].tolist())
+    more = {"rows": facts["rows"], "moved": facts["moved"], "because": refit_because(run)}
+    return LineagePart(**known, **more, mode="refit", clusters=stories, moves=moves)
+
+
+def _story(
+    number: int,
+    event: Any,
+    jaccard: float,
+    before: int,
+    after: int,
+    others: list[int] | None = None,
+) -> StoryPart:
+    return StoryPart(
+        id=number, event=event, jaccard=jaccard, rows_before=before, rows_after=after,
+        others=others or [],
+    )  # fmt: skip

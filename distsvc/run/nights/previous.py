@@ -1,0 +1,146 @@
+"""The published run that a run goes on from: whose clusters keep their ids, or label its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
+from distsvc.run.labelling.labeller import PREVIOUS
+from distsvc.run.model.content import features_of
+from distsvc.run.model.files import (
+    checked_model,
+    model_digest,
+    read_model,
+    restore_model,
+    with_previous,
+)
+from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.places.place import place_of
+from distsvc.storage.publishing.manifest import read_manifest
+from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.features import Feature, names_of
+
+__all__ = ["Previous", "adopt", "features_by", "find_previous", "labelled_by", "with_previous"]
+
+
+@dataclass(frozen=True)
+class Previous:
+    """A published run, and where its model can be read.
+
+    Attributes
+    ----------
+    path, address : str
+        As the job names it, and where it is.
+    run_id : str
+    digest : str
+        SHA-256 of its model.
+    folder : Path
+        Of the model.
+    content : dict
+        Of its ``model.json``.
+    nights : int
+        Earlier choices of the job at which nothing is published.
+
+    """
+
+    path: str
+    address: str
+    run_id: str
+    digest: str
+    folder: Path
+    content: dict[str, Any]
+    nights: int
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What its model was learned from."""
+        return features_of(self.content)
+
+    def named(self) -> dict[str, Any]:
+        """Return what manifest and lineage say of it."""
+        return {"path": self.path, "run_id": self.run_id, "model_sha256": self.digest}
+
+
+def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
+    """Return the first run of ``continuity.previous`` that is published, or None.
+
+    Raises
+    ------
+    InputNotFoundError
+        None is, and one is `required`.
+    DataError, JobFileError
+        It is damaged, or was published by another version.
+
+    """
+    for nights, path in enumerate(config.previous):
+        place = place_of(path)
+        try:
+            manifest = read_manifest(place)
+        except InputNotFoundError:
+            continue
+        folder = checked_model(place)
+        known = read_model(folder)
+        where = path, place.address, str(manifest["run_id"])
+        return Previous(*where, model_digest(folder), folder, known, nights)
+    if required and config.previous:
+        more = f" or at {len(config.previous) - 1} others" if len(config.previous) > 1 else ""
+        raise InputNotFoundError(
+            f"continuity.previous: no run is published at {config.previous[0]}{more}, whose model "
+            "is to label the rows"
+        )
+    return None
+
+
+def labelled_by(job: Job, previous: Previous | None) -> Job:
+    """Return the job with the columns of the model it begins by, and how these are prepared.
+
+    Nothing is changed where it learns a model of its own at once.
+
+    Raises
+    ------
+    JobFileError
+        The job names columns, and not all of the model's.
+
+    """
+    if previous is None or job.model.mode == "refit":
+        return job
+    own, columns = job.input.columns, tuple(feature.column for feature in previous.features)
+    lacking = [name for name in columns if own is not None and name not in own]
+    if lacking:
+        raise JobFileError(
+            f"input.columns: expected all columns of the model of {previous.path}, by which rows "
+            f"are labelled; missing: {some([repr(name) for name in lacking])}"
+        )
+    job = with_key(job, "input", "columns", columns)
+    preprocess = PreprocessConfig.model_validate(previous.content["preprocess"])
+    for key in "missing", "log", "encode":
+        job = with_key(job, "preprocess", key, getattr(preprocess, key))
+    return job
+
+
+def features_by(job: Job, previous: Previous | None) -> tuple[Feature, ...]:
+    """Return the features of the model by which a job begins to label; none where it learns."""
+    return () if previous is None or job.model.mode == "refit" else previous.features
+
+
+def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
+    """Put the model of a run before into a run's directory; its table has `columns`.
+
+    Raises
+    ------
+    DataError
+        The table lacks some of the model's columns; names them.
+
+    """
+    missing = [name for name in names_of(previous.features) if name not in columns]
+    if missing:
+        one = len(missing) == 1
+        raise DataError(
+            f"continuity.previous: the model of {previous.path} needs the column"
+            f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, which "
+            f"{'is' if one else 'are'} not among the {len(columns)} that are clustered"
+        )
+    restore_model(previous.folder, run, PREVIOUS)

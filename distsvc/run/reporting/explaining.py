@@ -1,0 +1,138 @@
+"""What the page explains: why rows are far out, what sets clusters apart, how sure rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+
+from distsvc.models.rules.profiles import Profile, profiles
+from distsvc.models.rules.reasons import Typical
+from distsvc.report.content.explained_parts import (
+    MembershipPart,
+    ProfileColumn,
+    ProfilesPart,
+    ReasonsPart,
+    Spread,
+    TypicalRow,
+)
+from distsvc.report.content.explained_parts import Profile as ProfilePart
+from distsvc.run.algorithms.algorithm import Rows, RunDirectory
+from distsvc.run.labelling.reasons import Reasons
+from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.storage.rows.features import Feature, OneHot, Vector
+
+MOST_PROFILES = 200
+"""Clusters that get one, the largest."""
+
+COMPONENTS = 20
+"""By which a vector is told of, at most."""
+
+
+class Explained(TypedDict):
+    """Parts of the report, by their names there."""
+
+    reasons: ReasonsPart
+    profiles: ProfilesPart | None
+    membership: MembershipPart | None
+
+
+def explained(run: RunDirectory, rows: Rows, reasons: Reasons, shares: np.ndarray) -> Explained:
+    """Return what the reasons of a table, and its labelled pilot, say in columns.
+
+    `shares` (SHARE_BINS,) are its rows by the share of their own cluster.
+    """
+    preparation = Preparation.restored(run.read(PREPARATION))
+    profiles = profiles_part(rows, run.plan.table.features, reasons.typical)
+    membership = None
+    if run.plan.shares and reasons.rule.n_clusters > 1:
+        membership = MembershipPart(meaning=reasons.rule.shared, counts=shares.tolist())
+    part = reasons.part(rows, preparation)
+    return {"reasons": part, "profiles": profiles, "membership": membership}
+
+
+def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> ProfilesPart | None:
+    """Return what sets clusters apart, by the labelled pilot; None where it is in one cluster.
+
+    Vectors are told of by their leading principal components.
+    """
+    columns, raw, one_hot = _told(rows, features)
+    missing = np.isnan(raw)
+    fill = np.zeros(len(columns))
+    for k in np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)):
+        fill[k] = np.nanmedian(raw[:, k])
+    X = np.where(missing, fill, raw)
+    usual = rows.scores >= typical.least
+    found = profiles(X, rows.X, rows.labels, usual, typical.values, MOST_PROFILES, one_hot)
+    if not found:
+        return None
+    values = {k for group in one_hot for k in range(group.start, group.stop)}
+    parts = [_part(one, columns, rows.numbers, raw, values) for one in found]
+    return ProfilesPart(rows=len(X), clusters=parts)
+
+
+def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarray, list[slice]]:
+    """Return the columns that profiles are told by: names, values (m, c) float64, and one-hot ones.
+
+    The latter are slices of the columns.
+    """
+    columns: list[str] = []
+    parts: list[np.ndarray] = []
+    one_hot: list[slice] = []
+    first = 0
+    for feature in features:
+        places = slice(first, first + len(feature.names))
+        values, names = rows.raw[:, places], list(feature.names)
+        if isinstance(feature, Vector) and len(names) > 1:
+            values = components(rows.X[:, places])
+            names = [f"{feature.whole}: component {k + 1}" for k in range(values.shape[1])]
+        if isinstance(feature, OneHot):
+            one_hot.append(slice(len(columns), len(columns) + len(names)))
+        columns.extend(names)
+        parts.append(values)
+        first = places.stop
+    return columns, np.hstack(parts), one_hot
+
+
+def components(Z: np.ndarray) -> np.ndarray:
+    """Return rows Z (m, w) along their leading principal components, (m, COMPONENTS at most).
+
+    The largest weight of a component is positive, so that its sign is always the same.
+    """
+    centred = Z - Z.mean(axis=0, dtype=np.float64)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    axes = axes[:, ::-1][:, :COMPONENTS]
+    signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+    return centred @ (axes * signs)
+
+
+def _part(
+    profile: Profile,
+    columns: Sequence[str],
+    numbers: np.ndarray,
+    raw: np.ndarray,
+    one_hot: set[int],
+) -> ProfilePart:
+    named = [
+        ProfileColumn(
+            column=columns[one.place],
+            apart=one.apart,
+            low=one.low if np.isfinite(one.low) else None,
+            high=one.high if np.isfinite(one.high) else None,
+            inside=_spread(one.inside),
+            outside=_spread(one.outside),
+            present=one.low > 0.0 if one.place in one_hot else None,
+        )
+        for one in profile.columns
+    ]
+    places = [one.place for one in profile.columns]
+    typical = [
+        TypicalRow(row=int(numbers[i]), values=raw[i, places].tolist()) for i in profile.typical
+    ]
+    return ProfilePart(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
+
+
+def _spread(found: np.ndarray) -> Spread:
+    lower, median, upper, share = map(float, found)
+    return Spread(lower=lower, median=median, upper=upper, share=share)

@@ -1,0 +1,75 @@
+"""What a run leaves for people: its model, its page, and the numbers of the page."""
+
+from __future__ import annotations
+
+from distsvc.job.config import Job
+from distsvc.report.content.report import ForecastPart, Report
+from distsvc.report.page import render_page
+from distsvc.run.algorithms.algorithm import Pilot, Room
+from distsvc.run.labelling.phase import Labelled
+from distsvc.run.model.files import copy_model, write_model
+from distsvc.run.nights.comparison import Night
+from distsvc.run.reporting.summary import make_report
+from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.arrays import read_json, write_json, write_text
+from distsvc.storage.publishing.publication import COPIES, Output
+
+PAGE, REPORT = COPIES
+LINEAGE_FILE, DRIFT_FILE = "lineage.json", "drift.json"
+
+
+def write_report(
+    run: RunDirectory,
+    job: Job,
+    room: Room,
+    pilot: Pilot,
+    labelled: Labelled,
+    night: Night,
+    command: str,
+    progress: Progress,
+    forecast: ForecastPart | None = None,
+) -> Report:
+    """Write the model, the page and ``report.json`` that a run publishes; return the report.
+
+    What a start wrote that ended before its commit stays.
+    """
+    place = run.place("report")
+    if place.has(REPORT):
+        return Report.parsed(read_json(place.local(REPORT)), f"{place.address}/{REPORT}")
+    with progress.phase("report"):
+        if room.folder is None:
+            write_model(run, job, room, labelled.counts)
+        else:
+            copy_model(run, room.folder)
+        report = make_report(run, job, room, pilot, labelled, night, command)
+        report = report.model_copy(update={"forecast": forecast})
+        for name, part in (LINEAGE_FILE, night.lineage), (DRIFT_FILE, night.drift):
+            if part is not None:
+                with place.created(name) as path:
+                    write_json(path, part.model_dump())
+        with place.created(PAGE) as path:
+            write_text(path, render_page(report.with_phases(progress.phases)))
+    report = report.with_phases(progress.phases)
+    with place.created(REPORT) as path:
+        write_json(path, report.dumped())
+    return report
+
+
+def read_report(published: str) -> Report:
+    """Return the report of a published run; `DataError` where it is missing or damaged."""
+    path = Output(published).file(REPORT)
+    return Report.parsed(read_json(path), str(path))
+
+
+def rewrite_page(published: str) -> str:
+    """Publish the page of a published run again, from its report; return the path of the copy.
+
+    It is a new file, which takes the old one's place in the manifest. Errors as in
+    `Output.locked` and `Output.file`.
+    """
+    output = Output(published)
+    read_report(published)  # before anything is written
+    with output.locked():
+        output.revise(PAGE, render_page(read_report(published)))
+    return f"{published.rstrip('/')}/{PAGE}"

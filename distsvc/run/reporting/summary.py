@@ -1,0 +1,141 @@
+"""The report of a run: what all algorithms tell, and the parts that the run's own has besides."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+
+from distsvc import __version__
+from distsvc.errors.urls import masked
+from distsvc.job.config import Job
+from distsvc.metrics import clustering_report, indices_from_contingency
+from distsvc.models.rules.rule import Rule
+from distsvc.report.content.report import (
+    ClusterRow,
+    IndexValue,
+    InputPart,
+    ModelPart,
+    OutlierPart,
+    Report,
+    ScoreHistogram,
+)
+from distsvc.run.algorithms.algorithm import Pilot, Room, Rows, RunDirectory
+from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.labeller import RULE, Labeller
+from distsvc.run.labelling.phase import Labelled
+from distsvc.run.nights.comparison import Night
+from distsvc.run.reporting.explaining import explained
+from distsvc.run.reporting.pictures import labelled_pilot
+
+INDEX_ROWS = 5000
+
+
+def make_report(
+    run: RunDirectory,
+    job: Job,
+    room: Room,
+    pilot: Pilot,
+    labelled: Labelled,
+    night: Night,
+    command: str,
+) -> Report:
+    """Return what ``report.json`` holds, but for the phases; its labels are ids."""
+    counts, labeller = labelled.counts, Labeller.read(run)
+    rule = labeller.rule
+    rows = labelled_pilot(run, rule, pilot)
+    report = Report(
+        title=Path(job.output.path).name or "distsvc",
+        distsvc_version=__version__,
+        command=masked(command),
+        job_file=tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)),
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        input=_input(run, job, counts),
+        model=ModelPart(
+            algorithm=room.algorithm(job),
+            parameters=room.parameters,
+            fitted=room.engine.fitted_facts(),
+        ),
+        clusters=_clusters(counts),
+        outliers=_outliers(rule, counts),
+        score_histogram=_histogram(run, rule, counts),
+        warnings=room.warnings(),
+        sample=rows.sample,
+        indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
+        phases=[],
+        **explained(run, rows, labelled.reasons, counts.shares),
+        **room.parts(run, rows),
+    )
+    named = report.with_ids(labeller.ids.tolist())
+    warnings = [*named.warnings, *night.notes]
+    return named.model_copy(update=night.told() | {"warnings": warnings})
+
+
+def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
+    table = run.plan.table
+    return InputPart(
+        path=job.input.model_dump(mode="json")["path"],
+        format=table.format,
+        n_rows=counts.n_rows,
+        n_rows_read=table.n_rows,
+        n_features=len(table.columns),
+        columns=list(table.columns),
+        state=table.state.replace("=", " "),
+        left_out=table.left_out,
+    )
+
+
+def _clusters(counts: Counts) -> list[ClusterRow]:
+    """Return the clusters, the largest first."""
+    rows_of = counts.sizes.sum(axis=1)
+    return [
+        ClusterRow(
+            label=int(c),
+            rows=int(rows_of[c]),
+            share=float(rows_of[c] / counts.n_rows),
+            outliers=int(counts.sizes[c, 1]),
+        )
+        for c in np.argsort(-rows_of, kind="stable")
+    ]
+
+
+def _outliers(rule: Rule, counts: Counts) -> OutlierPart:
+    rows, words = int(counts.sizes[:, 1].sum()), rule.words
+    return OutlierPart(
+        rows=rows,
+        share=rows / counts.n_rows,
+        defined=words.has_outliers,
+        only=not words.has_clusters,
+        meaning=words.meaning,
+    )
+
+
+def _histogram(run: RunDirectory, rule: Rule, counts: Counts) -> ScoreHistogram:
+    """Return the histogram of scores; they are all infinite where one cell is all of space."""
+    words, edges = rule.words, run.read(RULE).arrays["score_edges"]
+    endless = not words.has_outliers and rule.n_clusters == 1
+    return ScoreHistogram(
+        edges=edges.tolist(),
+        counts=[] if endless else counts.histogram.tolist(),
+        heading=words.heading,
+        title=words.axis,
+        boundary=words.boundary,
+    )
+
+
+def _indices(rows: Rows, counts: Counts) -> dict[str, IndexValue]:
+    """Return the indices by class on all rows, the others on the pilot's rows."""
+    table = np.column_stack(list(counts.classes.values()))
+    indices = {
+        name: IndexValue(value=value, rows=counts.n_rows)
+        for name, value in indices_from_contingency(table).items()
+        if name != "n_clusters"
+    }
+    X, labels = rows.X[:INDEX_ROWS], rows.labels[:INDEX_ROWS]
+    for name, value in clustering_report(X, labels).items():
+        if name != "n_clusters":
+            known = float(value) if np.isfinite(value) else None
+            indices[name] = IndexValue(value=known, rows=len(X))
+    return indices

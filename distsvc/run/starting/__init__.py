@@ -1,0 +1,1 @@
+"""The start of a run: open the table, hold the output, resume."""

@@ -1,0 +1,1 @@
+"""How work is done: phases, results, checkpoints, fan-out, progress."""

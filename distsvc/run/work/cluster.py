@@ -1,0 +1,371 @@
+"""Finding a cluster, or starting one on this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+from distsvc import __version__
+from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
+from distsvc.job.config import ClusterConfig
+from distsvc.run.work.progress import Progress
+
+SMALL_BYTES = 64 * 2**20
+"""Tables below this size are done in this process unless the job asks for workers."""
+
+CONNECT_SECONDS = 30
+NO_WORKERS_SECONDS = 120
+CLOSE_SECONDS = 5
+
+WAIT_SECONDS = 0.1
+
+TASKS = "distsvc.run.labelling.phase"
+"""What workers on this machine import before they are given tasks: it imports all of these."""
+
+KEPT_BYTES = 2**25
+"""The largest piece of memory that workers here keep when it is free, to use it again.
+
+By what Dask sets, pieces above 128 KB go back to the system, which clears them for the next use."""
+
+_ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
+
+SAME = "numba", "numpy", "pyarrow"
+"""Packages of which driver and workers need the same version, besides Python and distsvc."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where tasks are done.
+
+    Attributes
+    ----------
+    each : tuple of (int, int)
+        Threads and memory limit in bytes, 0 for none, of every worker; no worker means that tasks
+        are done in the driver.
+    here : bool
+        Whether they are on the driver's machine, started by it.
+
+    """
+
+    each: tuple[tuple[int, int], ...]
+    here: bool = True
+
+    @property
+    def threads(self) -> int:
+        """Tasks that are done at a time."""
+        return sum(threads for threads, _ in self.each) or 1
+
+
+@contextmanager
+def connected(
+    config: ClusterConfig,
+    n_bytes: int,
+    progress: Progress,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    require_tls: bool = False,
+) -> Iterator[Any]:
+    """Yield a Dask client, or None where the work is done in this process.
+
+    The cluster is, in this order: `scheduler`; the address in ``DASK_SCHEDULER_ADDRESS`` or Dask's
+    configuration; `scheduler_file`; else workers on this machine, bound to loopback and closed to
+    other users by TLS: as many as ``cluster.workers`` says, or none for a table below 64 MiB and
+    one per core that this process may use above. `require_tls` refuses a scheduler whose address is
+    not ``tls://``.
+
+    Raises
+    ------
+    TemporaryError
+        The scheduler does not answer, or has no worker and gets none, or a worker can't start.
+    InputNotFoundError
+        There is no such scheduler file.
+    JobFileError
+        The address or the scheduler file is not one of Dask's, the address is not allowed, or a
+        worker has other versions than this process.
+
+    """
+    address = scheduler or _configured_address()
+    if not address and scheduler_file is not None:
+        address = _address_in(scheduler_file)
+    workers = config.workers
+    if workers is None:
+        workers = 0 if n_bytes < SMALL_BYTES else _cores()
+    with ExitStack() as stack:
+        with progress.phase("cluster"):
+            client, at = None, {"kind": "this process"}
+            if address:
+                _check_trust(address, require_tls, progress)
+                client = stack.enter_context(_elsewhere(address))
+                at = {"kind": "scheduler", "dashboard": client.dashboard_link}
+            elif workers:
+                client = stack.enter_context(_here(workers, config.threads))
+                at = {"kind": f"{workers} workers here"}
+            if client is not None:
+                at["address"] = client.scheduler.address
+            progress.event("cluster", **at)
+        yield client
+
+
+def _cores() -> int:
+    """Return how many cores this process may use: a container has fewer than its machine."""
+    from dask.system import CPU_COUNT
+
+    return int(CPU_COUNT)
+
+
+def workers_of(client: Any) -> Workers:
+    """Return the workers of a client, or none of None; `TemporaryError` where it gets no answer."""
+    if client is None:
+        return Workers(())
+    with loss_is_temporary(f"no answer from scheduler {client.scheduler.address}"):
+        ask = client.scheduler.identity
+        found = client.sync(ask, n_workers=-1, callback_timeout=CONNECT_SECONDS)["workers"]
+    each = tuple((of["nthreads"], of["memory_limit"] or 0) for of in found.values())
+    return Workers(each, client.cluster is not None)
+
+
+def losses() -> tuple[type[BaseException], ...]:
+    """Return what Dask raises when a scheduler or a worker is gone."""
+    from distributed import CancelledError
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import NoValidWorkerError, NoWorkerError
+
+    return CancelledError, CommClosedError, NoValidWorkerError, NoWorkerError
+
+
+@contextmanager
+def loss_is_temporary(what: str) -> Iterator[None]:
+    """Turn the loss of a scheduler or a worker, and its silence, into a `TemporaryError`."""
+    temporary: tuple[type[BaseException], ...] = (*losses(), TimeoutError, OSError, RuntimeError)
+    try:
+        yield
+    except temporary as error:
+        raise TemporaryError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _elsewhere(address: str) -> Iterator[Any]:
+    """Yield the client of a scheduler, once it has a worker and all have our versions."""
+    from distributed import Client
+
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
+        try:
+            with loss_is_temporary(f"no answer from scheduler {address}"):
+                client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (ValueError, TypeError) as error:
+            raise JobFileError(f"{address} is not a scheduler's address: {error}") from None
+        stack.enter_context(_closing(client))
+        with loss_is_temporary(f"no answer from scheduler {address}"):
+            _wait_for_a_worker(client)
+            with suppress(TimeoutError):  # of a worker that is stopped; its tasks will be compared
+                found = client.run(versions, on_error="return", callback_timeout=CONNECT_SECONDS)
+                for worker, theirs in found.items():
+                    compare_versions(worker, versions(), theirs)
+        yield client
+
+
+@contextmanager
+def _here(workers: int, threads: int) -> Iterator[Any]:
+    """Yield the client of workers on this machine, which obey nobody else.
+
+    Whoever reaches a port of a scheduler or worker can run code there, and loopback is no border
+    between the users of a machine. So connections need a key that only these processes have, HTTP
+    servers have no pages, and the folders that Dask puts on the path of imports are private.
+    """
+    import dask
+    from distributed import Client, LocalCluster
+
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
+        folder = tempfile.TemporaryDirectory(prefix="distsvc-workers-", ignore_cleanup_errors=True)
+        settings = {
+            "temporary-directory": stack.enter_context(folder),
+            "distributed.scheduler.no-workers-timeout": NO_WORKERS_SECONDS,
+            "distributed.scheduler.http.routes": [],
+            "distributed.worker.http.routes": [],
+            f"{_ENVIRONMENT}.MALLOC_MMAP_THRESHOLD_": KEPT_BYTES,
+            f"{_ENVIRONMENT}.MALLOC_TRIM_THRESHOLD_": 2 * KEPT_BYTES,
+        }
+        stack.enter_context(dask.config.set(settings))
+        loop = stack.enter_context(_loop_without_interrupts())
+        with loss_is_temporary("workers on this machine can't start"), _nothing_half_started():
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=threads,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                security=True,
+                silence_logs=logging.CRITICAL,
+                preload=TASKS,
+                death_timeout=NO_WORKERS_SECONDS,
+                loop=loop,
+            )
+        stack.enter_context(_closing(cluster))
+        with loss_is_temporary("no answer from scheduler on this machine"):
+            client = Client(cluster, set_as_default=False)
+        stack.enter_context(_closing(client))
+        yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave it to our errors and events to say what Dask logs at length."""
+    from distributed.utils import silence_logging_cmgr
+
+    with ExitStack() as stack:
+        stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
+        for name in "asyncio", "tornado":
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
+        yield
+
+
+@contextmanager
+def _loop_without_interrupts() -> Iterator[Any]:
+    """Yield a loop whose thread, and so the workers that it starts, gets no SIGINT.
+
+    A terminal sends it to all processes, but only the driver is to end because of it.
+    """
+    from distributed.utils import LoopRunner
+
+    runner = LoopRunner()
+    resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        runner.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        yield runner.loop
+    finally:
+        runner.stop(CLOSE_SECONDS)
+
+
+@contextmanager
+def _nothing_half_started() -> Iterator[None]:
+    """Kill the processes that were started, where it was not done to the end."""
+    before = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - before:
+            child.kill()
+        raise
+
+
+@contextmanager
+def _closing(closable: Any) -> Iterator[None]:
+    """Close a client or cluster in bounded time; after an error without a word to its workers."""
+    try:
+        yield
+    except BaseException:
+        for nanny in list(getattr(closable, "workers", {}).values()):
+            nanny.close_gracefully()  # so that the worker is not started again
+            if nanny.pid:
+                with suppress(OSError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+        raise
+    finally:
+        with suppress(Exception):
+            closable.close(CLOSE_SECONDS)
+
+
+Versions = tuple[tuple[str, str], ...]
+
+
+@cache
+def versions() -> Versions:
+    """Return the versions that decide what a task does and whether it can be sent."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    others = ((name, metadata.version(name)) for name in SAME)
+    return ("python", python), ("distsvc", __version__), *others
+
+
+def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
+    """Check what a worker answered when it was asked for its `versions`.
+
+    Raises
+    ------
+    JobFileError
+        A version is another, or the worker has no distsvc that knows the question.
+
+    """
+    if isinstance(theirs, (ImportError, AttributeError)):
+        raise JobFileError(f"worker {worker} has not this version of distsvc: {theirs}")
+    if isinstance(theirs, Exception):
+        return  # it is lost, and will be missed soon enough
+    for (name, own), (_, other) in zip(ours, theirs, strict=True):
+        if own != other:
+            raise JobFileError(
+                f"worker {worker} has {name} {other}, this process has {own};"
+                " driver and workers need the same"
+            )
+
+
+def _check_trust(address: str, require_tls: bool, progress: Progress) -> None:
+    if address.startswith("tls://"):
+        return
+    if require_tls:
+        raise JobFileError(f"--require-tls: scheduler {address} is not a tls:// address")
+    host = address.rpartition("://")[2].rpartition(":")[0].strip("[]")
+    with suppress(ValueError):
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return
+    progress.event(
+        "warning",
+        about=f"scheduler {address} is on another host and not reached through TLS: whoever reaches"
+        " it, or reads the network, can run code as its user and as this one",
+    )
+
+
+def _address_in(scheduler_file: str) -> str:
+    try:
+        return str(json.loads(Path(scheduler_file).read_bytes())["address"])
+    except FileNotFoundError:
+        raise InputNotFoundError(f"scheduler file {scheduler_file} does not exist") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise JobFileError(
+            f"{scheduler_file} is not a scheduler file: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _wait_for_a_worker(client: Any) -> None:
+    deadline = time.monotonic() + NO_WORKERS_SECONDS
+    ask = client.scheduler.identity
+    while not client.sync(ask, n_workers=1, callback_timeout=NO_WORKERS_SECONDS)["n_workers"]:
+        if time.monotonic() > deadline:
+            name = client.scheduler.address
+            raise TemporaryError(f"scheduler {name} has no worker after {NO_WORKERS_SECONDS} s")
+        time.sleep(WAIT_SECONDS)
+
+
+def _configured_address() -> str | None:
+    if os.environ.get("DASK_SCHEDULER_ADDRESS"):
+        return os.environ["DASK_SCHEDULER_ADDRESS"]
+    if not any(name.startswith("DASK_") for name in os.environ) and not _has_dask_files():
+        return None
+    import dask
+
+    return dask.config.get("scheduler-address", None)
+
+
+def _has_dask_files() -> bool:
+    return any(os.path.isdir(path) for path in ("/etc/dask", os.path.expanduser("~/.config/dask")))

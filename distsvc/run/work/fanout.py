@@ -1,0 +1,196 @@
+"""The same function on every number of a list: a loop without a cluster, else Dask futures."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from distsvc.errors import DistsvcError, PartitionFailedError
+from distsvc.run.work.cluster import Versions, compare_versions, loss_is_temporary, losses, versions
+from distsvc.run.work.losses import Watch
+from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
+
+IN_FLIGHT = 4
+"""Dask tasks under way for each thread of the cluster, so that none waits for the driver."""
+
+GROUP_SECONDS = 0.25
+"""What a Dask task lasts at least where numbers are many: each costs the scheduler 5 ms."""
+
+Task = Callable[[str, int], int]
+
+
+class Outcome(NamedTuple):
+    """What became of a number: the rows that were handled, or an error; and whose memory peak."""
+
+    number: int
+    rows: int = 0
+    error: BaseException | None = None
+    worker: str = HERE
+    peak_mb: float = 0.0
+
+
+def fan_out(
+    client: Any, task: Task, run_dir: str, numbers: Iterable[int], meter: Meter
+) -> Iterator[int]:
+    """Call ``task(run_dir, number)`` for every number; yield each number when it is done.
+
+    Results are the files that tasks write; a task returns the number of rows it handled. Numbers
+    ascend and are begun in order, and none after a task that found its data or the job at fault.
+    One that fails for a reason that is not the data's is tried once more, alone, after the others,
+    since beside a task that kills its worker an innocent one can be blamed.
+
+    Raises
+    ------
+    DistsvcError
+        What a task raised, the lowest number's first.
+    PartitionFailedError
+        A task failed twice; it is named.
+    TemporaryError
+        The scheduler is gone or silent, or no worker has run for two minutes.
+
+    """
+    attempts = _locally if client is None else _on_cluster
+    failed: dict[int, Outcome] = {}
+    for outcome in attempts(client, task, run_dir, list(numbers), meter):
+        if outcome.error is not None:
+            failed[outcome.number] = outcome
+        else:
+            yield _finished(outcome, 1, meter)
+    for number in sorted(failed):
+        _raise_or_tell(failed[number], 1, meter)
+        [outcome] = attempts(client, task, run_dir, [number], meter)
+        if outcome.error is not None:
+            _raise_or_tell(outcome, 2, meter)
+            what = f"{meter.name}: partition {number} failed twice: {_why(outcome.error)}"
+            raise PartitionFailedError(what) from outcome.error
+        meter.event("task repeated", partition=number, worker=outcome.worker, attempt=2)
+        yield _finished(outcome, 2, meter)
+
+
+def _finished(outcome: Outcome, attempt: int, meter: Meter) -> int:
+    number, rows, _, worker, peak_mb = outcome
+    meter.finished(rows, peak_mb, partition=number, worker=worker, attempt=attempt)
+    return number
+
+
+def _raise_or_tell(outcome: Outcome, attempt: int, meter: Meter) -> None:
+    """Raise an error that is told in a line; the traceback of another is logged."""
+    number, error = outcome.number, outcome.error
+    if isinstance(error, DistsvcError):
+        raise error
+    what, worker = f"{type(error).__name__}: {error}", outcome.worker
+    where = {"partition": number, "worker": worker, "attempt": attempt}
+    meter.event("task failed", error, **where, error=what)
+
+
+def _why(error: BaseException) -> str:
+    what = f"{type(error).__name__}: {error}"
+    if type(error).__name__ == "KilledWorker":
+        what += (
+            " This is what happens when memory does not suffice: raise the workers' memory limit,"
+            " or lower cluster.partition_rows or cluster.block_rows"
+        )
+    return what
+
+
+def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[Outcome]:
+    for number in numbers:
+        try:
+            outcome = Outcome(number, task(run_dir, number))
+        except Exception as error:
+            outcome = Outcome(number, error=error)
+        yield outcome
+        if isinstance(outcome.error, DistsvcError):
+            return
+
+
+def _locally(
+    client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
+) -> Iterator[Outcome]:
+    return _one_by_one(task, run_dir, numbers)
+
+
+def _on_cluster(
+    client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
+) -> Iterator[Outcome]:
+    waiting = deque(numbers)
+    token = f"{meter.name}-{time.time_ns()}"
+    group_of: dict[Any, list[int]] = {}
+    done: SimpleQueue[Any] = SimpleQueue()
+    expected = None if client.cluster else versions()  # a cluster of ours is of our versions
+
+    def submit(size: int) -> None:
+        group = [waiting.popleft() for _ in range(min(size, len(waiting)))]
+        if group:
+            call, key = (_on_worker, task, run_dir, group, expected), f"{token}-{group[0]}"
+            future = client.submit(*call, key=key, pure=False)
+            group_of[future] = group
+            future.add_done_callback(done.put)
+
+    with loss_is_temporary("the cluster was lost"):
+        watch = Watch(client, meter)
+        window, size = IN_FLIGHT * max(watch.threads(), 1), 1
+        for _ in range(window):
+            submit(size)
+        while group_of:
+            future = watch.next_of(done)
+            group = group_of.pop(future)
+            outcomes, seconds = _outcomes(future, group)
+            future.release()
+            if any(isinstance(outcome.error, DistsvcError) for outcome in outcomes):
+                waiting.clear()
+            wanted = int(GROUP_SECONDS * len(group) / max(seconds, 1e-6))
+            size = max(1, min(2 * size, wanted, len(waiting) // (2 * window)))
+            submit(size)
+            yield from outcomes
+
+
+def _on_worker(
+    task: Task, run_dir: str, numbers: list[int], expected: Versions | None
+) -> tuple[list[Outcome], float]:
+    """Return what became of a group of numbers, and the seconds that it took."""
+    from distributed import get_worker
+
+    address, began = get_worker().address, time.perf_counter()
+    if expected is not None and expected != versions():
+        compare_versions(address, expected, versions())
+    found = [(o.number, o.rows, _sendable(o.error)) for o in _one_by_one(task, run_dir, numbers)]
+    peak_mb = peak_memory_mb()
+    outcomes = [Outcome(*one, address, peak_mb) for one in found]
+    return outcomes, time.perf_counter() - began
+
+
+def _sendable(error: BaseException | None) -> BaseException | None:
+    """Return an error as it can be sent: where it is one to be logged, its traceback is a note."""
+    if error is None:
+        return None
+    if not isinstance(error, DistsvcError):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        shown = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in error.__notes__:
+            shown.add_note(note)
+        return shown
+    return error
+
+
+def _outcomes(future: Any, group: list[int]) -> tuple[list[Outcome], float]:
+    """Return what became of a group of numbers, all of which may be to blame for a lost worker.
+
+    Raises what happened to the cluster instead.
+    """
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, losses()):
+        raise error
+    error = error.with_traceback(future.traceback())
+    worker = getattr(getattr(error, "last_worker", None), "address", "unknown")
+    return [Outcome(number, error=error, worker=worker) for number in group], GROUP_SECONDS

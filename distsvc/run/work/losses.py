@@ -1,0 +1,90 @@
+"""What happens to the workers of a cluster while tasks are under way."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from distsvc.errors import TemporaryError
+from distsvc.run.work.progress import Meter
+
+LOOK_SECONDS = 5.0
+"""The time between two looks at the workers, and the time a scheduler has for an answer."""
+
+IDLE_SECONDS = 120.0
+"""How long no worker may run, or the scheduler not answer, before a run is given up."""
+
+
+class Watch:
+    """Asks the scheduler for its workers now and then, and gives up where none of them runs.
+
+    A worker near its memory limit is paused: it is alive, and whoever waits for it waits for ever.
+    """
+
+    def __init__(self, client: Any, meter: Meter):
+        self._client, self._meter = client, meter
+        self._next_look = self._last_running = time.monotonic()
+        self._status: dict[str, str] = {}
+
+    def threads(self) -> int:
+        """Return the number of threads of all workers."""
+        return sum(worker["nthreads"] for worker in self._workers(IDLE_SECONDS).values())
+
+    def next_of(self, done: SimpleQueue[Any]) -> Any:
+        """Wait for an item of a queue, and look at the workers now and then; raises as `look`."""
+        while True:
+            self.look()
+            with suppress(Empty):
+                return done.get(timeout=LOOK_SECONDS)
+
+    def look(self) -> None:
+        """Tell which workers were paused or lost since the last look, if that is due.
+
+        Raises
+        ------
+        TemporaryError
+            For `IDLE_SECONDS` no worker has run, or the scheduler has not answered.
+
+        """
+        if time.monotonic() < self._next_look:
+            return
+        try:
+            workers = self._workers(LOOK_SECONDS)
+        except TimeoutError:
+            matter = "the scheduler does not answer"
+        else:
+            self._tell(workers)
+            if any(worker["status"] == "running" for worker in workers.values()):
+                self._last_running = time.monotonic()
+            matter = _matter(workers)
+        idle = time.monotonic() - self._last_running
+        if idle > IDLE_SECONDS:
+            raise TemporaryError(f"{self._meter.name}: for {idle:.0f} s, {matter}")
+        self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def _workers(self, seconds: float) -> dict[str, dict[str, Any]]:
+        ask = self._client.scheduler.identity
+        return self._client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"]
+
+    def _tell(self, workers: dict[str, dict[str, Any]]) -> None:
+        status = {address: worker["status"] for address, worker in workers.items()}
+        for address in self._status | status:
+            before, now = self._status.get(address), status.get(address, "lost")
+            if now != (before or "running"):
+                self._meter.event("worker", address=address, status=now)
+        self._status = status
+
+
+def _matter(workers: dict[str, dict[str, Any]]) -> str:
+    paused = [worker for worker in workers.values() if worker["status"] == "paused"]
+    if not paused:
+        return "no worker is left"
+    limits = [(w["metrics"].get("memory", 0), w["memory_limit"]) for w in paused]
+    used, limit = max(limits, key=lambda pair: pair[0] / (pair[1] or 1))
+    share = f" at {used / limit:.0%} of their limit of {limit / 1e6:.0f} MB" if limit else ""
+    return (
+        f"all workers are paused for want of memory{share}: raise the limit,"
+        " or lower cluster.partition_rows or cluster.block_rows"
+    )

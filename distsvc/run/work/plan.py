@@ -1,0 +1,171 @@
+"""What every task needs to know of the input: the table, its cut, and the values it may have.
+
+Cutting a table is arithmetic on row numbers (`distsvc.run.work.partitions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distsvc.errors import DataError
+from distsvc.job.config import Job
+from distsvc.models.rows.sampling import PILOT_ROWS
+from distsvc.run.work.categories import strangers, with_categories
+from distsvc.run.work.partitions import choose_block_rows, plan_partitions
+from distsvc.run.work.progress import Meter
+from distsvc.storage.places.place import place_of
+from distsvc.storage.rows.features import Feature
+from distsvc.storage.rows.usable import chosen, unusable, usable_rows
+from distsvc.storage.tables.opening import Block, Table, read_blocks
+
+PILOT_BYTES = 16 * 2**20
+FIRST_VALUES = 2**26
+"""Of the rows near which the data is thought to be."""
+MOST_PARTITIONS = 10**7
+PARTITION_BYTES = 2**28
+"""Of a partition's rows, which a worker may have to hold when all belong to the sample."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a table is read: the same on the driver and on every worker.
+
+    Attributes
+    ----------
+    table : Table
+    partitions : list of (int, int)
+        Row ranges [start, stop) in table order.
+    block_rows : int
+        Rows that are in memory at a time.
+    missing : str
+        ``error``, ``drop`` or ``median``, as in the job.
+    unit : bool
+        Whether rows are divided by their lengths, so that those of zeros can't be used.
+    seed : int
+        Decides the keys of the rows.
+    pilot_rows : int
+    shift : ndarray of shape (d,), float64
+        A point near the data, about which sums of squares are taken; read-only.
+    output, output_format : str
+        Absolute path or URL of where the run is published, and how.
+    reasons : int
+        Columns named for each outlier.
+    notes : list of str
+        What is remarkable about the categories, for the top of the page.
+    shares : bool
+        Whether the share of every row's own cluster is published.
+    top : int
+        Other clusters that are published with their shares.
+
+    """
+
+    table: Table
+    partitions: list[tuple[int, int]]
+    block_rows: int
+    missing: str
+    unit: bool
+    seed: int
+    pilot_rows: int
+    shift: np.ndarray
+    output: str
+    output_format: str
+    reasons: int
+    notes: list[str]
+    shares: bool
+    top: int
+
+    @classmethod
+    def of(
+        cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
+    ) -> Plan:
+        """Cut the table, and find a point near its data for sums of squares to be taken about.
+
+        Categories that are not known yet are counted before; those that `before` has, the features
+        of the run that this one goes on from, are kept. `meter` shows how far that is.
+        """
+        table, notes = with_categories(table, cut(job, table), before, meter)
+        d = len(table.columns)
+        first = next(
+            read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
+        )
+        if first is None:
+            raise DataError(
+                f"{table.shown} has no rows: input.where = {job.input.where!r} leaves none of its "
+                f"{table.n_rows}"
+            )
+        known = np.where(np.isfinite(first.X), first.X, 0.0).astype(np.float64)
+        return cls(
+            table=table,
+            partitions=cut(job, table),
+            block_rows=job.cluster.block_rows or choose_block_rows(d),
+            missing=job.preprocess.missing,
+            unit=job.preprocess.scale == "unit",
+            seed=job.model.seed,
+            pilot_rows=pilot_rows(d),
+            shift=np.median(known, axis=0),
+            output=place_of(job.output.path).address,
+            output_format=job.output.format,
+            reasons=job.output.reasons,
+            notes=[*notes, *strangers(table, first.X)],
+            shares=job.output.shares,
+            top=job.output.top,
+        )
+
+    def extras(self) -> dict[str, Any]:
+        """Return the keys of ``[output]`` that ask for more columns, as a model keeps them."""
+        return {"reasons": self.reasons, "membership": self.shares, "top": self.top}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as what JSON can hold."""
+        return vars(self) | {"table": self.table.to_dict(), "shift": self.shift.tolist()}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Plan:
+        """Return the plan that `to_dict` described."""
+        shift = np.array(content["shift"], np.float64)
+        shift.flags.writeable = False
+        fields = {
+            "table": Table.from_dict(content["table"]),
+            "partitions": [(start, stop) for start, stop in content["partitions"]],
+            "shift": shift,
+        }
+        return cls(**content | fields)
+
+    def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
+        """Yield the blocks of a partition, less rows with missing values where the job drops them.
+
+        Raises `DataError` for infinity, for NaN where missing values are errors, and for a row of
+        zeros where rows are divided by their lengths, which is dropped like one with a missing
+        value.
+        """
+        start, stop = self.partitions[number]
+        for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
+            features = self.table.features
+            yield chosen(
+                block, usable_rows(block, self.table.shown, features, self.missing, self.unit)
+            )
+
+    def unusable(self, block: Block, row: int, column: int) -> DataError:
+        """Return the error for a value of a block that can't be used."""
+        return unusable(block, row, column, self.table.shown, self.table.features)
+
+
+def cut(job: Job, table: Table) -> list[tuple[int, int]]:
+    """Return the partitions of a table; `DataError` where they would be too many."""
+    d = max(len(table.columns), 1)
+    rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
+    if table.n_rows > rows * MOST_PARTITIONS:
+        raise DataError(
+            f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
+            f"more than {MOST_PARTITIONS} partitions of {rows} rows"
+        )
+    return plan_partitions(table.extents, rows)
+
+
+def pilot_rows(n_columns: int) -> int:
+    """Return how many rows the pilot of a table of so many columns has, at most."""
+    return max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * n_columns)))

@@ -1,0 +1,338 @@
+"""How far a run is: a bar per phase on a terminal, else one JSON line per event; and its record.
+
+Events are records of the logger ``distsvc``, whose message is the event's name and whose attribute
+``fields`` is a dictionary. A `Progress` shows its own and those of no other, such as a store's,
+unless it is quiet; whoever runs a job from Python can attach other handlers.
+
+The time left of a phase follows from the tasks that are done, of later phases from a forecast.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import math
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.progress import Progress as Bars
+from rich.progress import Task as Bar
+from rich.table import Column
+from rich.text import Text
+
+from distsvc.errors import one_line
+from distsvc.errors.urls import masked
+from distsvc.report.content.report import PhaseCost
+
+LOG = logging.getLogger("distsvc")
+FINISHED = "phase finished"
+HERE = "this process"
+"""What stands for a worker where there is none."""
+
+
+BAR_WIDTH = 16
+"""Characters of a bar; a line is to fit into 80."""
+
+
+class JsonLines(logging.Formatter):
+    """Makes one JSON object of a record: time, event, its fields, and an error's traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
+        fields = {name: _shown(value) for name, value in getattr(record, "fields", {}).items()}
+        event = {"time": stamp, "event": record.getMessage(), **fields}
+        if record.exc_info:
+            event["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """Return a traceback, without the secrets of URLs in it."""
+        return masked(super().formatException(ei))
+
+
+class Plain(logging.Formatter):
+    """Shows an event as it is, and a traceback without the secrets of URLs in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines."""
+        return masked(super().format(record))
+
+
+class AboveBars(logging.Handler):
+    """Prints what happens above the bars, which show themselves how far the phases are."""
+
+    def __init__(self, console: Console):
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the event and its fields."""
+        name = record.getMessage()
+        if name != FINISHED:
+            fields = getattr(record, "fields", {})
+            known = {key: value for key, value in fields.items() if key != "run"}
+            shown = " ".join(f"{key} {_shown(value)}" for key, value in known.items())
+            self._console.print(one_line(f"{name}: {shown}"), highlight=False, markup=False)
+
+
+@contextmanager
+def attached(handler: logging.Handler) -> Iterator[None]:
+    """Send the package's events to a handler for a while."""
+    level = LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+
+
+def log_defect(error: Exception) -> str:
+    """Write an exception that no user should meet to standard error, with its traceback.
+
+    Returns what it says, in a form that may be shown.
+    """
+    what = one_line(masked(f"{type(error).__name__}: {error}"))
+    handler = logging.StreamHandler()
+    handler.setFormatter(Plain() if sys.stderr.isatty() else JsonLines())
+    with attached(handler):
+        LOG.error("defect", exc_info=error, extra={"fields": {"error": what}})
+    return what
+
+
+def _shown(value: Any) -> Any:
+    return masked(value) if isinstance(value, str) else value
+
+
+class Meter:
+    """One phase while it runs: counts finished tasks and what they report."""
+
+    def __init__(self, progress: Progress, name: str, expected: float | None = None):
+        self._progress, self.name = progress, name
+        self.total, self.before, self.done, self.rows, self.worker_peak_mb = 0, 0, 0, 0, 0.0
+        self.began = self.last = time.perf_counter()
+        self.since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.latest: dict[str, Any] = {}
+        self._expected = expected
+
+    def begin(self, total: int, before: int = 0) -> None:
+        """Say how many tasks there are, and how many of them an earlier run has done."""
+        self.total, self.before, self.done = total, before, before
+        if before:
+            self.event("resumed", done_before=before, total=total)
+        self._progress.update(self)
+
+    def finished(self, rows: int = 0, worker_peak_mb: float = 0.0, **task: Any) -> None:
+        """Count a task, its rows and the peak memory of the worker that did it.
+
+        `task` is what an event tells of it: its partition, worker and attempt.
+        """
+        self.done += 1
+        self.rows += rows
+        self.worker_peak_mb = max(self.worker_peak_mb, worker_peak_mb)
+        self.last, self.latest = time.perf_counter(), task
+        self._progress.update(self)
+
+    def seconds_left(self) -> float | None:
+        """Return how long the tasks not done will take at the pace so far; None if not known.
+
+        Until a task is done that is the forecast, less what has passed.
+        """
+        here = self.done - self.before
+        if here:
+            ahead = (self.total - self.done) * (self.last - self.began) / here
+            return max(ahead - (time.perf_counter() - self.last), 0.0)
+        if self._expected is None:
+            return None
+        share = 1.0 - self.before / self.total if self.total else 1.0
+        return max(share * self._expected - (time.perf_counter() - self.began), 0.0)
+
+    def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
+        """Tell of something that happened in the phase; the traceback of an error is logged."""
+        self._progress.event(name, error, phase=self.name, **fields)
+
+
+class Progress:
+    """Emits events, shows them unless `quiet`, and keeps what the report says about phases.
+
+    Attributes
+    ----------
+    run : str or None
+        The name of the run, which every event tells once it is known.
+    phases : list of PhaseCost
+
+    """
+
+    def __init__(self, quiet: bool = False):
+        self._shown = ExitStack()
+        self._bars: Bars | None = None
+        self._last_update = 0.0
+        self._meter: Meter | None = None
+        self._expected: dict[str, float] | None = None
+        self.run: str | None = None
+        self.phases: list[PhaseCost] = []
+        if not quiet:
+            handler = self._handler()
+            handler.addFilter(lambda record: getattr(record, "source", self) is self)
+            self._shown.enter_context(attached(handler))
+
+    def _handler(self) -> logging.Handler:
+        if sys.stderr.isatty():
+            console = Console(stderr=True)
+            self._bars = Bars(
+                TextColumn("{task.description:<12}"),
+                BarColumn(bar_width=BAR_WIDTH),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                _TimeLeft(self),
+                console=console,
+            )
+            self._shown.enter_context(self._bars)
+            return AboveBars(console)
+        lines = logging.StreamHandler()
+        lines.setFormatter(JsonLines())
+        return lines
+
+    def close(self) -> None:
+        """Leave the terminal and the logger as they were."""
+        self._shown.close()
+
+    def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
+        """Tell of something that happened once; the traceback of an error is logged."""
+        if self.run is not None:
+            fields = {"run": self.run, **fields}
+        LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
+
+    def expect(self, seconds: Mapping[str, float]) -> None:
+        """Take a forecast of the seconds of phases to come, in their order."""
+        self._expected = dict(seconds)
+
+    def state(self) -> dict[str, Any]:
+        """Return how far the run is, as what JSON can hold; any thread may ask.
+
+        Keys are ``phase``, ``done`` and ``total`` tasks, ``since`` (when it began, UTC, ISO 8601)
+        and, each None where it is not known, ``seconds_left`` of the phase and
+        ``seconds_left_in_all``. Between phases the first four are None, too.
+        """
+        meter = self._meter
+        names = {"phase": "name", "done": "done", "total": "total", "since": "since"}
+        known = {key: getattr(meter, name, None) for key, name in names.items()}
+        return known | self._times_left(meter)
+
+    def _times_left(self, meter: Meter | None) -> dict[str, float | None]:
+        left = None if meter is None else meter.seconds_left()
+        in_all = None
+        if self._expected is not None:
+            in_all = sum(self._expected.values()) + (left or 0.0)
+        return {"seconds_left": _rounded(left), "seconds_left_in_all": _rounded(in_all)}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[Meter]:
+        """Time a phase; its record is kept when it succeeds."""
+        meter = self._begin(name)
+        bar = None if self._bars is None else self._bars.add_task(name, total=None)
+        try:
+            yield meter
+        finally:
+            self._meter = None
+        cost = PhaseCost(
+            name=name,
+            seconds=round(time.perf_counter() - meter.began, 4),
+            rows=meter.rows or None,
+            driver_peak_mb=round(peak_memory_mb(), 1),
+            worker_peak_mb=round(meter.worker_peak_mb, 1) or None,
+        )
+        self.phases.append(cost)
+        if self._bars is not None and bar is not None:
+            n = max(meter.total, 1)
+            self._bars.update(bar, total=n, completed=n)
+        self.event(FINISHED, phase=name, **cost.model_dump(exclude={"name"}))
+
+    def _begin(self, name: str) -> Meter:
+        """Begin a phase; what was expected before it does not come any more."""
+        expected = None
+        if self._expected is not None and name in self._expected:
+            names, seconds = zip(*self._expected.items(), strict=True)
+            place = names.index(name)
+            expected = seconds[place]
+            self._expected = dict(zip(names[place + 1 :], seconds[place + 1 :], strict=True))
+        self._meter = Meter(self, name, expected)
+        return self._meter
+
+    def update(self, meter: Meter) -> None:
+        """Show how many tasks of a phase are done; as an event at most once a second."""
+        if self._bars is not None:
+            last = self._bars.task_ids[-1]
+            self._bars.update(last, total=meter.total, completed=meter.done)
+        elif time.perf_counter() - self._last_update > 1.0 and meter.done < meter.total:
+            self._last_update = time.perf_counter()
+            pace = meter.rows / ((meter.last - meter.began) or math.inf)
+            counts = {"done": meter.done, "total": meter.total, "rows": meter.rows}
+            times = {"rows_per_s": round(pace), **self._times_left(meter)}
+            meter.event("progress", **meter.latest, **counts, **times)
+
+
+class _TimeLeft(ProgressColumn):
+    """The time left of the phase that runs, and of the run."""
+
+    def __init__(self, progress: Progress):
+        super().__init__(Column(no_wrap=True, overflow="ellipsis"))
+        self._progress = progress
+
+    def render(self, task: Bar) -> Text:
+        """Return it as hours, minutes and seconds."""
+        state = self._progress.state()
+        if task.finished or state["phase"] != task.description:
+            return Text()
+        times = ("seconds_left", "left"), ("seconds_left_in_all", "in all")
+        return Text(", ".join(f"{_clock(state[n])} {word}" for n, word in times if state[n]))
+
+
+def _clock(seconds: float) -> str:
+    return str(datetime.timedelta(seconds=math.ceil(seconds)))
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
+
+
+def peak_memory_mb() -> float:
+    """Return the largest resident size that this process has had, in MB.
+
+    Linux hands `ru_maxrss` down from the process that started this one, so ``VmHWM`` is read there.
+    """
+    found = _status_mb("VmHWM")
+    if found is not None:
+        return found
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def mapped_memory_mb() -> float | None:
+    """Return what of this process's resident size are files that are mapped, in MB, if known."""
+    return _status_mb("RssFile")
+
+
+def _status_mb(name: str) -> float | None:
+    """Return a size that Linux tells of this process."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split(f"{name}:")[1].split()[0]) * 1024 / 1e6
+    except (OSError, IndexError, ValueError):
+        return None

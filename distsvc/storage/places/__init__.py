@@ -1,0 +1,1 @@
+"""Folders and buckets: files, conditional writes, leases, retries."""

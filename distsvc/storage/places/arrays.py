@@ -1,0 +1,287 @@
+"""Arrays and JSON as files that are whole or absent, and that hold nothing executable.
+
+Whatever a run writes, it writes with a function of this module, or within `writing`. Small arrays
+that belong together are one ``.npz`` file; a large one, of which readers want parts, is an ``.npy``
+file that is mapped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import tokenize
+import uuid
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from distsvc.errors import DataError
+from distsvc.errors.faults import fault
+
+_DAMAGE = (
+    OSError, ValueError, OverflowError, EOFError, MemoryError, KeyError, RuntimeError, SyntaxError,
+    TypeError, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+MOST_JSON = 256 * 2**20
+"""Bytes of the largest JSON file that is read."""
+
+DEEPEST_JSON = 64
+"""Levels of lists and objects within one another that a JSON file may have."""
+
+CHUNK_BYTES = 2**20
+
+_KINDS = "biufU"
+"""Kinds of values that an array from a file may hold: truth, numbers, text."""
+
+
+@contextmanager
+def writing(path: Path | str) -> Iterator[None]:
+    """Turn the errors of writing a file or a folder into errors that name it.
+
+    Raises
+    ------
+    OutputPermissionError
+        It may not or can't be written.
+    TemporaryError
+        No space is left, or the disk does not answer.
+
+    """
+    try:
+        yield
+    except OSError as error:
+        raise (fault(error, writing=path) or error) from error
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    """Call `write` on a new file beside `path`, then rename it to `path`; errors as in `writing`.
+
+    Errors of what `write` reads are to be none of `OSError`.
+    """
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with writing(path):
+        try:
+            with open(unfinished, "wb") as stream:
+                write(stream)
+            os.replace(unfinished, path)
+        finally:
+            with suppress(OSError):
+                unfinished.unlink()
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those that hold it, unless it is there; errors as in `writing`."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed processes left in a folder when they were to write files there."""
+    if folder.is_symlink():
+        return
+    for unfinished in folder.glob(f".*.{'[0-9a-f]' * 32}"):
+        with suppress(OSError):  # another user's, perhaps
+            unfinished.unlink()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8; what UTF-8 can't hold becomes a question mark."""
+    write_whole(path, lambda stream: stream.write(text.encode("utf-8", errors="replace")))
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write what JSON can hold, keys in the order given."""
+    encoded = json_bytes(content)
+    write_whole(path, lambda stream: stream.write(encoded))
+
+
+def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
+    """Read a JSON file of at most so many bytes; `DataError` when it is missing or damaged.
+
+    UTF-8 only, every key of an object once, and no NaN or infinity.
+    """
+    with _readable(path), open(path, "rb", opener=_regular) as stream:
+        content = stream.read(most_bytes + 1)
+    return parse_json(content, path, most_bytes)
+
+
+def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) -> Any:
+    """Return what JSON holds that was read from `name`; what and errors as in `read_json`."""
+    with _readable(name):
+        if len(content) > most_bytes:
+            raise ValueError(f"it has more than {most_bytes:,} bytes")
+        found = json.loads(
+            content.decode(), parse_constant=_no_number, object_pairs_hook=_every_key_once
+        )
+        _check_depth(found)
+        return found
+
+
+def json_bytes(content: Any) -> bytes:
+    """Return JSON, keys in the order given, as it is written."""
+    return (json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n").encode()
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write named arrays to one ``.npz`` file; the same arrays give the same bytes."""
+    for name, array in arrays.items():
+        _check_plain(name, array)
+    content: dict[str, Any] = arrays  # the names of arrays could be those of other arguments
+    write_whole(path, lambda stream: np.savez(stream, **content))
+
+
+def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
+    """Read a file of `write_arrays`, or one array; `DataError` when it is missing or damaged.
+
+    Members are not compressed, and sizes are checked before anything is allocated: the arrays take
+    no more memory than the file has bytes.
+    """
+    with (
+        _readable(path),
+        open(path, "rb", opener=_regular) as stream,
+        zipfile.ZipFile(stream) as archive,
+    ):
+        members = archive.infolist()
+        _check_members(members, os.fstat(stream.fileno()).st_size)
+        named = {member.filename.removesuffix(".npy"): member for member in members}
+        return {n: _member(archive, m) for n, m in named.items() if only in (None, n)}
+
+
+def _check_members(members: list[zipfile.ZipInfo], n_bytes: int) -> None:
+    """Check that every member is there once, as it is, and all in the bytes of the file."""
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the member {twice!r} twice")
+    for member in members:
+        if not member.filename.endswith(".npy"):
+            raise ValueError(f"its member {member.filename!r} is not an array")
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+            raise ValueError(f"its member {member.filename!r} is compressed or encrypted")
+    total = sum(member.file_size for member in members)
+    if total > n_bytes:
+        raise ValueError(f"its members have {total:,} bytes, and the file {n_bytes:,}")
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """Read an array whose header agrees with its size."""
+    name = member.filename.removesuffix(".npy")
+    with archive.open(member) as stream:
+        shape, fortran_order, dtype = _header(stream, name)
+        expected = stream.tell() + math.prod(shape) * dtype.itemsize
+        if expected != member.file_size:
+            raise ValueError(
+                f"array {name!r} of shape {shape} and type {dtype} takes {expected:,} bytes, found "
+                f"{member.file_size:,}"
+            )
+        values = np.empty(math.prod(shape), dtype)
+        content = values.view(np.uint8) if values.nbytes else ()
+        for first in range(0, values.nbytes, CHUNK_BYTES):  # the last read compares the checksum
+            stream.readinto(content[first : first + CHUNK_BYTES])  # type: ignore[attr-defined]
+    return values.reshape(shape[::-1]).T if fortran_order else values.reshape(shape)
+
+
+def _header(stream: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return shape, order and type of an ``.npy`` file from its first bytes."""
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in read:
+        raise ValueError(f"array {name!r} has the unknown version {version}")
+    shape, fortran_order, dtype = read[version](stream)
+    if dtype.kind not in _KINDS or not dtype.isnative:
+        raise ValueError(
+            f"array {name!r} has the type {str(dtype)[:80]}, which is not plain (allow_pickle is "
+            "False)"
+        )
+    if any(size < 0 for size in shape):
+        raise ValueError(f"array {name!r} has the shape {shape}")
+    return shape, fortran_order, dtype
+
+
+def write_array(path: Path, array: np.ndarray) -> None:
+    """Write one array to an ``.npy`` file."""
+    _check_plain(path.stem, array)
+    write_whole(path, lambda stream: np.save(stream, array, allow_pickle=False))
+
+
+def map_array(path: Path) -> np.ndarray:
+    """Return the array of an ``.npy`` file, read-only; its pages are read when they are used.
+
+    `DataError` when the file is missing, or not as long as its header says.
+    """
+    with _readable(path):
+        with open(path, "rb", opener=_regular) as stream:
+            shape, _, dtype = _header(stream, path.stem)
+            expected = stream.tell() + math.prod(shape) * dtype.itemsize
+            found = os.fstat(stream.fileno()).st_size
+        if found != expected:
+            raise ValueError(f"expected {expected:,} bytes, found {found:,}")
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _check_plain(name: str, array: np.ndarray) -> None:
+    if array.dtype.hasobject:
+        raise ValueError(f"array {name!r} holds Python objects")
+
+
+@contextmanager
+def _readable(path: Path | str) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path} can't be read: {said[:300]}") from None
+
+
+def _regular(path: str, flags: int) -> int:
+    """Open a file for reading; a pipe, which could block for ever, is an `OSError`."""
+    found = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise OSError("it is not a file")
+    return found
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number that JSON has")
+
+
+def _every_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice[:60]!r} is there twice")
+    return found
+
+
+def _check_depth(content: Any) -> None:
+    level = [[content]]
+    for _ in range(DEEPEST_JSON + 1):
+        level = [
+            list(part.values()) if isinstance(part, dict) else part
+            for whole in level
+            for part in whole
+            if isinstance(part, dict | list)
+        ]
+        if not level:
+            return
+    raise ValueError(f"it is nested more than {DEEPEST_JSON} deep")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} can't be written as JSON")

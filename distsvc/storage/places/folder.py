@@ -1,0 +1,241 @@
+"""A folder of a local or shared disk, as a place for the files of runs.
+
+Links in it are not followed: what they point to is somebody else's.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
+
+from distsvc.errors import DataError, OutputPermissionError, TemporaryError
+from distsvc.errors.faults import fault
+from distsvc.storage.places.arrays import make_folder, remove_unfinished, write_whole, writing
+
+LOCK = "lock"
+SPARE = ".runs"
+"""Where a file is written before it is swapped into a folder that has this one."""
+
+
+class ChangedError(TemporaryError):
+    """A file is not of the version that was to be replaced."""
+
+
+class HeldError(TemporaryError):
+    """Another process holds a place."""
+
+
+class Folder:
+    """A folder, whose methods are those of `distsvc.storage.places.place.Place`."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.root = Path(os.path.abspath(path))
+
+    @property
+    def address(self) -> str:
+        """The absolute path."""
+        return str(self.root)
+
+    def below(self, name: str) -> Folder:
+        """Return a folder of this one, which need not be there."""
+        return Folder(self.root / name)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is there."""
+        return (self.root / name).exists()
+
+    def sizes(self, name: str = "") -> dict[str, int]:
+        """Return the bytes of every whole file below a folder, by its name here, in order."""
+        found = {}
+        for file in self._files(name):
+            if not file.rpartition("/")[2].startswith("."):
+                with suppress(FileNotFoundError):
+                    found[file] = (self.root / file).stat().st_size
+        return found
+
+    def folders(self, name: str = "") -> list[str]:
+        """Return the names of the folders that are directly in a folder; links are none."""
+        try:
+            with os.scandir(self.root / name) as found:
+                return sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def damaged(self, name: str) -> list[str]:
+        """Return the names of the archives below a folder that have no end."""
+        archives = (file for file in self.sizes(name) if file.endswith(".npz"))
+        return [file for file in archives if not zipfile.is_zipfile(self.root / file)]
+
+    def local(self, name: str) -> Path:
+        """Return where a file is."""
+        return self.root / name
+
+    @contextmanager
+    def created(self, name: str, again: bool = True) -> Iterator[Path]:
+        """Yield where to write a new file, whole or not at all, with `arrays.write_whole`."""
+        path = self.root / name
+        make_folder(path.parent)
+        yield path
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a small file, or another content of it, in one step; errors as in `writing`."""
+        make_folder((self.root / name).parent)
+        self._replace(name, lambda stream: stream.write(content))
+
+    def copy(self, name: str, to: str) -> None:
+        """Copy a file over another, unless they are equal; errors as in `writing`."""
+        original, copy = self.root / name, self.root / to
+        if not (copy.exists() and filecmp.cmp(original, copy, shallow=False)):
+            with open(original, "rb") as source:
+                self._replace(to, lambda stream: shutil.copyfileobj(source, stream))
+
+    def remove(self, name: str) -> bool:
+        """Remove a file and the folders that are empty then; return whether it was removed."""
+        path = self.root / name
+        folders = [folder for folder in path.parents if folder.is_relative_to(self.root)][:-1]
+        if any(folder.is_symlink() for folder in folders) or not path.is_file():
+            return False
+        with suppress(OSError):  # another user's, perhaps
+            path.unlink()
+        if path.exists():
+            return False
+        with suppress(OSError):  # the first one that is not empty
+            for folder in folders:
+                folder.rmdir()
+        return True
+
+    def clear(self, name: str, known: Collection[str] = ()) -> list[str]:
+        """Remove all files below a folder but known ones, and folders that are empty then."""
+        names = self._files(name)
+        if not set(names).isdisjoint(known):
+            removed = [n for n in names if n not in known and self.remove(n)]
+            self.prune(name)
+            return removed
+        if not (self.root / name).is_symlink():
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        self.prune(name)
+        return [n for n in names if not (self.root / n).exists()]
+
+    def prune(self, name: str) -> None:
+        """Remove a folder, those in it and those it is in, as far as they are empty."""
+        path = self.root / name
+        for place, _, _ in os.walk(path, topdown=False):
+            with suppress(OSError):
+                os.rmdir(place)
+        with suppress(OSError):  # the first one that is not empty
+            for folder in path.parents:
+                if folder.is_relative_to(self.root) and folder != self.root:
+                    folder.rmdir()
+
+    def current(self, name: str) -> tuple[bytes, str] | None:
+        """Return the content of a file and its SHA-256, if it is there."""
+        try:
+            content = (self.root / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            known = fault(error, reading=self.root / name)
+            raise known or DataError(f"{self.root / name} can't be read: {error}") from None
+        return content, hashlib.sha256(content).hexdigest()
+
+    def swap(self, name: str, content: bytes, mark: str | None) -> str:
+        """Replace a file of a certain version; whoever calls holds the folder.
+
+        Raises
+        ------
+        ChangedError
+            The version that is there is another, since locks mean nothing to this file system.
+        OutputPermissionError, TemporaryError
+            It can't be written.
+
+        """
+        there = self.current(name)
+        if (there and there[1]) != mark:
+            raise ChangedError(f"{self.root / name} was changed by another process")
+        self._replace(name, lambda stream: stream.write(content), settled=True)
+        return hashlib.sha256(content).hexdigest()
+
+    def withdraw(self, name: str, mark: str | None) -> None:
+        """Remove a file if its version is `mark`."""
+        there = self.current(name)
+        if there is not None and there[1] == mark:
+            self.remove(name)
+
+    def settle(self, names: Collection[str]) -> None:
+        """Write files and the folders that hold them to the disk; errors as in `writing`."""
+        folders = {folder for name in names for folder in (self.root / name).parents}
+        for path in (*(self.root / name for name in names), *sorted(folders)):
+            if path.is_relative_to(self.root):
+                _to_disk(path)
+
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """Make the folder, lock it, and remove what killed processes left half-written in it.
+
+        Yields True. The lock file stays, since removing it is a race; errors as in `Place.held`.
+        """
+        with writing(f"output.path {self.root.parent}"):
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError as error:  # as below /proc
+                raise PermissionError(error.errno, error.strerror) from None
+        lock = FileLock(self.root / LOCK, timeout=0, mode=0o660)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise HeldError(f"another process holds {self.root}") from None
+        except OSError as error:
+            raise (fault(error, writing=f"output.path {self.root.parent}") or error) from None
+        try:
+            for folder in (self.root, *self.root.glob("*")):
+                remove_unfinished(folder)
+            yield True
+        finally:
+            lock.release()
+
+    def refuse_links(self, names: Collection[str]) -> None:
+        """Raise `OutputPermissionError` where one of our folders is a link."""
+        for name in names:
+            if (self.root / name).is_symlink():
+                raise OutputPermissionError(
+                    f"output.path {self.root} can't be written: {self.root / name} is a link, "
+                    "and links are not followed"
+                )
+
+    def _files(self, name: str) -> list[str]:
+        """Return the names of all files below a folder, in order."""
+        walk = os.walk(self.root / name)
+        found = (Path(folder, file) for folder, _, files in walk for file in files)
+        return sorted(path.relative_to(self.root).as_posix() for path in found)
+
+    def _replace(self, name: str, write: Callable[[BinaryIO], Any], settled: bool = False) -> None:
+        """Write a file anew, in one step; `settled` is whether it outlasts a loss of power."""
+        path = self.root / name
+        spared = "/" not in name and (self.root / SPARE).is_dir()
+        spare = self.root / SPARE / name if spared else path
+        write_whole(spare, write)
+        if settled:
+            _to_disk(spare)
+        if spare != path:
+            with writing(path):
+                os.replace(spare, path)
+        if settled:
+            _to_disk(path.parent)
+
+
+def _to_disk(path: Path) -> None:
+    with writing(path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,186 @@
+"""A place where bytes are: its file system, its path there, and how messages name it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors.faults import fault
+from distsvc.errors.urls import NO_LAKE, LakeUrl, lake_url, masked, original, shown_url, stand_in
+from distsvc.storage.places.remote import connection, patient
+
+__all__ = ["Location", "shown_url"]
+
+
+METADATA = ".metadata.json"
+"""What the files are named like that say what an Iceberg table consists of."""
+
+
+def is_metadata(path: str) -> bool:
+    """Return whether a path is that of an Iceberg table's metadata, not its name in a catalog."""
+    return path.endswith(METADATA)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A file, a folder or a glob, wherever fsspec can reach it.
+
+    Attributes
+    ----------
+    fs : fsspec file system
+    path : str
+        The path as the file system names it; absolute if local. It holds no secret.
+    url : str
+        The path or URL that was given, or a stand-in where it holds secrets; of what was found in a
+        folder, its path.
+    lake : LakeUrl
+        Of which kind a table with a log is, and which state of it is asked for.
+
+    """
+
+    fs: Any
+    path: str
+    url: str
+    lake: LakeUrl = NO_LAKE
+
+    @classmethod
+    def of(cls, url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Location:
+        """Return the location of a path, a URL or a stand-in for one.
+
+        `s3` are options of fsspec for S3, which else come from the environment.
+
+        Raises
+        ------
+        JobFileError
+            The protocol is unknown, the package that speaks it is not installed, or the URL holds a
+            key that it must not hold.
+
+        """
+        try:
+            lake = lake_url(original(url))
+            if lake.kind == "iceberg" and not is_metadata(lake.path):
+                return cls(None, lake.path, url, lake)  # a name in a catalog
+            bare, options = connection(lake.path, s3)
+            fs, path = fsspec.core.url_to_fs(bare, **options)
+        except (ValueError, ImportError, LookupError) as error:
+            why = masked(str(error.args[0] if error.args else error))
+            raise JobFileError(f"input.path: can't open {shown_url(url)}: {why}") from None
+        return cls(patient(fs), path.rstrip("/") or path, stand_in(url), lake)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the file system is the machine's own."""
+        return isinstance(self.fs, LocalFileSystem)
+
+    @property
+    def address(self) -> str:
+        """What finds the place again from any folder: the absolute path if local, else the URL.
+
+        It may be written: a stand-in is there for secrets.
+        """
+        if not self.is_local:
+            return self.url
+        return self.lake.around(self.path) if self.lake.kind else self.path
+
+    @property
+    def shown(self) -> str:
+        """The URL as messages show it: user, password and query are masked."""
+        return shown_url(self.url)
+
+    @property
+    def bare(self) -> str:
+        """The path without the query that an HTTP URL may end in."""
+        return self.path.partition("?")[0] if self.path.startswith("http") else self.path
+
+    def at(self, path: str) -> Location:
+        """Return another place in the same file system."""
+        return Location(self.fs, path, path)
+
+    def join(self, name: str) -> Location:
+        """Return the place of a file in this folder."""
+        return self.at(f"{self.path}/{name}")
+
+    def pinned(self, pin: str) -> Location:
+        """Return the location of a table with a log in one of its states."""
+        lake = self.lake._replace(pin=pin)
+        return Location(self.fs, self.path, stand_in(lake.around(lake.path)), lake)
+
+    def is_named(self, suffixes: Sequence[str]) -> bool:
+        """Return whether the name ends in one of some suffixes, whatever their case."""
+        return self.bare.lower().endswith(tuple(suffixes))
+
+    def info(self) -> dict[str, Any] | None:
+        """Return what the file system knows about the place, or None if there is nothing."""
+        try:
+            return self.fs.info(self.path)
+        except FileNotFoundError as error:
+            # fsspec says so of an HTTP server that is down or refuses, too.
+            if error.__cause__ and not isinstance(fault(error), InputNotFoundError | None):
+                raise
+            return None
+
+    def exists(self) -> bool:
+        """Return whether something is here; what may not be read is not."""
+        if not self.path.startswith("http"):
+            return self.fs.exists(self.path)
+        try:
+            return self.fs.exists(self.path, strict=True)
+        except Exception as error:
+            known = fault(error, reading=self.shown)
+            if isinstance(known, InputNotFoundError | DataError):
+                return False
+            raise known or error from error
+
+    def zarr_store(self) -> Any:
+        """Return the place as a store of Zarr."""
+        from zarr.storage import FsspecStore, LocalStore
+
+        if self.is_local:
+            return LocalStore(self.path, read_only=True)
+        url, options = connection(original(self.url))
+        store = FsspecStore.from_url(url, storage_options=options, read_only=True)
+        patient(store.fs)
+        return store
+
+    def open(self, cache: str = "none") -> Any:
+        """Open the file so that pyarrow reads it; `cache` is fsspec's, for remote files."""
+        # pyarrow reads a local file itself without holding Python's lock.
+        if self.is_local:
+            return pa.OSFile(self.path)
+        return self.fs.open(self.path, "rb", cache_type=cache)
+
+    def not_found(self) -> InputNotFoundError:
+        """Return the error that there is nothing here."""
+        return InputNotFoundError(f"{self.shown} does not exist")
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn the errors of reading here into errors that name the place and whom to blame.
+
+        Raises
+        ------
+        DataError
+            What is here is damaged, has gone or may not be read.
+        TemporaryError
+            The store does not answer.
+
+        """
+        try:
+            yield
+        except MemoryError:
+            raise
+        except Exception as error:
+            known = fault(error, reading=self.shown)
+            if known is None or known is error:
+                raise
+            if isinstance(known, InputNotFoundError):
+                known = DataError(f"{self.shown} has gone while the table was in use")
+            raise known from error

@@ -1,0 +1,1 @@
+"""Published runs: manifest, commit, candidates, retention."""

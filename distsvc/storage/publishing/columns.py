@@ -1,0 +1,180 @@
+"""The published columns, and the Parquet parts that workers write them to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.errors import TemporaryError
+from distsvc.storage.places.arrays import write_whole
+
+ROW_GROUP_ROWS = 1_048_576
+
+
+@dataclass(frozen=True)
+class Column:
+    """A published column.
+
+    Attributes
+    ----------
+    name : str
+    type : pyarrow.DataType
+    fill : object
+        A value that no row has, for formats that store what is not written as a fill value; None
+        where a column has no such value and such a format can't hold it.
+    meaning : str
+        What the manifest says of it, unless the rule that labels has its own words.
+    key : str
+        The key of ``[output]`` that asks for it; nothing for columns that are always there.
+
+    """
+
+    name: str
+    type: pa.DataType
+    fill: Any
+    meaning: str
+    key: str = ""
+
+
+COLUMNS = (
+    Column("row", pa.int64(), -1, "the input's id, or the row's number"),
+    Column("label", pa.int32(), -1, "int32, >= 0: the cluster, 0 the largest on a sample"),
+    Column("score", pa.float32(), np.nan, "float32: the decision value; negative is outside"),
+    Column("outlier", pa.bool_(), False, "bool: score < 0, the row lies outside every cluster"),
+    Column(
+        "reasons",
+        pa.string(),
+        None,
+        "string: the columns that take an outlier out most, with their shares of all that do; "
+        "null for other rows; without outliers, of the rows nearest to a border",
+        "reasons",
+    ),
+    Column(
+        "membership",
+        pa.float32(),
+        np.nan,
+        "float32, 0 to 1: the share of the row's own cluster; those of all clusters add up to 1",
+        "membership",
+    ),
+    Column(
+        "next",
+        pa.list_(pa.int32()),
+        None,
+        "list of int32: the clusters of the largest shares besides its own, the largest first",
+        "top",
+    ),
+    Column(
+        "next_share",
+        pa.list_(pa.float32()),
+        None,
+        "list of float32, 0 to 1: the shares of the clusters in next",
+        "top",
+    ),
+)
+"""Every column that can be published, in this order; the first has the name and type of the id."""
+
+
+def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns of some names, besides the id, in the order of `COLUMNS`.
+
+    Raises
+    ------
+    ValueError
+        A name is not that of a published column.
+
+    """
+    unknown = set(names) - {column.name for column in COLUMNS[1:]}
+    if unknown:
+        raise ValueError(f"not published: {', '.join(sorted(unknown))}")
+    return tuple(column for column in COLUMNS[1:] if column.name in names)
+
+
+def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return what the columns of a run are, by name; a rule's own words go before the general."""
+    columns = {column.name: column.meaning for column in published_columns(names)}
+    return {id_name: COLUMNS[0].meaning} | columns | {n: own[n] for n in columns if n in own}
+
+
+def part_file(number: int) -> str:
+    """Return the name of a partition's part."""
+    return f"part-{number:05d}.parquet"
+
+
+class Part:
+    """One part of the output in the making: rows in, one Parquet file out.
+
+    Parameters
+    ----------
+    id_name : str
+        Name of the first column.
+    id_type : pyarrow.DataType
+    names : sequence of str
+        The columns besides the id; types and order are those of `COLUMNS`.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows added.
+
+    """
+
+    def __init__(self, id_name: str, id_type: pa.DataType, names: Sequence[str]):
+        self._columns = published_columns(names)
+        fields = [(column.name, column.type) for column in self._columns]
+        self._schema = pa.schema([(id_name, id_type), *fields])
+        self._chunks: list[list[pa.Array]] = [[] for _ in self._schema]
+        self.n_rows = 0
+
+    def add(
+        self, ids: np.ndarray | pa.Array, columns: Mapping[str, np.ndarray | Sequence[Any]]
+    ) -> None:
+        """Add n rows: their numbers or ids (n,), and (n,) values of every column by name.
+
+        Raises
+        ------
+        ValueError
+            The columns are not those of the part, or not as long as the ids.
+
+        """
+        expected = {column.name for column in self._columns}
+        if columns.keys() != expected:
+            raise ValueError(f"expected the columns {sorted(expected)}, found {sorted(columns)}")
+        given = [ids, *(columns[column.name] for column in self._columns)]
+        if any(len(values) != len(ids) for values in given):
+            raise ValueError(f"columns of unequal length: {[len(values) for values in given]}")
+        for chunks, values, field in zip(self._chunks, given, self._schema, strict=True):
+            known = isinstance(values, pa.Array)
+            chunks.append(values if known else pa.array(values, field.type))
+        self.n_rows += len(ids)
+
+    def write(self, path: Path) -> dict[str, Any]:
+        """Write the part, read its footer again, and return what the manifest says of it.
+
+        Raises
+        ------
+        TemporaryError
+            The file does not hold the rows that were added.
+
+        """
+        pairs = zip(self._chunks, self._schema, strict=True)
+        arrays = [pa.chunked_array(chunks, field.type) for chunks, field in pairs]
+        table = pa.Table.from_arrays(arrays, schema=self._schema)
+        write_whole(path, lambda s: pq.write_table(table, s, row_group_size=ROW_GROUP_ROWS))
+        footer = pq.read_metadata(path)
+        if footer.num_rows != self.n_rows:
+            raise TemporaryError(f"{path} holds {footer.num_rows} rows of {self.n_rows}")
+        return {"rows": self.n_rows, **described(path)}
+
+
+def described(path: Path) -> dict[str, Any]:
+    """Return a file's size in bytes and SHA-256."""
+    with open(path, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}

@@ -1,0 +1,76 @@
+"""What the format of an output must offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.errors import DataError
+from distsvc.storage.places.place import Place
+
+
+class OutputFormat(Protocol):
+    """Makes what is published of the Parquet parts that the workers write.
+
+    Parts are given as the place they are in and, in order, their files with their numbers of rows.
+    The methods below are those of a format that publishes the parts as they are.
+
+    Attributes
+    ----------
+    name : str
+        As in ``output.format``.
+    publishes_parts : bool
+        Whether the parts themselves are published; else they are a step on the way.
+
+    """
+
+    name: ClassVar[str]
+    publishes_parts: ClassVar[bool]
+
+    def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
+        """Check that the format can hold the columns of a run, before anything is computed.
+
+        Raises
+        ------
+        DataError
+            The table's ids can't be held.
+        JobFileError
+            A column that the job asks for can't be held.
+
+        """
+        return
+
+    def begin(self, place: Place, source: Place, parts: Sequence[tuple[str, int]]) -> int:
+        """Prepare the place of what is published; return the number of tasks that `fill` does.
+
+        The place is empty or begun; the parts are in `source`.
+        """
+        return 0
+
+    def fill(
+        self, place: Place, source: Place, parts: Sequence[tuple[str, int]], number: int
+    ) -> None:
+        """Do one of the tasks; in any order, on any worker, more than once if need be."""
+        return
+
+    def owns(self, files: Sequence[str]) -> bool:
+        """Return whether these published files are of this format."""
+        return bool(files) and all(name.endswith(".parquet") for name in files)
+
+    def read(
+        self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Yield columns of what is published, part by part, from these files only.
+
+        `local` returns where one of the files can be read.
+        """
+        for name in files:
+            path = local(name)
+            try:
+                yield pq.ParquetFile(path).read(columns=list(columns))
+            except (pa.ArrowException, OSError) as error:
+                raise DataError(f"{path} can't be read: {error}") from error

@@ -1,0 +1,139 @@
+"""Zarr: a group with an array for each column, made from the parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.errors import DataError, JobFileError
+from distsvc.storage.places.arrays import write_whole
+from distsvc.storage.places.place import Place
+from distsvc.storage.publishing.columns import COLUMNS, published_columns
+from distsvc.storage.publishing.formats.base import OutputFormat
+
+CHUNK_ROWS = 1_048_576
+METADATA = "zarr.json"
+
+
+class Zarr(OutputFormat):
+    """Arrays in chunks of about a million rows, one task for each chunk.
+
+    The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Fill
+    values are ones that no row takes, and chunks that hold nothing else are stored too: with Zarr's
+    defaults a chunk of fill values would not exist.
+    """
+
+    name = "zarr"
+    publishes_parts = False
+
+    def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
+        """Check that ids are whole numbers, and that every column has a fill value."""
+        for column in published_columns(names):
+            if column.fill is None:
+                raise JobFileError(
+                    f"output.{column.key} needs output.format = 'parquet', found 'zarr'"
+                )
+        if not pa.types.is_integer(id_type):
+            raise DataError(
+                f"output.format 'zarr' needs whole numbers as ids; column {id_name!r} is {id_type}"
+            )
+
+    def begin(self, place: Place, source: Place, parts: Sequence[tuple[str, int]]) -> int:
+        """Create the arrays, unless they are there, and return their number of chunks."""
+        n_rows = sum(rows for _, rows in parts)
+        if not place.has(METADATA):
+            _, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
+            for name in sorted(files, key=lambda name: name == METADATA):  # which comes last
+                _put(place, name, files[name])
+        return -(-n_rows // CHUNK_ROWS)
+
+    def fill(
+        self, place: Place, source: Place, parts: Sequence[tuple[str, int]], number: int
+    ) -> None:
+        """Fill one chunk of every array from the parts that hold its rows."""
+        start = number * CHUNK_ROWS
+        n_rows = sum(rows for _, rows in parts)
+        stop = min(start + CHUNK_ROWS, n_rows)
+        table = _read_rows(source, parts, start, stop)
+        arrays, files = _created(table.schema, n_rows)
+        metadata = set(files)
+        for array, column in zip(arrays, table.columns, strict=True):
+            array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+        for name in files.keys() - metadata:
+            _put(place, name, files[name])
+
+    def owns(self, files: Sequence[str]) -> bool:
+        """Return whether there is a group's metadata among the files."""
+        return any(name.endswith(f"/{METADATA}") for name in files)
+
+    def read(
+        self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Yield columns chunk by chunk; their files are held in memory, packed."""
+        root = min((name for name in files if name.endswith(f"/{METADATA}")), key=len)
+        root = root.removesuffix(METADATA)
+        id_name = json.loads(local(root + METADATA).read_bytes())["attributes"]["id"]
+        arrays = {}
+        for column in columns:
+            name = COLUMNS[0].name if column == id_name else column
+            arrays[column] = _opened(root + name, files, local)
+        n_rows = max((array.shape[0] for array in arrays.values()), default=0)
+        for start in range(0, n_rows, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, n_rows)
+            yield pa.table({name: array[start:stop] for name, array in arrays.items()})
+
+
+def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Any:
+    """Return the array of a folder, which consists of the listed files alone."""
+    import zarr
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.storage import MemoryStore
+
+    buffer = default_buffer_prototype().buffer
+    own = [name for name in files if name.startswith(f"{folder}/")]
+    held = {n.removeprefix(f"{folder}/"): buffer.from_bytes(local(n).read_bytes()) for n in own}
+    try:
+        return zarr.open_array(MemoryStore(held), mode="r")
+    except Exception as error:  # whatever the metadata leads to
+        raise DataError(f"{folder} can't be read: {error}") from error
+
+
+def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arrays of a run, a group in memory, and the group's files by name."""
+    import zarr  # 0.4 s that other jobs need not spend
+    from zarr.storage import MemoryStore
+
+    files: dict[str, Any] = {}
+    group = zarr.create_group(MemoryStore(files), attributes={"id": schema.names[0]})
+    arrays = [
+        group.create_array(
+            column.name,
+            shape=(n_rows,),
+            chunks=(min(CHUNK_ROWS, n_rows),),
+            dtype=column.type.to_pandas_dtype(),
+            fill_value=column.fill,
+            config={"write_empty_chunks": True},  # which is not in the metadata
+        )
+        for column in (COLUMNS[0], *published_columns(schema.names[1:]))
+    ]
+    return arrays, files
+
+
+def _put(place: Place, name: str, content: Any) -> None:
+    with place.created(name, again=False) as path:
+        write_whole(path, lambda stream: stream.write(content.to_bytes()))
+
+
+def _read_rows(source: Place, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
+    tables, first = [], 0
+    for name, rows in parts:
+        begin, end = max(start - first, 0), min(stop - first, rows)
+        if begin < end:
+            tables.append(pq.read_table(source.local(name)).slice(begin, end - begin))
+        first += rows
+    return pa.concat_tables(tables)

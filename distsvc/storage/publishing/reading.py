@@ -1,0 +1,95 @@
+"""The published labels of a run, read back: what its manifest lists, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from distsvc.errors import DataError, DistsvcError
+from distsvc.storage.publishing.formats import FORMATS
+from distsvc.storage.rows.where import Condition, parse_where
+
+FOLDER = "labels/"
+
+Filter: TypeAlias = Any
+"""An expression of `pyarrow.compute`, a text, or None."""
+
+
+def label_files(manifest: dict[str, Any]) -> list[str]:
+    """Return the files of labels that a manifest lists, in the order of the table's rows."""
+    names = [file["file"] for file in manifest["files"] if file["file"].startswith(FOLDER)]
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def read_labels(
+    manifest: dict[str, Any],
+    local: Callable[[str], Path],
+    columns: Sequence[str] | str | None = None,
+    filter: Filter = None,
+) -> pa.Table:
+    """Return published columns of a run's rows, in the order of its table.
+
+    Memory is that of the answer, and of one file besides.
+
+    Parameters
+    ----------
+    manifest
+        Of the run.
+    local
+        Returns where a listed file can be read, checked.
+    columns
+        The columns to return, in this order, or the name of one; all when not given.
+    filter
+        Which rows: an expression of `pyarrow.compute`, or a text like ``input.where``.
+
+    Raises
+    ------
+    DataError
+        A column is not published, the filter does not suit its columns, or a file can't be read.
+    JobFileError
+        The text of the filter can't be parsed.
+
+    """
+    known = list(manifest.get("schema", {}))
+    condition = _parsed(filter) if isinstance(filter, str) else None
+    wanted = [columns] if isinstance(columns, str) else known if columns is None else list(columns)
+    used = condition.columns if condition else known if filter is not None else ()
+    read = list(dict.fromkeys([*wanted, *used]))
+    unknown = [name for name in read if name not in known]
+    if unknown:
+        raise DataError(f"expected published columns ({', '.join(known)}), found {unknown[0]!r}")
+    files = label_files(manifest)
+    form = next(one for one in FORMATS if one.owns(files))
+    found = [
+        _filtered(part, condition or filter).select(wanted)
+        for part in form.read(files, local, read)
+    ]
+    return pa.concat_tables(found)
+
+
+def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:
+    if wanted is None:
+        return part
+    try:
+        if not isinstance(wanted, Condition):
+            return part.filter(wanted)
+        columns = {name: part[name].combine_chunks() for name in wanted.columns}
+        return part.filter(wanted.mask(columns))
+    except DataError as error:
+        raise _about_the_filter(error) from None
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"filter {wanted} does not suit the labels: {error}") from None
+
+
+def _parsed(text: str) -> Condition:
+    try:
+        return parse_where(text)
+    except DistsvcError as error:
+        raise _about_the_filter(error) from None
+
+
+def _about_the_filter(error: DistsvcError) -> DistsvcError:
+    return type(error)(str(error).replace("input.where", "filter", 1))

@@ -1,0 +1,1 @@
+"""Blocks of rows: columns, features, categories, filters."""

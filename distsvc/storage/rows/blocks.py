@@ -1,0 +1,312 @@
+"""A table as workers know it, and its rows as blocks of features made from Arrow arrays."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.errors import DataError
+from distsvc.errors.urls import lake_url, shown_urls
+from distsvc.storage.places.location import Location
+from distsvc.storage.rows.features import (
+    Feature,
+    UnusableValueError,
+    descriptions,
+    fits_float32,
+    names_of,
+    restored,
+)
+from distsvc.storage.rows.filling import fill
+from distsvc.storage.rows.versions import Version, Versions
+from distsvc.storage.rows.where import parse_where
+
+MOST_ROWS, MOST_UNITS = 2**40, 10**7
+"""Of a table: more than any is known to have, and what the driver can list."""
+
+_VECTOR = re.compile(r"(?:large_|fixed_size_)?list<\w+: (?P<value>.*)>(?:\[\d+\])?")
+"""The words for an Arrow type of lists."""
+
+Batches = Iterator[dict[str, pa.Array]]
+"""Consecutive rows as equally long arrays, one for each column asked for."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Everything a worker needs to read row ranges again: small, and JSON by way of `to_dict`.
+
+    Attributes
+    ----------
+    path : str
+        What is read: an absolute path or a URL; of a converted table, that in the staging folder.
+    format : str
+        The name of the source that reads it.
+    features : tuple of Feature
+        What is made of its columns, in order.
+    id, label, where : str or None
+        As in the job.
+    extents : tuple of int
+        Rows of each storage unit in table order, such as row groups or chunks.
+    sources : tuple of str
+        The paths that the job names; they differ from `path` where the table was converted.
+    root, files, file_units, file_depths
+        Of a table of many files: the folder, the files in it, the number of units of each, and how
+        many folders of its name belong to the path that it was found at.
+    schema : str
+        Arrow types of the id, label and ``where`` columns, serialised.
+    types : tuple of str
+        The words for the Arrow types of the features' columns.
+    left_out : dict
+        Why the table's other columns are no features, by their names.
+    versions : dict
+        Which version of each file of the source was there before anything of it was read.
+    ready : str or None
+        The file that says that a path is complete, which is none of the table's.
+    lake : dict
+        Of a table with a log, what `sources.lake` knows of its files; else empty.
+
+    """
+
+    path: str
+    format: str
+    features: tuple[Feature, ...]
+    id: str | None
+    label: str | None
+    where: str | None
+    extents: tuple[int, ...]
+    sources: tuple[str, ...]
+    root: str
+    files: tuple[str, ...]
+    file_units: tuple[int, ...]
+    file_depths: tuple[int, ...]
+    schema: str
+    types: tuple[str, ...]
+    left_out: dict[str, str]
+    versions: Versions
+    ready: str | None = None
+    lake: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the features' columns of numbers, in order."""
+        return names_of(self.features)
+
+    @property
+    def stored(self) -> list[str]:
+        """The names of the stored columns that features are made of."""
+        return [feature.column for feature in self.features]
+
+    @property
+    def shown(self) -> str:
+        """The path as messages show it; of several the first one."""
+        return shown_urls(self.sources)
+
+    @property
+    def state(self) -> str:
+        """Which state of a table with a log is read, as its URL says it; else nothing."""
+        return lake_url(self.sources[0]).pin
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the whole table, before `where`."""
+        return sum(self.extents)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all features as float64, before `where`."""
+        return self.n_rows * len(self.columns) * 8
+
+    def type_of(self, column: str) -> pa.DataType:
+        """Return the type of the id, the label or a column of ``where``."""
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
+        return schema.field(column).type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What rows are read as: float32 where it holds every value there can be, or float64."""
+        pairs = zip(self.features, self.types, strict=True)
+        return np.dtype(
+            np.float32 if all(fits_float32(f, _value_kind(kind)) for f, kind in pairs)
+            else np.float64
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as what JSON can hold."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["features"] = descriptions(self.features)
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Table:
+        """Return the table that `to_dict` described."""
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in content.items()
+        }
+        fields["features"] = restored(content["features"])
+        fields["versions"] = {name: Version(*v) for name, v in content["versions"].items()}
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is asked of a table: storage rows [start, stop), and how; see `tables.read_blocks`."""
+
+    start: int
+    stop: int
+    block_rows: int
+    with_ids: bool = False
+    with_labels: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some consecutive rows, less those that `where` drops.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,), int64
+        Position of each row in the whole table, before `where`, from 0.
+    X : ndarray of shape (n, d), the table's `dtype`, C order
+        The features; NaN where a value is missing.
+    ids, labels : pyarrow.Array of length n, or None
+        The id and label columns, if the table has them and they were asked for.
+
+    """
+
+    rows: np.ndarray
+    X: np.ndarray
+    ids: pa.Array | None
+    labels: pa.Array | None
+
+
+def stored_bytes(table: Table) -> list[int]:
+    """Return the bytes of a row in every stored column of a table, as Arrow holds them."""
+    pairs = zip(table.features, table.types, strict=True)
+    return [
+        _value_bytes(_value_kind(kind)) * (1 if _value_kind(kind) == kind else len(feature.names))
+        for feature, kind in pairs
+    ]
+
+
+def _value_kind(kind: str) -> str:
+    """Return the words for an Arrow type, of a list for that of its values."""
+    vector = _VECTOR.fullmatch(kind)
+    return vector["value"] if vector else kind
+
+
+def _value_bytes(kind: str) -> int:
+    """Return the bytes of a value of an Arrow type, by its words; 16 where they are not known."""
+    try:
+        return max(pa.type_for_alias(kind).bit_width // 8, 1)
+    except ValueError:
+        return 16
+
+
+def arrow_blocks(
+    table: Table, span: Span, batches: Callable[[list[str]], Batches]
+) -> Iterator[Block]:
+    """Yield the blocks of a table whose format gives Arrow arrays.
+
+    Parameters
+    ----------
+    table, span
+        Which rows of what.
+    batches
+        Called with the names of columns; its batches together are the span's rows, in order.
+
+    """
+    making = _Making(table, span)
+    row, block = span.start, making.block(span.start)
+    reading = Location.of(table.sources[0]).reading
+    for batch in batches(making.wanted):
+        n_rows, offset = len(batch[making.wanted[0]]), 0
+        while offset < n_rows:
+            size = min(n_rows - offset, block.room)
+            with reading():
+                block.add(row, {name: array.slice(offset, size) for name, array in batch.items()})
+            offset += size
+            row += size
+            if not block.room:
+                if block.n_rows:
+                    yield block.done()
+                block = making.block(row)
+
+
+class _Making:
+    """What the blocks of a span have in common."""
+
+    def __init__(self, table: Table, span: Span) -> None:
+        self.shown = table.shown
+        self.features, self.span = table.features, span
+        self.width, self.dtype = len(table.columns), table.dtype
+        self.condition = parse_where(table.where) if table.where is not None else None
+        self.id = table.id if span.with_ids else None
+        self.label = table.label if span.with_labels else None
+        others = [self.id, self.label, *(self.condition.columns if self.condition else ())]
+        self.types = {name: table.type_of(name) for name in others if name is not None}
+        self.wanted = list(dict.fromkeys([*table.stored, *self.types]))
+
+    def block(self, row: int) -> _Block:
+        """Return an empty block for the rows from `row` on."""
+        return _Block(self, min(self.span.block_rows, self.span.stop - row))
+
+
+class _Block:
+    """A block in the making: features are put in place at once, so Arrow's copy stays small."""
+
+    def __init__(self, making: _Making, room: int) -> None:
+        self.making, self.room = making, room
+        self.n_rows = 0
+        self.X = np.empty((room, making.width), making.dtype)
+        self.rows: list[np.ndarray] = []
+        self.others: dict[str, list[pa.Array]] = {n: [] for n in (making.id, making.label) if n}
+
+    def add(self, row: int, arrays: dict[str, pa.Array]) -> None:
+        """Add consecutive rows, the first of which is storage row `row`."""
+        size = len(next(iter(arrays.values())))
+        self.room -= size
+        rows = np.arange(row, row + size, dtype=np.int64)
+        arrays = {name: undictionaried(array) for name, array in arrays.items()}
+        others = {name: arrays[name].cast(kind) for name, kind in self.making.types.items()}
+        if self.making.condition is not None:
+            mask = self.making.condition.mask(others)
+            rows = rows[mask.to_numpy(zero_copy_only=False)]
+            if len(rows) < size:
+                arrays = {name: array.filter(mask) for name, array in arrays.items()}
+                others = {name: array.filter(mask) for name, array in others.items()}
+        X = self.X[self.n_rows : self.n_rows + len(rows)]
+        self._fill(X, rows, arrays)
+        self.n_rows += len(rows)
+        self.rows.append(rows)
+        for name, chunks in self.others.items():
+            chunks.append(others[name])
+
+    def _fill(self, X: np.ndarray, rows: np.ndarray, arrays: dict[str, pa.Array]) -> None:
+        """Write the features of some rows into X (n, d); `DataError` where one can't be read."""
+        features = self.making.features
+        try:
+            fill(X, features, [arrays[feature.column] for feature in features])
+        except UnusableValueError as error:
+            raise DataError(
+                f"{self.making.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
+            ) from None
+
+    def done(self) -> Block:
+        """Return the block; what `where` left unused is given back."""
+        X = self.X if self.n_rows == len(self.X) else self.X[: self.n_rows].copy()
+        joined = {name: pa.concat_arrays(chunks) for name, chunks in self.others.items()}
+        ids, labels = (joined[n] if n else None for n in (self.making.id, self.making.label))
+        return Block(np.concatenate(self.rows), X, ids, labels)
+
+
+def undictionaried(array: pa.Array) -> pa.Array:
+    """Return the values of an array, dictionary-encoded or not."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

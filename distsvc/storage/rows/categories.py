@@ -1,0 +1,194 @@
+"""Categories: text, booleans or integers as columns of numbers.
+
+Which values of a column are told apart follows from counts of all its rows (`storage.counting`).
+Rare values, and those that come up only later, share a bucket.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ConfigDict, Field, model_validator
+
+from distsvc.errors.forms import Form
+
+MOST_ONE_HOT = 32
+"""Values that have a column of their own."""
+
+LEAST_ROWS, LEAST_SHARE = 10, 0.001
+"""Of a value that is told apart: rows, and their share of all. So there are at most 1,000."""
+
+BUCKET = "other"
+
+Words = Annotated[tuple[str, ...], Field(strict=False)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+def is_category(kind: pa.DataType) -> bool:
+    """Return whether values of an Arrow type may be categories: text, booleans or integers."""
+    return (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+    )
+
+
+class Category(Form):
+    """What one-hot columns and frequencies have in common; `kind` says which it is.
+
+    Attributes
+    ----------
+    column : str
+    known : tuple of str
+        The values that are told apart, the most frequent first.
+    rest : float
+        The share of the rows that were in the bucket when values were counted, of those that had
+        one.
+
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    column: str
+    kind: str
+    known: Words
+    rest: Share
+    expected: ClassVar[str] = "text, booleans or integers"
+
+    @property
+    def shown(self) -> str:
+        """The column, how many values are told apart, and the share of the bucket."""
+        values = f"{len(self.known)} value{'' if len(self.known) == 1 else 's'}"
+        return f"{self.column} ({values}, {self.rest:.1%} {BUCKET})"
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Any:
+        if len(set(self.known)) < len(self.known):
+            raise ValueError("expected known values, each once, found one twice")
+        return self
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of text, booleans or integers."""
+        return is_category(kind)
+
+    @cached_property
+    def _words(self) -> pa.Array:
+        return pa.array(self.known, pa.string())
+
+    def codes(self, array: pa.Array) -> np.ndarray:
+        """Return places (n,) among the known values; beyond them the bucket's, and that of null."""
+        told = array.dictionary_encode()
+        found = pc.index_in(told.dictionary.cast(pa.string()), self._words)
+        places = pc.fill_null(found, len(self.known)).to_numpy(zero_copy_only=False)
+        indices = pc.fill_null(told.indices, -1).to_numpy(zero_copy_only=False)
+        return np.append(places.astype(np.int64), len(self.known) + 1)[indices]
+
+
+class OneHot(Category):
+    """A column for every known value, and one for the bucket: 1 in the row's own, 0 elsewhere."""
+
+    kind: Literal["onehot"] = "onehot"
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        bucket = BUCKET
+        while bucket in self.known:
+            bucket = f"({bucket})"
+        return tuple(f"{self.column}={value}" for value in (*self.known, bucket))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column's name with a value behind it, such as ``country=DE``, the bucket last."""
+        return self._names
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return ones and zeros (n, values + 1) float32; all of a null one is NaN."""
+        k = len(self.names)
+        rows = np.vstack([np.eye(k, dtype=np.float32), np.full((1, k), np.nan, np.float32)])
+        return rows[self.codes(array)]
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        """Return which rows (n,) bool are in the bucket, by the columns X (n, values + 1)."""
+        return np.asarray(X[:, -1] == 1.0)
+
+
+class Frequency(Category):
+    """The logarithm of the share of the rows that have the same value.
+
+    Attributes
+    ----------
+    shares : tuple of float
+        Of the known values.
+    rare : float
+        The mean share of a value of the bucket; of one row, where there was none.
+
+    """
+
+    kind: Literal["frequency"] = "frequency"
+    shares: Annotated[tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...], Field(strict=False)]
+    rare: Annotated[float, Field(gt=0.0, le=1.0)]
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Any:
+        if len(self.shares) != len(self.known):
+            raise ValueError(f"expected {len(self.known)} shares, found {len(self.shares)}")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column's name in ``log(share())``."""
+        return (f"log(share({self.column}))",)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return the logarithms (n,) float64."""
+        return np.append(np.log([*self.shares, self.rare]), np.nan)[self.codes(array)]
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        """Return which rows (n,) bool are in the bucket, by the column X (n, 1)."""
+        return np.asarray(X[:, 0] == np.log(self.rare))
+
+
+class Uncounted(Form):
+    """A column of categories whose values are still to be counted; it makes no columns yet."""
+
+    column: str
+    kind: Literal["onehot", "frequency"]
+    names: ClassVar[tuple[str, ...]] = ()
+    expected: ClassVar[str] = Category.expected
+
+    @property
+    def shown(self) -> str:
+        """The column's name."""
+        return self.column
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of text, booleans or integers."""
+        return is_category(kind)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return no columns (n, 0)."""
+        return np.empty((len(array), 0))
+
+    def counted(self, counts: dict[str, int]) -> OneHot | Frequency:
+        """Return the feature of a column whose values have so many rows each.
+
+        The most frequent values are told apart, those of equal counts in the order of their text.
+        """
+        n_rows = max(sum(counts.values()), 1)
+        least = max(LEAST_ROWS, LEAST_SHARE * n_rows)
+        order = sorted(counts, key=lambda value: (-counts[value], value))
+        known = [value for value in order if counts[value] >= least]
+        if self.kind == "onehot":
+            known = known[:MOST_ONE_HOT]
+        rest = sum(counts[value] for value in order[len(known) :]) / n_rows
+        words = tuple(known)
+        if self.kind == "onehot":
+            return OneHot(column=self.column, known=words, rest=rest)
+        shares = tuple(counts[value] / n_rows for value in known)
+        rare = rest / (len(order) - len(known)) if rest else 1.0 / n_rows
+        return Frequency(column=self.column, known=words, rest=rest, shares=shares, rare=rare)

@@ -1,0 +1,322 @@
+"""Which columns a table has, and which of them a learner sees."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from distsvc.errors import DataError, JobFileError
+from distsvc.job.config import InputConfig
+from distsvc.storage.rows.categories import is_category
+from distsvc.storage.rows.features import (
+    MOST_COLUMNS,
+    Feature,
+    is_default,
+    is_numeric,
+    is_usable,
+    names_of,
+)
+from distsvc.storage.rows.where import where_columns
+
+# pandas stores an index of the table under such a name; it is not a column the user made.
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
+NOT_CHOSEN = "not in input.columns"
+"""Why a numeric column is no feature of a job that names its columns."""
+
+PARTITION_KEY = "a partition key"
+"""Why a column by which a table is cut into folders is no feature of a job that names none."""
+
+UNKNOWN = pa.null()
+"""The type of a column with a problem that may be one of numbers."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a look at a table's metadata tells.
+
+    Attributes
+    ----------
+    format, path, root, files, file_units, file_depths, extents
+        As in a `blocks.Table`.
+    types : dict
+        Each column's type, dictionary encoding undone.
+    shown : dict
+        The words for each column's type in a message.
+    problems : dict
+        Why a column can't be used, of those that can't. One that would be a feature if it could
+        be read is of a numeric type or `UNKNOWN`; a job has to name its columns to do without.
+    default : tuple of str
+        The columns from which the features come when the job names none.
+    keys : tuple of str
+        The columns by which the table is cut into folders, or partitioned by its log.
+    sources : tuple of str
+        What finds the table again, in the state that was looked at; empty where the paths do.
+    lake : dict
+        As in a `blocks.Table`.
+    apart : dict
+        Why columns that are not in `default` are not there, of those of which the format tells.
+
+    """
+
+    format: str
+    path: str
+    types: dict[str, pa.DataType]
+    shown: dict[str, str]
+    problems: dict[str, str]
+    default: tuple[str, ...]
+    extents: tuple[int, ...]
+    root: str = ""
+    files: tuple[str, ...] = ()
+    file_units: tuple[int, ...] = ()
+    file_depths: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    lake: dict[str, Any] = field(default_factory=dict)
+    apart: dict[str, str] = field(default_factory=dict)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values, however they are laid out: dictionary or view undone."""
+    if pa.types.is_dictionary(kind):
+        return plain(kind.value_type)
+    return pa.string() if pa.types.is_string_view(kind) else kind
+
+
+def merge_schemas(
+    schemas: Sequence[pa.Schema], names: Sequence[str]
+) -> tuple[dict[str, pa.DataType], dict[str, str]]:
+    """Return the columns of several files with one type each, and the columns where they differ.
+
+    Parameters
+    ----------
+    schemas
+        One for each file.
+    names
+        The files, for the messages.
+
+    Raises
+    ------
+    DataError
+        A file holds two columns of one name.
+
+    """
+    types: dict[str, pa.DataType] = {}
+    problems: dict[str, str] = {}
+    seen: pa.Schema | None = None
+    for schema, name in zip(schemas, names, strict=True):
+        if seen is not None and schema.equals(seen):
+            continue
+        fields = {field.name: plain(field.type) for field in schema}
+        if len(fields) < len(schema.names):
+            twice = next(n for n in schema.names if schema.names.count(n) > 1)
+            raise DataError(f"{name} has two columns named {twice!r}")
+        if seen is not None:
+            for column in types.keys() - fields.keys():
+                problems.setdefault(column, f"column {column!r} is missing from {name}")
+            for column in fields.keys() - types.keys():
+                problems.setdefault(column, f"column {column!r} is in {name}, not in {names[0]}")
+        for column, kind in fields.items():
+            merged = _common_type(types.get(column, kind), kind)
+            if merged is None:
+                expected = types[column]
+                problems.setdefault(
+                    column, f"column {column!r} is {kind} in {name}, {expected} before it"
+                )
+                if is_default(kind):
+                    types[column] = UNKNOWN
+            else:
+                types[column] = merged
+        seen = schema
+    return types, problems
+
+
+def other_columns(config: InputConfig) -> list[str]:
+    """Return the columns that a job names besides the features: id, label and those of `where`."""
+    names = [config.id, config.label, *where_columns(config.where)]
+    return [name for name in dict.fromkeys(names) if name is not None]
+
+
+def choose_features(
+    config: InputConfig, scan: Scan, categories: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the feature columns, and check every other column that the job names.
+
+    Without ``input.columns`` these are the columns of numbers, booleans, decimals, durations and
+    vectors in the table's order, except the label, the id and the columns of ``where``: a column
+    that only chooses rows, such as ``split``, is not a feature. An index that pandas stored is none
+    either, nor a column without a name, nor a key by which the table is partitioned. Columns of
+    `categories` are, whatever they hold.
+
+    Raises
+    ------
+    DataError
+        A column is missing or differs between files, a feature is none of these, no date or time,
+        or can't be read, or there is none, or too many.
+    JobFileError
+        ``input.columns`` names a column twice.
+
+    """
+    path = config.shown
+    where = where_columns(config.where)
+    used = {"input.id": [config.id], "input.label": [config.label], "input.where": where}
+    for key, columns in used.items():
+        for column in columns:
+            if column is not None:
+                _check(column, key, path, scan)
+    if config.label is not None and pa.types.is_nested(scan.types[config.label]):
+        raise DataError(
+            f"input.label: column {config.label!r} of {path} is {scan.shown[config.label]}, "
+            "expected one value in a row"
+        )
+    given = config.columns or ()
+    twice = [name for name, count in Counter(given).items() if count > 1]
+    if twice:
+        raise JobFileError(f"input.columns names {twice[0]!r} twice")
+    features = _default(config, scan, categories) if config.columns is None else given
+    if len(features) > MOST_COLUMNS:
+        raise too_wide(path, len(features))
+    missing = [name for name in features if name not in scan.types and name not in scan.problems]
+    if len(missing) > 1:
+        raise DataError(
+            f"input.columns: {path} has no columns {some([repr(name) for name in missing])}; "
+            f"available: {some(list(scan.types))}"
+        )
+    for name in features:
+        if config.columns is None and name in scan.problems:
+            raise DataError(f"{scan.problems[name]}; or name the columns to use in input.columns")
+        _check(name, "input.columns", path, scan)
+        if not is_usable(scan.types[name]) and name not in categories:
+            as_text = is_category(scan.types[name])
+            hint = "; preprocess.encode takes it as categories" if as_text else ""
+            raise DataError(
+                f"input.columns: column {name!r} of {path} is {scan.shown[name]}, "
+                f"expected a numeric or boolean column, or one of dates, durations or vectors{hint}"
+            )
+    return features
+
+
+def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) -> None:
+    """Check the columns that ``preprocess.encode`` names.
+
+    Raises
+    ------
+    DataError
+        One is missing, differs between files or can't be read.
+    JobFileError
+        One holds no text, booleans or integers.
+
+    """
+    for name in names:
+        _check(name, "preprocess.encode", config.shown, scan)
+        if not is_category(scan.types[name]):
+            raise JobFileError(
+                f"preprocess.encode: column {name!r} of {config.shown} is {scan.shown[name]}, "
+                "expected text, booleans or integers"
+            )
+
+
+def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[str, str]:
+    """Return why each column that is no feature is none."""
+    uses = dict.fromkeys(where_columns(config.where), "of input.where")
+    uses |= {n: f"input.{field}" for field, n in (("label", config.label), ("id", config.id)) if n}
+    used, listed = set(features), set(scan.default)
+
+    def reason(name: str) -> str:
+        if name in uses or config.columns is not None:
+            usable = is_usable(scan.types[name]) or scan.types[name] == UNKNOWN
+            more = "" if usable else f", {scan.shown[name]}"
+            return uses.get(name, NOT_CHOSEN + more)
+        if _PANDAS_INDEX.fullmatch(name):
+            return "an index of pandas"
+        if not name:
+            return "a column without a name, such as an index"
+        if name in scan.apart:
+            return scan.apart[name]
+        if name in scan.keys:
+            return PARTITION_KEY
+        if name not in listed and name not in scan.problems:
+            return "not listed in attribute 'columns'"
+        return scan.problems.get(name) or scan.shown[name]
+
+    return {name: reason(name) for name in scan.types if name not in used}
+
+
+def check_names(path: str, features: Sequence[Feature]) -> None:
+    """Raise DataError for features whose columns of numbers have no name, or one name twice."""
+    names = names_of(features)
+    if "" in names:
+        raise DataError(f"input.columns: a feature of {path} has no name: name its column")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        makers = [feature.column for feature in features if twice in feature.names]
+        raise DataError(
+            f"{path}: columns {' and '.join(map(repr, makers))} both become a column named "
+            f"{twice!r}; leave one out in input.columns, or give it another name"
+        )
+
+
+def too_wide(path: str, n_columns: int) -> DataError:
+    """Return the error for a table of too many columns."""
+    return DataError(f"{path} has {n_columns} feature columns, expected at most {MOST_COLUMNS}")
+
+
+def some(words: Sequence[str]) -> str:
+    """Return the first of some words and how many more there are."""
+    more = f" and {len(words) - 20} more" if len(words) > 20 else ""
+    return ", ".join(words[:20]) + more
+
+
+def _default(config: InputConfig, scan: Scan, categories: Collection[str]) -> tuple[str, ...]:
+    """Return the columns that are features by their types, or would be if they could be read.
+
+    The latter are refused.
+    """
+    apart, listed = {*other_columns(config), *scan.keys}, set(scan.default)
+    features = tuple(
+        name
+        for name in dict.fromkeys([*scan.default, *scan.types])
+        if name in categories
+        or (
+            name in listed
+            and (
+                is_default(scan.types[name])
+                or (name in scan.problems and scan.types[name] == UNKNOWN)
+            )
+            and name not in apart
+            and name
+            and not _PANDAS_INDEX.fullmatch(name)
+        )
+    )
+    if not features:
+        raise DataError(
+            f"{config.shown} has no numeric column to use as a feature; "
+            f"found {some([f'{n} ({t})' for n, t in scan.shown.items()])}"
+        )
+    return features
+
+
+def _check(column: str, field: str, path: str, scan: Scan) -> None:
+    if column in scan.problems:
+        raise DataError(f"{field}: {scan.problems[column]}")
+    if column not in scan.types:
+        close = difflib.get_close_matches(column, scan.types, n=3)
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else ""
+        hint = hint or f"available: {some(list(scan.types))}"
+        raise DataError(f"{field}: {path} has no column {column!r}; {hint}")
+
+
+def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    if one.equals(other):
+        return one
+    pair = [pa.schema([pa.field("column", kind)]) for kind in (one, other)]
+    try:
+        return pa.unify_schemas(pair, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        return pa.float64() if is_numeric(one) and is_numeric(other) else None

@@ -1,0 +1,362 @@
+"""Features: how the stored columns of a table become columns of numbers.
+
+A number stays one column, under its name. A vector becomes as many columns as it has values, and
+categories (`storage.categories`) become as many as there are, or one. What is made of a column is
+saved with the model, so that other tables are read alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from distsvc.errors.forms import Form
+from distsvc.inputs.arrow import numbers
+from distsvc.storage.rows.categories import Category as Category
+from distsvc.storage.rows.categories import Frequency, OneHot
+from distsvc.storage.rows.categories import Uncounted as Uncounted
+
+MOST_COLUMNS = 2**20
+"""Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
+
+_IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
+"""The words for Arrow's types whose values float32 holds."""
+
+_PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Of a second, by the words for Arrow's units of time."""
+
+
+class UnusableValueError(ValueError):
+    """A value of a column that a feature can't take; `place` is that of its row, in the array."""
+
+    def __init__(self, column: str, place: int, message: str):
+        super().__init__(message)
+        self.column, self.place = column, place
+
+
+class Feature(Protocol):
+    """What is made of one stored column: one column of numbers, or several."""
+
+    @property
+    def column(self) -> str:
+        """The stored column."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of numbers."""
+        ...
+
+    @property
+    def shown(self) -> str:
+        """What a list of the features that are used says of it."""
+        ...
+
+    @property
+    def expected(self) -> str:
+        """What the stored column has to hold, in a message."""
+        ...
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether values of an Arrow type can be turned into the numbers."""
+        ...
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return some rows' numbers, (n,) or (n, len(names)), of their Arrow values; null is NaN.
+
+        The dtype is any whose values float64 holds, as far as the stored ones do.
+
+        Raises
+        ------
+        UnusableValueError
+            A value is not one that it can take.
+
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A column that holds numbers: integers, floats, decimals or booleans."""
+
+    column: str
+    expected: ClassVar[str] = "numbers"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column's own name."""
+        return (self.column,)
+
+    @property
+    def shown(self) -> str:
+        """The column's own name."""
+        return self.column
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of numbers."""
+        return is_numeric(kind)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return the numbers (n,)."""
+        return numbers(array)
+
+
+class _Described(Form):
+    """A feature that JSON holds as its fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    column: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column's own name."""
+        return (self.column,)
+
+    @property
+    def shown(self) -> str:
+        """The column's own name."""
+        return self.column
+
+
+class Log(_Described):
+    """The logarithm of a number x as sign(x) log(1 + |x|), which is 0 at 0 and defined for all."""
+
+    kind: Literal["log"] = "log"
+    expected: ClassVar[str] = "numbers"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column's name in ``log()``, since its unit is another."""
+        return (self.shown,)
+
+    @property
+    def shown(self) -> str:
+        """The column's name in ``log()``."""
+        return f"log({self.column})"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of numbers."""
+        return is_numeric(kind)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return the logarithms (n,) float64."""
+        return _logarithms(Number(self.column).values(array))
+
+
+def _logarithms(x: np.ndarray) -> np.ndarray:
+    """Return sign(x) log(1 + |x|) in float64."""
+    x = x.astype(np.float64)
+    return np.copysign(np.log1p(np.abs(x)), x)
+
+
+class Time(_Described):
+    """A date or a time since 1970, a time of the day, or a duration, in days or in seconds."""
+
+    kind: Literal["time"] = "time"
+    unit: Literal["days", "seconds"]
+    expected: ClassVar[str] = "dates, times or durations"
+
+    @classmethod
+    def of(cls, column: str, kind: pa.DataType) -> Time:
+        """Return the feature of a column of an Arrow type: days of dates, seconds of others."""
+        return cls(column=column, unit="days" if pa.types.is_date(kind) else "seconds")
+
+    @property
+    def shown(self) -> str:
+        """The column and its unit."""
+        return f"{self.column} ({self.unit})"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of dates, times or durations."""
+        return is_time(kind)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return days or seconds (n,) float64."""
+        if pa.types.is_date(array.type):
+            array, in_a_day = array.cast(pa.date32()), 1
+        else:
+            in_a_day = 86_400 * _PARTS[array.type.unit]
+        whole = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+        x = Number(self.column).values(whole).astype(np.float64)
+        return x / (in_a_day if self.unit == "days" else in_a_day / 86_400)
+
+
+class Vector(_Described):
+    """A list of as many numbers in every row, such as an embedding; with `log` their logarithms."""
+
+    kind: Literal["vector"] = "vector"
+    width: Annotated[int, Field(ge=1, le=MOST_COLUMNS)]
+    log: bool = False
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The names of the stored numbers: the column's with a place behind it, from 0."""
+        return tuple(f"{self.column}[{k}]" for k in range(self.width))
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(f"log({place})" for place in self.places) if self.log else self.places
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the stored numbers, of logarithms in ``log()``."""
+        return self._names
+
+    @property
+    def whole(self) -> str:
+        """What all the numbers together are called."""
+        return f"log({self.column})" if self.log else self.column
+
+    @property
+    def shown(self) -> str:
+        """The column and its length."""
+        return f"{self.whole} ({self.width} numbers)"
+
+    @property
+    def expected(self) -> str:
+        """Vectors of its length."""
+        return f"vectors of {self.width} numbers"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether the type is one of lists of numbers, of this length if it says one."""
+        fixed = pa.types.is_fixed_size_list(kind)
+        return is_vector(kind) and (not fixed or kind.list_size == self.width)
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return the vectors (n, width), or their logarithms; all of a null one is NaN."""
+        X = self._stored(array)
+        return _logarithms(X) if self.log else X
+
+    def _stored(self, array: pa.Array) -> np.ndarray:
+        lengths = pc.list_value_length(array)
+        wrong = pc.fill_null(pc.not_equal(lengths, self.width), False)
+        place = pc.index(wrong, True).as_py()
+        if place >= 0:
+            raise UnusableValueError(
+                self.column,
+                place,
+                f"expected a list of {self.width} numbers, as in the first row, found one of "
+                f"{lengths[place].as_py()}",
+            )
+        flat = Number(self.column).values(pc.list_flatten(array)).reshape(-1, self.width)
+        if not array.null_count:
+            return flat
+        known = pc.is_valid(array).to_numpy(zero_copy_only=False)
+        X = np.full((len(array), self.width), np.nan, np.promote_types(flat.dtype, np.float32))
+        X[known] = flat
+        return X
+
+
+Description = str | Annotated[Log | Time | Vector | OneHot | Frequency, Field(discriminator="kind")]
+"""A feature as JSON holds it: its fields, or of a number its column's name."""
+
+_DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
+
+
+def fits_float32(feature: Feature, kind: str) -> bool:
+    """Return whether float32 holds what a feature makes of a stored type, by its words."""
+    return isinstance(feature, OneHot) or (is_as_stored(feature) and kind in _IN_FLOAT32)
+
+
+def is_as_stored(feature: Feature) -> bool:
+    """Return whether the numbers of a feature are those that are stored."""
+    return isinstance(feature, Number) or (isinstance(feature, Vector) and not feature.log)
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether values of an Arrow type turn into float64: numbers, decimals, booleans."""
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+    )
+
+
+def is_vector(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of lists of numbers."""
+    return (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ) and is_numeric(kind.value_type)
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of dates, times or durations."""
+    return pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+
+
+def is_default(kind: pa.DataType) -> bool:
+    """Return whether a column of an Arrow type is a feature where a job names no columns.
+
+    Numbers, durations and vectors are. Dates and times are not: what lies close in them was
+    recorded at about the same time, which is seldom what clusters are asked for.
+    """
+    return is_numeric(kind) or pa.types.is_duration(kind) or is_vector(kind)
+
+
+def is_usable(kind: pa.DataType) -> bool:
+    """Return whether a column of an Arrow type can be a feature."""
+    return is_default(kind) or is_time(kind)
+
+
+def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
+    """Return which columns of numbers belong together as the values of one column."""
+    found, first = [], 0
+    for feature in features:
+        last = first + len(feature.names)
+        if isinstance(feature, OneHot):
+            found.append(slice(first, last))
+        first = last
+    return found
+
+
+def feature_at(features: Iterable[Feature], place: int) -> Feature:
+    """Return the feature that makes the column of numbers at a place."""
+    for feature in features:
+        if place < len(feature.names):
+            return feature
+        place -= len(feature.names)
+    raise IndexError(place)
+
+
+def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
+    """Return the names of all columns of numbers, in order."""
+    return tuple(name for feature in features for name in feature.names)
+
+
+def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
+    """Return under which names columns are told of, and the first column (g,) int64 of each.
+
+    A vector is one thing to those who read of it, whatever its length, and so are the columns of a
+    column of categories.
+    """
+    names: list[str] = []
+    firsts: list[int] = []
+    width = 0
+    for feature in features:
+        own = list(feature.names)
+        if isinstance(feature, Vector | OneHot):
+            own = [feature.whole if isinstance(feature, Vector) else feature.column]
+        firsts.extend(range(width, width + len(own)))
+        names.extend(own)
+        width += len(feature.names)
+    return names, np.array(firsts)
+
+
+def descriptions(features: Iterable[Any]) -> list[str | dict[str, Any]]:
+    """Return features as what JSON can hold; a number is its column's name."""
+    return [f.column if isinstance(f, Number) else f.model_dump() for f in features]
+
+
+def restored(content: Sequence[Any]) -> tuple[Feature, ...]:
+    """Return the features that `descriptions` described."""
+    each = _DESCRIPTIONS.validate_python(content)
+    return tuple(Number(one) if isinstance(one, str) else one for one in each)

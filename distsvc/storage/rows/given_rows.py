@@ -1,0 +1,170 @@
+"""Rows that users give, as the blocks that a table's rows come in.
+
+The columns of tables are found by name. Arrays have the columns in the model's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.errors import DataError
+from distsvc.inputs.given import rows_of
+from distsvc.inputs.rows import Asked, Input, no_rows
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.columns import plain, some
+from distsvc.storage.rows.features import (
+    Feature,
+    UnusableValueError,
+    Vector,
+    is_as_stored,
+    names_of,
+)
+from distsvc.storage.rows.filling import fill
+
+NAME = "the rows"
+"""What messages call them."""
+
+_KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
+"""Of these types a feature takes one, whatever it is, where a column has no value at all."""
+
+
+def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
+    """Return what reads X, in blocks of at most so many rows.
+
+    Parameters
+    ----------
+    X
+        What `rows_of` takes: an array with `array_columns`, or a table that has the stored
+        columns by name.
+    features
+        How stored columns become numbers.
+    block_rows
+        At least 1.
+
+    Raises
+    ------
+    DataError
+        X is nothing of that.
+
+    """
+    rows = rows_of(X, Asked(NAME, block_rows, index=True))
+    if rows is None:
+        raise no_rows(X, NAME)
+    if rows.shape is not None:
+        _check_width(rows.shape, array_columns(features))
+    return rows
+
+
+def given_blocks(
+    rows: Input, features: Sequence[Feature], id_name: str | None = None
+) -> Iterator[Block]:
+    """Yield all rows in order, in blocks; none is empty.
+
+    Parameters
+    ----------
+    rows, features
+        As in `given_rows`.
+    id_name
+        The column that becomes the blocks' ids, where it is there.
+
+    Raises
+    ------
+    DataError
+        Columns are missing, or there is one with values that a feature can't take.
+
+    """
+    row = rows.first
+    for piece in rows.pieces():
+        try:
+            X = _numbers(piece, features)
+        except UnusableValueError as error:
+            raise DataError(
+                f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
+            ) from None
+        places = np.arange(row, row + len(X), dtype=np.int64)
+        yield Block(places, X, _column(piece, id_name), None)
+        row += len(X)
+
+
+def _check_width(shape: tuple[Any, ...], columns: Sequence[str]) -> None:
+    if len(shape) != 2 or shape[1] != len(columns):
+        raise DataError(
+            f"{NAME}: expected an array of {len(columns)} columns ({some(columns)}), found one of "
+            f"shape {tuple(shape)}"
+        )
+
+
+def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
+    """Return the names of an array's columns: the stored ones, and each value of a vector."""
+    each = (f.places if isinstance(f, Vector) else (f.column,) for f in features)
+    return tuple(name for names in each for name in names)
+
+
+def _numbers(piece: Any, features: Sequence[Feature]) -> np.ndarray:
+    """Return the numbers (n, d) float64 of an array or a record batch as it is stored."""
+    if isinstance(piece, np.ndarray):
+        if all(map(is_as_stored, features)):
+            return np.ascontiguousarray(piece, dtype=np.float64)
+        arrays = _of_array(piece, features)
+    else:
+        arrays = _of_table(piece, features)
+    X = np.empty((len(piece), len(names_of(features))))
+    fill(X, features, arrays)
+    return X
+
+
+def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
+    arrays: list[pa.Array] = []
+    first = 0
+    for feature in features:
+        width = feature.width if isinstance(feature, Vector) else 1
+        arrays.append(_stored(np.ascontiguousarray(piece[:, first : first + width]), feature))
+        first += width
+    return arrays
+
+
+def _stored(part: np.ndarray, feature: Feature) -> pa.Array:
+    """Return a column, or the values of a vector (n, width), as Arrow holds what is stored."""
+    if isinstance(feature, Vector):
+        return pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), feature.width)
+    array = pa.array(part[:, 0])
+    if not feature.takes(array.type):
+        raise DataError(
+            f"{NAME}: column {feature.column!r} holds {feature.expected}, which an array of "
+            "numbers does not: expected a table with named columns"
+        )
+    return array
+
+
+def _of_table(batch: pa.RecordBatch, features: Sequence[Feature]) -> list[pa.Array]:
+    names = batch.schema.names
+    missing = [f.column for f in features if names.count(f.column) != 1]
+    if missing:
+        raise DataError(
+            f"{NAME}: expected the model's {len(features)} columns, each once; missing or there "
+            f"twice: {some(missing)}; found: {some(names)}"
+        )
+    return [_plain(batch.column(feature.column), feature) for feature in features]
+
+
+def _column(piece: Any, name: str | None) -> pa.Array | None:
+    """Return the column of a name, where the piece is of a table that has one."""
+    if isinstance(piece, np.ndarray) or piece.schema.names.count(name) != 1:
+        return None
+    return piece.column(name)
+
+
+def _plain(array: pa.Array, feature: Feature) -> pa.Array:
+    """Return the values that a feature takes, without dictionary; `DataError` for others."""
+    kind = plain(array.type)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), next(k for k in _KINDS if feature.takes(k)))
+    if not feature.takes(kind):
+        raise DataError(f"{NAME}: column {feature.column!r} is {kind}, expected {feature.expected}")
+    if pa.types.is_dictionary(array.type):  # Arrow takes no views by their places
+        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(kind))
+    return array.cast(kind) if kind != array.type else array

@@ -1,0 +1,79 @@
+"""Which rows of a block a job uses: what it leaves out, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from distsvc.errors import DataError
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.categories import Category
+from distsvc.storage.rows.features import Feature, feature_at, names_of
+
+
+def usable_rows(
+    block: Block, shown: str, features: Sequence[Feature], missing: str, unit: bool
+) -> np.ndarray:
+    """Return which rows (n,) of a block are used: all, but for those that ``drop`` leaves out.
+
+    Parameters
+    ----------
+    block
+    shown, features
+        The table's name and what its columns of numbers are made of, for messages.
+    missing
+        ``error``, ``drop`` or ``median``, as in the job.
+    unit
+        Whether rows are divided by their lengths, which must not be 0 then.
+
+    Raises
+    ------
+    DataError
+        A value is infinite, or is missing or a row without length where such are not left out.
+
+    """
+    fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
+    if not fine.all():
+        row, column = np.unravel_index(np.argmin(fine), fine.shape)
+        raise unusable(block, int(row), int(column), shown, features)
+    zero = np.zeros(len(block.X), bool)
+    if unit:
+        zero = np.asarray((block.X == 0.0).all(axis=1))
+    if missing == "drop":
+        return ~(zero | np.isnan(block.X).any(axis=1))
+    if zero.any():
+        raise DataError(
+            f"{shown}: row {block.rows[zero.argmax()]}: expected a row with a "
+            "length, as preprocess.scale = 'unit' divides by it, found zeros only; "
+            "preprocess.missing = 'drop' leaves such rows out"
+        )
+    return ~zero
+
+
+def unusable(
+    block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
+) -> DataError:
+    """Return the error for a value of a block that can't be used."""
+    value, feature = float(block.X[row, column]), feature_at(features, column)
+    hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
+    if isinstance(feature, Category):
+        return DataError(
+            f"{shown}: column {feature.column!r}, row {block.rows[row]}: expected a value, found "
+            f"none{hint}"
+        )
+    name = names_of(features)[column]
+    return DataError(
+        f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite "
+        f"number whose square is one too, found {value}{hint}"
+    )
+
+
+def chosen(block: Block, kept: np.ndarray) -> Block:
+    """Return the rows of a block that are `kept` (n,) bool."""
+    if kept.all():
+        return block
+    places = np.flatnonzero(kept)
+    ids = None if block.ids is None else block.ids.take(places)
+    labels = None if block.labels is None else block.labels.take(places)
+    return Block(block.rows[kept], block.X[kept], ids, labels)

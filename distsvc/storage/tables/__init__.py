@@ -1,0 +1,1 @@
+"""Tables as sources of rows: Parquet, CSV, svmlight, Zarr and lakes."""

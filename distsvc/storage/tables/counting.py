@@ -1,0 +1,67 @@
+"""Counting the values of a table's columns of categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distsvc.errors import DataError
+from distsvc.storage.rows.blocks import Span, Table, undictionaried
+from distsvc.storage.rows.where import parse_where
+from distsvc.storage.tables.sources import source_named
+
+MOST_VALUES = 1_000_000
+LONGEST = 256
+"""Characters of a value, so that counts stay small."""
+
+_ROWS = 65_536
+
+
+class ValueCounts:
+    """The rows of every value, as text, of some columns of a table; null is none."""
+
+    def __init__(self, table: Table, columns: Sequence[str]):
+        self.table = table
+        self.counts: dict[str, dict[str, int]] = {column: {} for column in columns}
+        self._condition = parse_where(table.where) if table.where is not None else None
+
+    def add(self, start: int, stop: int) -> None:
+        """Count storage rows [start, stop), but for those that ``where`` drops.
+
+        Raises
+        ------
+        DataError
+            A column has more than `MOST_VALUES` values, or one that is longer than `LONGEST`; or
+            the table can't be read.
+
+        """
+        where = self._condition.columns if self._condition else ()
+        wanted = list(dict.fromkeys([*self.counts, *where]))
+        span = Span(start, stop, _ROWS)
+        for batch in source_named(self.table.format).batches(self.table, span, wanted):
+            arrays = {name: undictionaried(array) for name, array in batch.items()}
+            if self._condition is not None:
+                others = {name: arrays[name].cast(self.table.type_of(name)) for name in where}
+                mask = self._condition.mask(others)
+                arrays = {name: arrays[name].filter(mask) for name in self.counts}
+            for column in self.counts:
+                self._count(column, arrays[column])
+
+    def _count(self, column: str, array: pa.Array) -> None:
+        found = pc.value_counts(array.drop_null())
+        words, known = found.field(0).cast(pa.string()), self.counts[column]
+        longest = pc.max(pc.utf8_length(words)).as_py() or 0
+        if longest > LONGEST:
+            raise self._refused(column, f"a text of {longest} characters", f"at most {LONGEST}")
+        for word, n in zip(words.to_pylist(), found.field(1).to_pylist(), strict=True):
+            known[word] = known.get(word, 0) + n
+        if len(known) > MOST_VALUES:
+            raise self._refused(column, f"more than {MOST_VALUES:,} different values", "fewer")
+
+    def _refused(self, column: str, found: str, expected: str) -> DataError:
+        return DataError(
+            f"{self.table.shown}: column {column!r} has {found}, expected {expected} of a column "
+            "that preprocess.encode names; leave it out, or give a column of coarser values"
+        )

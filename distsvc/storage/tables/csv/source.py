@@ -1,0 +1,237 @@
+"""CSV, which has no row ranges: streamed once into a Parquet file, and from then on Parquet."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import deque
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from distsvc.errors import DataError
+from distsvc.job.config import InputConfig
+from distsvc.storage.places.arrays import write_whole
+from distsvc.storage.places.location import Location
+from distsvc.storage.places.place import Place
+from distsvc.storage.rows.columns import Scan, merge_schemas, other_columns
+from distsvc.storage.rows.versions import unchanged
+from distsvc.storage.tables.csv.text import (
+    HEAD_BYTES,
+    check_distinct,
+    check_header,
+    check_text,
+    is_number,
+    separator,
+    with_gaps,
+)
+from distsvc.storage.tables.files import Files, find_files
+from distsvc.storage.tables.parquet import Parquet
+
+_GROUP_ROWS = 262_144
+_BLOCK_BYTES = 16 << 20
+_CONVERSION = re.compile(
+    r"In CSV column #(?P<column>\d+): Row #(?P<line>\d+): (?P<fault>.*)", re.DOTALL
+)
+
+
+class Csv(Parquet):
+    """CSV with a header, packed by gzip or not; the header tells what separates its fields.
+
+    Types come from the first 16 MiB of each file. A column of whole numbers there becomes float64,
+    as a fraction may follow, unless it is the id, the label or one of ``where``; so does a feature
+    that the job names and that is empty at first. A column of text most of whose values there are
+    numbers is refused, as a column of numbers with a value that can't be read. So is one of numbers
+    that are spelled otherwise, such as 0,5. An id that a number would not give back is text, and so
+    are whole numbers that are categories: 007 and 7 are two. An empty text is missing, quoted or
+    not, as in a number; NA is a text. A file that an earlier call made from the same files is used
+    again.
+    """
+
+    name = "csv"
+    title = "CSV"
+    suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
+        """Write the files, in the order of their names, as one Parquet file, and scan that.
+
+        Raises
+        ------
+        DataError
+            A file is not UTF-8 or gzip, has no header, another header than the first file, a line
+            with too few or too many fields, or a value that does not fit its column's type; or it
+            changed while it was read.
+        OutputPermissionError
+            The staging folder may not be written.
+        TemporaryError
+            It can't be written for another reason, such as a full disk.
+
+        """
+        as_is, features = {*other_columns(config), *categories}, set(config.columns or ())
+        digest = _digest(found, as_is, features, set(categories), id_name=config.id)
+        target = f"csv-{digest}.parquet"
+        known = all(version.tag for version in found.versions.values())
+        if not (known and staging.has(target)):
+            columns = None if config.columns is None else features
+            codes = _codes(found, set(categories))
+            schema = _schema(found, as_is, columns, codes, config.id)
+            # Faults of reading are no OSError by then: whose fault one is stays clear.
+            with staging.created(target) as path:
+                _convert(_batches(found, schema, codes), schema, path)
+        place = Location.of(f"{staging.address}/{target}")
+        return super().scan(find_files(place), config, staging)
+
+
+def _convert(batches: Iterator[pa.RecordBatch], schema: pa.Schema, target: Path) -> None:
+    def write(stream: BinaryIO) -> None:
+        with pq.ParquetWriter(stream, schema) as writer:
+            for table in _row_groups(batches, schema):
+                writer.write_table(table, row_group_size=_GROUP_ROWS)
+
+    write_whole(target, write)
+
+
+def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= _GROUP_ROWS:
+            table = pa.Table.from_batches(held, schema)
+            whole = rows - rows % _GROUP_ROWS
+            yield table.slice(0, whole)
+            held = table.slice(whole).to_batches()
+            rows -= whole
+    if rows:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _batches(found: Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
+    for place, recorded in zip(found.places, found.versions.values(), strict=True):
+        with (
+            unchanged(place, recorded),
+            _naming_the_value(place, schema),
+            place.reading(),
+            _open(place, schema) as reader,
+        ):
+            for batch in reader:
+                yield with_gaps(batch.select(schema.names), codes)
+
+
+@contextmanager
+def _naming_the_value(place: Location, schema: pa.Schema) -> Iterator[None]:
+    """Name column and line of a value that does not fit, which takes another reading, in order."""
+    try:
+        yield
+    except DataError as error:
+        if "CSV conversion error" not in str(error):
+            raise
+        try:
+            with _open(place, schema, use_threads=False) as reader:
+                deque(reader, maxlen=0)
+        except pa.ArrowInvalid as again:
+            found = _CONVERSION.fullmatch(str(again))
+            if found:
+                column = schema.names[int(found["column"])]
+                raise DataError(
+                    f"{place.shown}, line {found['line']}: column {column!r}: {found['fault']}"
+                ) from None
+        raise
+
+
+def _schema(
+    found: Files, as_is: set[str], features: set[str] | None, codes: set[str], id_name: str | None
+) -> pa.Schema:
+    """Return the types of the columns; `codes` are text, and so is an id that looks like one."""
+    schemas: list[pa.Schema] = []
+    if id_name is not None and any(_is_text(place, id_name) for place in found.places):
+        codes = codes | {id_name}
+    given = pa.schema([(name, pa.string()) for name in sorted(codes)])
+    for place in found.places:
+        with place.reading(), _open(place, given) as reader:
+            schema = reader.schema
+            check_header(place.shown, schema.names, schemas[0].names if schemas else schema.names)
+            check_distinct(place.shown, schema.names)
+            first = next(iter(reader), None)
+        schemas.append(schema)
+        text = [n for n in schema.names if pa.types.is_string(schema.field(n).type)]
+        chosen = set(text if features is None else features.intersection(text)) - as_is
+        for name in text:
+            if name in chosen and first is not None:
+                check_text(place.shown, name, first[name])
+    types, problems = merge_schemas(schemas, [place.shown for place in found.places])
+    if problems:
+        raise DataError(next(iter(problems.values())))
+    return pa.schema([(n, _widened(n, t, as_is, features or set())) for n, t in types.items()])
+
+
+def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) -> pa.DataType:
+    whole = pa.types.is_integer(kind) and name not in as_is
+    empty = pa.types.is_null(kind) and name in features
+    return pa.float64() if whole or empty else kind
+
+
+def _codes(found: Files, categories: set[str]) -> set[str]:
+    """Return the categories that look like whole numbers, or are empty at first, in any file."""
+    kinds: dict[str, list[pa.DataType]] = {name: [] for name in categories}
+    for place in found.places if categories else ():
+        with place.reading(), _open(place) as reader:
+            for name in categories.intersection(reader.schema.names):
+                kinds[name].append(reader.schema.field(name).type)
+    text = pa.string()
+    return {
+        name
+        for name, each in kinds.items()
+        if set(each) - {text} and set(each) <= {pa.int64(), pa.null(), text}
+    }
+
+
+def _is_text(place: Location, name: str) -> bool:
+    """Return whether a column looks like numbers, which would not give back what is written."""
+    with place.reading():
+        with _open(place) as reader:
+            found = reader.schema.field(name).type if name in reader.schema.names else pa.null()
+        if not (pa.types.is_integer(found) or pa.types.is_floating(found)):
+            return False
+        with _open(place, pa.schema({name: pa.string()})) as reader:
+            first = next(iter(reader), None)
+    return first is not None and not is_number(first[name])
+
+
+@contextmanager
+def _open(
+    place: Location, schema: pa.Schema | None = None, use_threads: bool = True
+) -> Iterator[Any]:
+    types = {field.name: field.type for field in schema} if schema is not None else None
+    with place.open() as handle:
+        head = _stream(place, handle).read(HEAD_BYTES)
+    with (
+        place.open(cache="readahead") as handle,
+        csv.open_csv(
+            _stream(place, handle),
+            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
+            parse_options=csv.ParseOptions(
+                delimiter=separator(place.shown, head), newlines_in_values=True
+            ),
+            convert_options=csv.ConvertOptions(column_types=types),
+        ) as reader,
+    ):
+        yield reader
+
+
+def _stream(place: Location, handle: Any) -> Any:
+    return pa.CompressedInputStream(handle, "gzip") if place.is_named([".gz"]) else handle
+
+
+def _digest(found: Files, *columns: set[str], id_name: str | None) -> str:
+    content = [found.folder.path, found.versions, *map(sorted, columns), id_name]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

@@ -1,0 +1,203 @@
+"""The files of an input: one file, those of a folder or a glob, or of several of these."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.storage.places.location import Location
+from distsvc.storage.rows.versions import Version, Versions, version_of
+from distsvc.storage.tables.lakes.refused import refuse_lakes
+
+_Infos = dict[str, dict[str, Any]]
+
+SUCCESS = "_SUCCESS"
+"""Spark and others write it into a folder that is complete."""
+
+_ONE_STORE = "the paths of a list must be in one file system, or one bucket, and hold no secrets"
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files at a location, or at several.
+
+    Attributes
+    ----------
+    location : Location
+        What was asked for: a file, a folder or a glob; the first one of several.
+    folder : Location
+        The folder that the files' names are relative to.
+    infos : dict
+        What a remote file system knows about each file, by its name; sorted, at each location.
+    above : dict
+        Of files of several locations, how many folders at the beginning of a name belong to the
+        location that the file was found at; 0 for one that is not there.
+
+    """
+
+    location: Location
+    folder: Location
+    infos: _Infos
+    above: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names relative to `folder`."""
+        return tuple(self.infos)
+
+    @property
+    def places(self) -> list[Location]:
+        """The location of each file."""
+        return [self.folder.join(name) for name in self.infos]
+
+    def named(self, suffixes: Sequence[str]) -> Files:
+        """Return those files whose names end in one of some suffixes, whatever their case."""
+        chosen = [p.is_named(suffixes) for p in self.places]
+        infos = [pair for pair, own in zip(self.infos.items(), chosen, strict=True) if own]
+        return replace(self, infos=dict(infos))
+
+    @cached_property
+    def versions(self) -> Versions:
+        """Which version of each file is there; looked up once, so that later looks can differ.
+
+        Raises
+        ------
+        DataError
+            A file has gone since it was found, or is a pipe, a socket or a device.
+        TemporaryError
+            The store does not answer.
+
+        """
+        return dict(zip(self.keys, self._versions(), strict=True))
+
+    @property
+    def keys(self) -> list[str]:
+        """Names in `versions`: those relative to `folder`, without the query of an HTTP URL."""
+        return [key_of(self.folder, place) for place in self.places]
+
+    def _versions(self) -> Iterator[Version]:
+        for place, info in zip(self.places, self.infos.values(), strict=True):
+            # Some lists of files leave out what is known of each.
+            yield version_of(place, info if info.get("size") is not None else None)
+
+
+def key_of(folder: Location, place: Location) -> str:
+    """Return the name of a file in `Files.versions`."""
+    return place.bare[len(folder.path) + 1 :]
+
+
+def joined(each: Sequence[Files]) -> Files:
+    """Return the files of several locations, which are of one file system, in their order.
+
+    Raises
+    ------
+    JobFileError
+        They are not, or a file belongs to two of them.
+
+    """
+    first = each[0]
+    if len(each) == 1:
+        return first
+    folders = [found.folder.path.split("/") for found in each]
+    for found, folder in zip(each, folders, strict=True):
+        if found.folder.fs is not first.folder.fs or folder[0] != folders[0][0]:
+            one, other = first.location.shown, found.location.shown
+            raise JobFileError(f"input.path: {_ONE_STORE}, found {one} and {other}")
+    pairs = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    shared = [parts[0] for parts in pairs]
+    infos: _Infos = {}
+    above: dict[str, int] = {}
+    for found, folder in zip(each, folders, strict=True):
+        inner = folder[len(shared) :]
+        for name, info in found.infos.items():
+            full = "/".join([*inner, name])
+            if full in infos:
+                raise JobFileError(f"input.path names {found.folder.join(name).shown} twice")
+            infos[full], above[full] = info, len(inner)
+    return Files(first.location, first.folder.at("/".join(shared)), infos, above)
+
+
+def find_files(location: Location, *, hidden: bool = False, ready: str | None = None) -> Files:
+    """Find the files at a location: one file, those of a folder (recursively) or of a glob.
+
+    Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location itself
+    names them or `hidden` is true. So is the file `ready`, or ``_SUCCESS``, which says that the
+    location is complete: it may have no other files then.
+
+    Raises
+    ------
+    InputNotFoundError
+        There is no such path, or no file in it.
+    DataError
+        A folder may not be read.
+    JobFileError
+        They belong to a table with a log, which is to be asked for by another name.
+
+    """
+    location.fs.invalidate_cache()
+    with location.reading():
+        info = location.info()
+        if info and info["type"] != "directory":
+            above, _, name = location.path.rpartition("/")
+            if not hidden:
+                refuse_lakes(location, location.at(above), [name])
+            return Files(location, location.at(above), {name: info})
+        folder = location.at((location.path if info else base_of(location.path)).rstrip("/"))
+        found = _walk(location) if info else _glob(location)
+        infos = {path[len(folder.path) :].lstrip("/"): info for path, info in found.items()}
+        if not hidden:
+            refuse_lakes(location, folder, infos)
+        names = sorted(n for n in infos if n != ready and (hidden or not _is_hidden(n)))
+        if not names and not any(folder.join(name).info() for name in (SUCCESS, ready) if name):
+            raise InputNotFoundError(f"no file in {location.shown}")
+    return Files(location, folder, {name: infos[name] for name in names})
+
+
+def base_of(path: str) -> str:
+    """Return the path of a folder as it is, of a glob that of the folder before its first star."""
+    magic = "*" if path.startswith("http") else "*?["
+    parts = path.split("/")
+    first = next((i for i, part in enumerate(parts) if set(part) & set(magic)), len(parts))
+    return "/".join(parts[:first])
+
+
+def _glob(location: Location) -> _Infos:
+    """Return what is known of the files that a glob matches, and of those in folders that it does.
+
+    `InputNotFoundError` where the location is no glob.
+    """
+    if base_of(location.path) == location.path:
+        raise location.not_found()
+    found: _Infos = {}
+    for path, info in location.fs.glob(location.path, detail=True).items():
+        found |= _walk(location.at(path)) if info["type"] == "directory" else {path: info}
+    return found
+
+
+def _walk(folder: Location) -> _Infos:
+    if not folder.is_local:
+        return folder.fs.find(folder.path, detail=True)
+    # fsspec passes over a folder that can't be listed, and does not enter one that is a link.
+    return {path: {} for path in _local_files(folder.path, ())}
+
+
+def _local_files(folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
+    """Yield the files below a folder; `above` has device and inode of the folders that hold it."""
+    found = os.stat(folder)
+    here = found.st_dev, found.st_ino
+    if here in above:
+        raise DataError(f"{folder} is a link to a folder that holds it")
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _local_files(entry.path, (*above, here))
+        else:
+            yield entry.path
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))

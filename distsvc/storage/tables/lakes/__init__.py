@@ -1,0 +1,1 @@
+"""Tables with a log: Delta Lake and Iceberg."""

@@ -1,0 +1,180 @@
+"""Delta Lake: ``delta://`` before the path or URL of a table, read by its log."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
+from distsvc.errors.faults import CREDENTIALS, fault
+from distsvc.storage.places.location import Location
+from distsvc.storage.places.remote import s3_settings
+from distsvc.storage.rows.columns import plain
+from distsvc.storage.tables.lakes.lake import Lake
+from distsvc.storage.tables.lakes.snapshots import Part, Snapshot, snapshot_of
+
+_FEATURES = {
+    "appendOnly", "columnMapping", "deletionVectors", "domainMetadata", "timestampNtz",
+    "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantType",
+    "variantType-preview",
+}  # fmt: skip
+"""What a table may ask of its readers."""
+
+_MAPPED = "delta.columnMapping."
+_VERSION = re.compile(r"version=(\d{1,18})")
+_STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")
+_AWAY = re.compile(r"error sending request|timed out|status: 5\d\d|client error \(Connect\)")
+_TRIES = {"max_retries": "3", "retry_timeout": "30s", "connect_timeout": "10s", "timeout": "30s"}
+
+
+class Delta(Lake):
+    """A table of Delta Lake: its live files, in one version."""
+
+    name = "delta"
+    title = "Delta Lake"
+
+    def found(self, location: Location) -> Snapshot:
+        """Return the files of the version that is asked for, else of the latest.
+
+        Raises
+        ------
+        InputNotFoundError
+            There is no table, or no such version of it.
+        DataError
+            Its log is damaged or may not be read, or it asks more of readers than is done here.
+        JobFileError
+            The version is not a number, or deltalake is not installed.
+        TemporaryError
+            The store does not answer.
+
+        """
+        table = _opened(location)
+        asked = set(table.protocol().reader_features or ())
+        if asked - _FEATURES:
+            raise DataError(
+                f"{location.shown} asks readers for {', '.join(sorted(asked - _FEATURES))}, which "
+                "is not read here; drop the feature (ALTER TABLE ... DROP FEATURE), or write the "
+                "rows to another table"
+            )
+        return _snapshot(location.pinned(f"version={table.version()}"), table)
+
+
+def _opened(location: Location) -> Any:
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+    except ImportError:
+        raise JobFileError(
+            f"{location.shown} needs deltalake, which comes with distsvc[delta]: "
+            "pip install 'distsvc[delta]'"
+        ) from None
+    pin = location.lake.pin
+    asked = _VERSION.fullmatch(pin) if pin else None
+    if pin and not asked:
+        raise JobFileError(
+            f"input.path: expected delta://PATH?version=NUMBER, found {location.shown}"
+        )
+    uri = location.path if location.is_local else location.lake.path
+    options = None if location.is_local else _TRIES | _s3(uri)
+    try:
+        return DeltaTable(uri, int(asked[1]) if asked else None, storage_options=options)
+    except TableNotFoundError:
+        is_there = location.is_local and location.info()
+        why = "is not a Delta table: it has no log" if is_there else "does not exist"
+        raise InputNotFoundError(f"{location.shown} {why}") from None
+    except Exception as error:
+        raise _known(error, location) from error
+
+
+def _known(error: Exception, location: Location) -> DistsvcError:
+    """Return the error that a user meets, of what deltalake said, which has one kind for most."""
+    text = " ".join(re.sub(r"\x1b\[\d+m", "", str(error)).replace("↳", "").split())
+    if "LogSegment end version" in text:
+        return InputNotFoundError(
+            f"{location.shown} is not there: the table has no such version, or its log was cleaned"
+        )
+    status = _STATUS.search(text)
+    code = next((one for one in status.groups() if one), "") if status else ""
+    if code == "404":
+        return InputNotFoundError(f"{location.shown} does not exist")
+    if code in ("401", "403") or "credentials" in text:
+        why = f"HTTP {code}" if code else "no credentials"
+        return DataError(f"no permission to read {location.shown} ({why}); {CREDENTIALS}")
+    if _AWAY.search(text):
+        return TemporaryError(f"can't reach {location.shown}: {text[:200]}")
+    known = fault(error, reading=location.shown) if getattr(error, "errno", None) else None
+    return known or DataError(f"can't read the log of {location.shown}: {text[:200]}")
+
+
+def _s3(url: str) -> dict[str, str]:
+    """Return what deltalake is to know of S3; of others it looks in the environment."""
+    if not url.startswith(("s3:", "s3a:")):
+        return {}
+    found = {f"aws_{name}": value for name, value in s3_settings().items()}
+    plain_http = found.get("aws_endpoint", "").startswith("http:")
+    return found | ({"aws_allow_http": "true"} if plain_http else {})
+
+
+def _snapshot(location: Location, table: Any) -> Snapshot:
+    fields = table.schema().fields
+    mode = table.metadata().configuration.get(f"{_MAPPED}mode", "none")
+    own = {one.name: one.metadata.get(f"{_MAPPED}physicalName") for one in fields}
+    physical = {name: (mapped or name) for name, mapped in own.items()}
+    numbers = {one.name: one.metadata.get(f"{_MAPPED}id") for one in fields}
+    types = {one.name: plain(one.type) for one in pa.schema(table.schema().to_arrow())}
+    keys = tuple(table.metadata().partition_columns)
+    return snapshot_of(
+        location,
+        _parts(location, table, keys, physical),
+        types=types,
+        aliases={} if mode == "id" else {n: (own,) for n, own in physical.items() if n not in keys},
+        ids={n: int(own) for n, own in numbers.items() if n not in keys} if mode == "id" else {},
+        partitioned_by=keys,
+    )
+
+
+def _parts(
+    location: Location, table: Any, keys: tuple[str, ...], physical: dict[str, str]
+) -> list[Part]:
+    live = pa.table(table.get_add_actions(flatten=True))
+    deleted = _deleted(table)
+    columns: dict[str, list[str | None]] = {}
+    for key in keys:
+        name = next(n for n in (key, physical[key]) if f"partition.{n}" in live.column_names)
+        columns[key] = live[f"partition.{name}"].cast(pa.string()).to_pylist()
+    parts = []
+    for k, (path, size) in enumerate(
+        zip(live["path"].to_pylist(), live["size_bytes"].to_pylist(), strict=True)
+    ):
+        url = _url(location, unquote(path))
+        values = {key: column[k] for key, column in columns.items()}
+        parts.append(Part(url, size, values, values, deleted.get(_bare(url))))
+    return parts
+
+
+def _deleted(table: Any) -> dict[str, np.ndarray]:
+    """Return the positions of the deleted rows of each file that has some, by its URL."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    found = {}
+    for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
+        for url, kept in zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True):
+            mask = kept.values.to_numpy(zero_copy_only=False)
+            found[_bare(unquote(url))] = np.flatnonzero(~mask).astype(np.int64)
+    return found
+
+
+def _url(location: Location, path: str) -> str:
+    """Return the URL or path of a file that the log names, relative to the table or as a whole."""
+    if "://" in path or path.startswith("/"):
+        return path
+    root = location.path if location.is_local else location.lake.path.rstrip("/")
+    return f"{root}/{path}"
+
+
+def _bare(url: str) -> str:
+    return url.removeprefix("file://")

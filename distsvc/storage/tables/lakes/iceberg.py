@@ -1,0 +1,311 @@
+"""Iceberg: ``iceberg://`` before the metadata file of a table, or its name in a catalog."""
+
+from __future__ import annotations
+
+import logging
+import re
+import struct
+import time
+import zlib
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
+from distsvc.errors.faults import fault
+from distsvc.storage.places.bucket import ASKED_AGAIN
+from distsvc.storage.places.location import Location
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.columns import plain
+from distsvc.storage.tables.lakes.iceberg_s3 import is_s3, s3_options, s3_properties
+from distsvc.storage.tables.lakes.lake import Lake
+from distsvc.storage.tables.lakes.snapshots import Part, Snapshot, snapshot_of
+
+_LOG = logging.getLogger("distsvc")
+_SNAPSHOT = re.compile(r"snapshot=(\d{1,19})")
+_EQUALITY = "equality delete"
+_VECTOR = "deletion-vector-v1"
+
+
+class Iceberg(Lake):
+    """A table of Iceberg: its data files in one snapshot."""
+
+    name = "iceberg"
+    title = "Iceberg"
+
+    def found(self, location: Location) -> Snapshot:
+        """Return the files of the snapshot that is asked for, else of the present one.
+
+        Raises
+        ------
+        InputNotFoundError
+            There is no table, or no such snapshot of it.
+        DataError
+            Its metadata is damaged or may not be read, or its files are not all Parquet, or have
+            rows deleted in a way that is not read here.
+        JobFileError
+            The catalog is not known, or pyiceberg is not installed.
+        TemporaryError
+            The store or the catalog does not answer.
+
+        """
+        asked = _asked(location)
+        _check_installed(location)
+        try:
+            table = _opened(location)
+            snapshot = table.snapshot_by_id(asked) if asked else table.current_snapshot()
+            if asked and snapshot is None:
+                raise InputNotFoundError(f"{location.shown}: the table has no such snapshot")
+            if snapshot is None:
+                return snapshot_of(location, [])
+            scan = table.scan(snapshot_id=asked)  # of the present one, in the present columns
+            return _snapshot(location.pinned(f"snapshot={snapshot.snapshot_id}"), table, scan)
+        except DistsvcError:
+            raise
+        except Exception as error:
+            raise _known(error, location) from error
+
+    def folder(self, table: Table) -> Location:
+        """Return the folder of a table's files, opened as the catalog says, if it does.
+
+        What a catalog says is not handed from process to process: each asks by itself, and again
+        after some minutes, since credentials expire. One that does not know the catalog goes by its
+        environment.
+        """
+        if not table.lake["by_catalog"]:
+            return super().folder(table)
+        asked = int(time.monotonic() / ASKED_AGAIN.total_seconds())
+        return Location.of(table.path, _options(table.sources[0], asked)).at(table.root)
+
+
+@lru_cache(maxsize=16)
+def _options(url: str, asked: int) -> dict[str, Any]:
+    """Return how the catalog of a table has its files opened; `asked` is new when it has to say."""
+    location = Location.of(url)
+    try:
+        _check_installed(location)
+        return s3_options(_opened(location).io.properties)
+    except JobFileError as error:
+        fields = {"url": location.shown, "because": str(error)}
+        _LOG.warning("credentials are those of the environment", extra={"fields": fields})
+        return {}
+    except DistsvcError:
+        raise
+    except Exception as error:
+        raise _known(error, location) from error
+
+
+def _asked(location: Location) -> int | None:
+    """Return the snapshot that a URL asks for."""
+    pin = location.lake.pin
+    found = _SNAPSHOT.fullmatch(pin) if pin else None
+    if pin and not found:
+        raise JobFileError(
+            f"input.path: expected iceberg://PATH?snapshot=NUMBER, found {location.shown}"
+        )
+    return int(found[1]) if found else None
+
+
+def _check_installed(location: Location) -> None:
+    try:
+        import pyiceberg  # noqa: F401
+    except ImportError:
+        raise JobFileError(
+            f"{location.shown} needs pyiceberg, which comes with distsvc[iceberg]: "
+            "pip install 'distsvc[iceberg]'"
+        ) from None
+
+
+def _opened(location: Location) -> Any:
+    """Return the table of a metadata file, or of a name in a catalog."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.table import StaticTable
+
+    if location.fs is not None:
+        if not location.info():
+            raise location.not_found()
+        path = f"file://{location.path}" if location.is_local else location.lake.path
+        return StaticTable.from_metadata(path, s3_properties(path))
+    catalog, _, name = location.lake.path.partition("/")
+    if not catalog or "." not in name or "/" in name:
+        raise JobFileError(
+            "input.path: expected iceberg://PATH/metadata/NAME.metadata.json or "
+            f"iceberg://CATALOG/NAMESPACE.TABLE, found {location.shown}"
+        )
+    try:
+        known = load_catalog(catalog)
+    except ValueError as error:
+        raise JobFileError(
+            f"input.path: {location.shown}: pyiceberg knows no catalog {catalog!r}: {error}"
+        ) from None
+    return known.load_table(name)
+
+
+def _known(error: Exception, location: Location) -> DistsvcError:
+    """Return the error that a user meets, of what pyiceberg raised."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    words = " ".join(str(error).split())[:300]
+    if _EQUALITY in words:
+        return DataError(
+            f"{location.shown} has files of equality deletes, which are not read here; rewrite its "
+            "data files first (CALL ... rewrite_data_files with 'delete-file-threshold' = 1)"
+        )
+    if kinds & {"NoSuchTableError", "NoSuchNamespaceError", "NoSuchIdentifierError"}:
+        return InputNotFoundError(f"{location.shown} does not exist: {words}")
+    known = fault(error, reading=location.shown)
+    if known is not None:
+        return known
+    return DataError(f"can't read the metadata of {location.shown}: {words}")
+
+
+def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    schema = scan.projection()
+    types = {one.name: plain(one.type) for one in schema_to_pyarrow(schema)}
+    ids = {one.name: one.field_id for one in schema.fields}
+    specs = table.metadata.specs()
+    deletes = _Deletes(table.io, location.shown)
+    parts = [_part(location, task, specs, schema, types, deletes) for task in scan.plan_files()]
+    by_catalog = location.fs is None and parts and is_s3(parts[0].url)
+    return snapshot_of(
+        location,
+        parts,
+        s3=s3_options(table.io.properties) if by_catalog else {},
+        types=types,
+        ids=ids,
+        aliases=_aliases(table, ids),
+        partitioned_by=tuple(_identities(table.spec(), schema).values()),
+    )
+
+
+def _aliases(table: Any, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
+    """Return the names in files that do not number their columns, if the table says them."""
+    mapping = table.name_mapping()
+    if mapping is None:
+        return {}
+    names = {one.field_id: tuple(one.names) for one in mapping.root}
+    return {name: names.get(number, ()) for name, number in ids.items()}
+
+
+def _identities(spec: Any, schema: Any) -> dict[int, str]:
+    """Return the columns that are partition keys as they are, by their place among the keys."""
+    from pyiceberg.transforms import IdentityTransform
+
+    own = {one.field_id: one.name for one in schema.fields}
+    return {
+        k: own[field.source_id]
+        for k, field in enumerate(spec.fields)
+        if isinstance(field.transform, IdentityTransform) and field.source_id in own
+    }
+
+
+def _part(
+    location: Location,
+    task: Any,
+    specs: dict[int, Any],
+    schema: Any,
+    types: dict[str, pa.DataType],
+    deletes: _Deletes,
+) -> Part:
+    file = task.file
+    if str(getattr(file.file_format, "value", file.file_format)).upper() != "PARQUET":
+        raise DataError(
+            f"{location.shown} has files that are {file.file_format.value}, expected Parquet; "
+            "rewrite the table's files"
+        )
+    places = _identities(specs[file.spec_id], schema)
+    keys = {name: _text(file.partition[k], types[name]) for k, name in places.items()}
+    defaults = {
+        one.name: _text(one.initial_default, types[one.name])
+        for one in schema.fields
+        if one.initial_default is not None
+    }
+    return Part(file.file_path, file.file_size_in_bytes, keys, defaults | keys, deletes.of(task))
+
+
+def _text(value: Any, kind: pa.DataType) -> str | None:
+    """Return a value of a partition as text that Arrow turns into its type again."""
+    if value is None:
+        return None
+    if pa.types.is_temporal(kind) and isinstance(value, int):
+        number = pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64())
+        return str(number.cast(kind).cast(pa.string()).as_py())
+    return str(pa.scalar(value).cast(kind).cast(pa.string()).as_py())
+
+
+class _Deletes:
+    """The files that say which rows are deleted; each is read once."""
+
+    def __init__(self, io: Any, shown: str):
+        self._io, self._shown = io, shown
+        self._read: dict[str, dict[str, np.ndarray]] = {}
+
+    def of(self, task: Any) -> np.ndarray | None:
+        """Return the positions of the deleted rows of a data file, or None."""
+        path = task.file.file_path
+        found = [self._positions(one).get(path) for one in _ordered(task.delete_files)]
+        several = [rows for rows in found if rows is not None]
+        return np.unique(np.concatenate(several)) if several else None
+
+    def _positions(self, file: Any) -> dict[str, np.ndarray]:
+        if file.file_path not in self._read:
+            self._read[file.file_path] = self._positions_in(file)
+        return self._read[file.file_path]
+
+    def _positions_in(self, file: Any) -> dict[str, np.ndarray]:
+        kind = str(getattr(file.file_format, "value", file.file_format)).upper()
+        if kind == "PUFFIN":
+            return self._of_vectors(file)
+        if kind != "PARQUET":
+            raise DataError(
+                f"{self._shown} has deleted rows listed in {kind} files, expected Parquet; rewrite "
+                "its data files first (CALL ... rewrite_data_files)"
+            )
+        with self._io.new_input(file.file_path).open() as stream:
+            listed = pq.read_table(stream, columns=["file_path", "pos"])
+        paths = listed["file_path"].combine_chunks().dictionary_encode()
+        codes, rows = paths.indices.to_numpy(), listed["pos"].to_numpy().astype(np.int64)
+        order = np.argsort(codes, kind="stable")
+        borders = np.searchsorted(codes[order], np.arange(1, len(paths.dictionary)))
+        return dict(zip(paths.dictionary.to_pylist(), np.split(rows[order], borders), strict=True))
+
+    def _of_vectors(self, file: Any) -> dict[str, np.ndarray]:
+        from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+        from pyiceberg.table.puffin import PuffinFile
+
+        with self._io.new_input(file.file_path).open() as stream:
+            content = stream.read()
+        try:
+            puffin = PuffinFile(content)
+            for blob in puffin.footer.blobs:
+                _check_blob(blob, puffin.get_blob_payload(blob))
+            vectors = deletion_vectors_from_puffin_file(puffin)
+        except (ValueError, KeyError, struct.error) as error:
+            raise DataError(
+                f"{self._shown}: can't read the deletion vectors of {file.file_path}: {error}"
+            ) from None
+        return {
+            one.referenced_data_file: np.asarray(one.to_vector().to_numpy(), np.int64)
+            for one in vectors
+        }
+
+
+def _check_blob(blob: Any, content: bytes) -> None:
+    """Raise ValueError for what is no deletion vector, or was damaged: pyiceberg looks at neither.
+
+    Its length stands before it, and its checksum behind it.
+    """
+    (length,) = struct.unpack(">I", content[:4])
+    if blob.type != _VECTOR:
+        raise ValueError(f"expected {_VECTOR}, found {blob.type}")
+    if zlib.crc32(content[4 : 4 + length]) != struct.unpack(">I", content[4 + length :])[0]:
+        raise ValueError("the checksum is another")
+
+
+def _ordered(files: Iterable[Any]) -> list[Any]:
+    return sorted(files, key=lambda one: one.file_path)

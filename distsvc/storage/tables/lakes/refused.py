@@ -1,0 +1,134 @@
+"""Folders that belong to a table with a log: without it, rows that were deleted would be read.
+
+Delta Lake, Iceberg and Hudi leave the files of earlier states beside those of the present one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from distsvc.errors import JobFileError
+from distsvc.storage.places.location import METADATA, Location
+
+_DELTA, _HUDI, _ICEBERG = "_delta_log", (".hoodie", ".hoodie_partition_metadata"), "metadata"
+_NUMBER = re.compile(r"v?(\d+)")
+
+_LEVELS = 8
+"""How many folders above a file are looked into; in a store, those that look like a table's."""
+
+
+def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> None:
+    """Raise an error if files that a path names belong to a table with a log.
+
+    Parameters
+    ----------
+    location
+        What was asked for.
+    folder
+        The folder that is looked through, or in which files match.
+    names
+        What is below it: every file, hidden ones too; of a glob, what matches.
+
+    Raises
+    ------
+    JobFileError
+        They do; says what to write instead.
+
+    """
+    listed = list(names)
+    for name in listed:
+        _refuse_below(location, folder, name)
+    if folder.path.startswith("http"):
+        return  # a server may have an answer for every name
+    above = {folder.path} | {_parent(f"{folder.path}/{name}") for name in listed}
+    if any(set(part) & set("*?[") for part in location.path.split("/")):
+        looked = above
+    else:  # the names of a folder are all there is below it
+        looked = {folder.path}
+    for path in sorted(looked):
+        _refuse_above(location, folder.at(path))
+
+
+def _refuse_below(location: Location, folder: Location, name: str) -> None:
+    """Look at the path of a file for the folders of a log."""
+    parts = name.split("/")
+    for k, part in enumerate(parts):
+        table = "/".join([folder.path, *parts[:k]])
+        if part == _DELTA and k < len(parts) - 1:
+            raise _is_delta(location, folder.at(table))
+        if part in _HUDI:
+            raise _is_hudi(location, folder.at(table))
+        if part == _ICEBERG and k == len(parts) - 2 and parts[-1].endswith(METADATA):
+            raise _is_iceberg(location, folder.at(table))
+
+
+def _refuse_above(location: Location, folder: Location) -> None:
+    """Look for a log in a folder and those that it may be a partition of."""
+    for level in range(_LEVELS):
+        if folder.join(_DELTA).exists():
+            raise _is_delta(location, folder)
+        if any(folder.join(name).exists() for name in _HUDI):
+            raise _is_hudi(location, folder)
+        if _metadata(folder):
+            raise _is_iceberg(location, folder)
+        name = folder.path.rpartition("/")[2]
+        above = _parent(folder.path)
+        asking_is_cheap = folder.is_local or level == 0 or "=" in name or name == "data"
+        if not above or not asking_is_cheap:
+            return
+        folder = folder.at(above)
+
+
+def _metadata(folder: Location) -> list[str]:
+    """Return the names of the metadata files of an Iceberg table in a folder, the latest last."""
+    place = folder.join(_ICEBERG)
+    if not place.exists():
+        return []
+    paths = folder.fs.glob(f"{place.path}/*{METADATA}")
+    return sorted((str(path).rpartition("/")[2] for path in paths), key=_order)
+
+
+def _order(name: str) -> tuple[int, str]:
+    number = _NUMBER.match(name)
+    return int(number[1]) if number else -1, name
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _is_delta(location: Location, table: Location) -> JobFileError:
+    return _error(location, table, "a Delta table", f"give delta://{_shown(location, table)}")
+
+
+def _is_iceberg(location: Location, table: Location) -> JobFileError:
+    latest = (_metadata(table) or [f"NAME{METADATA}"])[-1]
+    path = f"{_shown(location, table)}/{_ICEBERG}/{latest}"
+    return _error(
+        location, table, "an Iceberg table",
+        f"give its metadata, iceberg://{path}, or its name in a catalog, "
+        "iceberg://CATALOG/NAMESPACE.TABLE",
+    )  # fmt: skip
+
+
+def _is_hudi(location: Location, table: Location) -> JobFileError:
+    return _error(
+        location, table, "a Hudi table",
+        "Hudi is not supported: write the table's present rows to Parquet files in another folder",
+    )  # fmt: skip
+
+
+def _error(location: Location, table: Location, kind: str, hint: str) -> JobFileError:
+    own = location.path == table.path
+    what = f"is {kind}" if own else f"names files of {kind}, {_shown(location, table)}"
+    return JobFileError(
+        f"input.path: {location.shown} {what}, and not all of its files may count; {hint}"
+    )
+
+
+def _shown(location: Location, table: Location) -> str:
+    """Return a folder's path or URL, in the protocol of what was asked for."""
+    if location.is_local or "://" not in location.shown:
+        return table.path
+    return f"{location.shown.partition('://')[0]}://{table.path.lstrip('/')}"

@@ -1,0 +1,357 @@
+"""Tables that are read in row ranges, whatever their format.
+
+A table is opened once, on the driver. What `open_table` returns is small and goes to the workers as
+JSON; each of them reads its own rows with `read_blocks` and opens only the files that hold them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.job.config import InputConfig, PreprocessConfig
+from distsvc.storage.places.location import Location
+from distsvc.storage.places.place import place_of
+from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
+from distsvc.storage.rows.columns import (
+    NOT_CHOSEN,
+    PARTITION_KEY,
+    Scan,
+    check_categories,
+    check_names,
+    choose_features,
+    left_out,
+    other_columns,
+    some,
+)
+from distsvc.storage.rows.features import (
+    Category,
+    Feature,
+    Log,
+    Number,
+    Time,
+    Uncounted,
+    Vector,
+    is_numeric,
+    is_vector,
+)
+from distsvc.storage.rows.versions import compare
+from distsvc.storage.rows.where import Condition, parse_where, where_columns
+from distsvc.storage.tables.lakes.snapshots import check_snapshot
+from distsvc.storage.tables.numbering import ROW_NUMBER, without_numbers
+from distsvc.storage.tables.sources import find_sources, source_named
+
+__all__ = [
+    "Block",
+    "Table",
+    "check_unchanged",
+    "decoding_bytes",
+    "fingerprint",
+    "id_type",
+    "ignored_columns",
+    "numbers_apart",
+    "open_table",
+    "read_blocks",
+    "shown_columns",
+    "sparse_rows",
+    "states_width",
+]
+
+_FIRST_ROWS = 1024
+"""Rows in which the length of vectors is looked for at a time."""
+
+
+def open_table(
+    config: InputConfig,
+    staging: str | os.PathLike[str],
+    preprocess: PreprocessConfig | None = None,
+    known: Sequence[Feature] = (),
+    kept: Collection[str] = (),
+) -> Table:
+    """Find a table, read its metadata and choose its features.
+
+    `sources.find_sources` says whose format the paths are, `files.find_files` which files belong to
+    each, and `columns.choose_features` which columns become features. Where the job names none,
+    `numbering.without_numbers` looks at some rows, and leaves out what numbers them.
+
+    Parameters
+    ----------
+    config
+        The ``[input]`` section.
+    staging
+        Where formats that have no row ranges are converted; a place that the workers see too.
+    preprocess
+        The ``[preprocess]`` section, which says of which columns the logarithm is taken, and which
+        hold categories. These are `Uncounted` where no model knows them.
+    known
+        The features of a model that is to label the table; ``input.columns`` names their columns.
+    kept
+        Columns of a run before, which are features by default even where they are partition keys
+        or number the rows.
+
+    Raises
+    ------
+    InputNotFoundError
+        There is nothing at a path.
+    DataError
+        The table is empty or damaged, its files differ, or a column is missing, or none that can
+        be a feature, or not what the model's feature takes.
+    JobFileError
+        ``preprocess.log`` names a column that is no feature or holds no numbers,
+        ``preprocess.encode`` one of a type that has no categories, ``where`` can't be parsed, the
+        protocol of a path is unknown, the format can't have what the job asks for, or several paths
+        don't make one table.
+    OutputPermissionError, TemporaryError
+        The table can't be staged; the store does not answer.
+
+    """
+    condition = parse_where(config.where) if config.where is not None else None
+    locations = [Location.of(path) for path in config.paths]
+    source, found = find_sources(locations, config.ready)
+    if not (found.infos or source.is_store(found.location)):
+        raise DataError(f"{config.shown} has no rows: it is complete, and holds no data file")
+    found = source.needed(found, condition)
+    versions = source.versions(found)  # before anything is read
+    encode = preprocess.encode if preprocess is not None else {}
+    categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
+    scan = source.scan(found, config, place_of(staging), categories)
+    scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
+    check_categories(config, scan, set(encode) - {feature.column for feature in known})
+    _check_size(config.shown, scan.extents)
+    columns = choose_features(config, scan, categories)
+    table = Table(
+        path=scan.path,
+        format=scan.format,
+        features=(),
+        id=config.id,
+        label=config.label,
+        where=config.where,
+        extents=scan.extents,
+        sources=scan.sources or tuple(location.address for location in locations),
+        root=scan.root,
+        files=scan.files,
+        file_units=scan.file_units,
+        file_depths=scan.file_depths,
+        schema=_other_types(config, scan, condition),
+        types=tuple(str(scan.types[name]) for name in columns),
+        left_out=left_out(config, scan, columns),
+        versions=versions,
+        ready=config.ready,
+        lake=scan.lake,
+    )
+    table = replace(table, features=_features(table, scan, columns, preprocess, known))
+    if config.columns is not None:
+        return table
+    return without_numbers(table, source_named(table.format), kept)
+
+
+def _features(
+    table: Table,
+    scan: Scan,
+    columns: Sequence[str],
+    preprocess: PreprocessConfig | None,
+    known: Sequence[Feature],
+) -> tuple[Feature, ...]:
+    """Return what is made of some columns: what a model knows, else what their types say."""
+    logs = preprocess.log if preprocess is not None else ()
+    encode = preprocess.encode if preprocess is not None else {}
+    own = {feature.column: feature for feature in known}
+    _check_logs(logs, scan, columns)
+    features: list[Feature] = []
+    for name in columns:
+        kind = scan.types[name]
+        if name in own:
+            if not own[name].takes(kind):
+                raise DataError(
+                    f"column {name!r} of {table.shown} is {scan.shown[name]}, expected "
+                    f"{own[name].expected}, as in the model"
+                )
+            features.append(own[name])
+        elif name in encode:
+            features.append(Uncounted(column=name, kind=encode[name]))
+        elif is_vector(kind):
+            width = _length(table, name, kind)
+            features.append(Vector(column=name, width=width, log=name in logs))
+        elif is_numeric(kind):
+            features.append(Log(column=name) if name in logs else Number(name))
+        else:
+            features.append(Time.of(name, kind))
+    check_names(table.shown, features)
+    return tuple(features)
+
+
+def _check_logs(logs: Sequence[str], scan: Scan, columns: Sequence[str]) -> None:
+    """Raise `JobFileError` where ``preprocess.log`` names what is no feature of numbers."""
+    for name in logs:
+        kind = scan.types.get(name)
+        if name in columns and kind is not None and (is_numeric(kind) or is_vector(kind)):
+            continue
+        found = f", which is {scan.shown[name]}" if name in scan.shown else ""
+        whole = name.rpartition("[")[0]
+        if whole in columns and is_vector(scan.types[whole]):
+            found = f"; {whole!r} takes the logarithms of all numbers of the vector"
+        raise JobFileError(
+            f"preprocess.log: expected features that hold numbers, found {name!r}{found}"
+        )
+
+
+def _length(table: Table, column: str, kind: pa.DataType) -> int:
+    """Return how many numbers a column's vectors have: by its type, or in the first row."""
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    whole = Span(0, table.n_rows, _FIRST_ROWS)
+    for batch in source_named(table.format).batches(table, whole, [column]):
+        known = batch[column].drop_null()
+        if len(known) and len(known[0]):
+            return len(known[0])
+        if len(known):
+            raise DataError(f"{table.shown}: column {column!r}: found a list without numbers")
+    raise DataError(f"{table.shown}: column {column!r} has no value in any row")
+
+
+def read_blocks(
+    table: Table,
+    start: int,
+    stop: int,
+    block_rows: int,
+    *,
+    with_ids: bool = False,
+    with_labels: bool = False,
+) -> Iterator[Block]:
+    """Yield storage rows [start, stop) in order, in blocks of at most `block_rows` of them.
+
+    Rows that ``where`` drops make a block shorter; a block without rows is not yielded. Together
+    the blocks hold the same rows, whatever `block_rows` is. Memory is that of one block, besides
+    what the format decodes in one go.
+
+    Parameters
+    ----------
+    table
+        From `open_table`.
+    start, stop
+        Storage rows, 0 <= start <= stop <= ``table.n_rows``.
+    block_rows
+        Storage rows in a block, at least 1.
+    with_ids, with_labels
+        Whether to read these columns too.
+
+    Raises
+    ------
+    ValueError
+        A range or `block_rows` out of bounds.
+    DataError
+        The data is damaged, may not be read, or changed since the table was opened.
+    TemporaryError
+        The store does not answer.
+
+    """
+    if not 0 <= start <= stop <= table.n_rows:
+        raise ValueError(f"rows [{start}, {stop}) are not within the table's {table.n_rows} rows")
+    if block_rows < 1:
+        raise ValueError(f"block_rows must be at least 1, found {block_rows}")
+    span = Span(start, stop, block_rows, with_ids, with_labels)
+    return source_named(table.format).blocks(table, span)
+
+
+def check_unchanged(table: Table) -> None:
+    """Compare all files of the source with those that were there when the table was opened.
+
+    What was written since to a table with a log is no part of the state that was opened.
+
+    Raises
+    ------
+    DataError
+        One changed, has gone or was added; it is named.
+    TemporaryError
+        The store does not answer.
+
+    """
+    if table.lake:
+        check_snapshot(table, source_named(table.format).folder(table))
+        return
+    locations = [Location.of(address) for address in table.sources]
+    try:
+        source, found = find_sources(locations, table.ready)
+        versions = source.versions(found)
+    except InputNotFoundError as error:
+        gone = next((one for one in locations if not one.info()), locations[0])
+        raise DataError(f"{gone.shown} has gone while the table was in use") from error
+    compare(found.folder, table.versions, versions)
+
+
+def fingerprint(table: Table) -> str:
+    """Return the SHA-256 of what a table was when it was opened: another one for other data.
+
+    It covers the format, the feature columns, the types of the columns that are used, the extents,
+    and of each file of the source its name relative to the input, size and ETag or modification
+    time, where the file system tells. Of a table with a log these are the files of the state that
+    is read, and which of their rows and columns count.
+    """
+    others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
+    types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
+    files = [(name, version.size, version.tag) for name, version in table.versions.items()]
+    content = [table.format, table.stored, types, table.extents, files]
+    if table.lake:
+        content.append(table.lake["digest"])
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def ignored_columns(table: Table) -> list[str]:
+    """Return the columns that could be features, but are not among those that a job names."""
+    return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+
+
+def numbers_apart(table: Table) -> list[str]:
+    """Return the columns of numbers that are no features unless a job or a model names them."""
+    return [name for name, why in table.left_out.items() if why in (PARTITION_KEY, ROW_NUMBER)]
+
+
+def shown_columns(table: Table) -> dict[str, str]:
+    """Return the columns that are used and those that are not, with why, as a log shows them."""
+    left_out = [f"{name} ({reason})" for name, reason in table.left_out.items()]
+    used = [feature.shown for feature in table.features]
+    return {"used": some(used), "left_out": some(left_out) or "none"}
+
+
+def sparse_rows(table: Table) -> Any:
+    """Return all rows as CSR of float64 (n, d), or None for a table that is not kept so."""
+    return source_named(table.format).sparse_rows(table)
+
+
+def decoding_bytes(table: Table, block_rows: int) -> int:
+    """Return the bytes, at most, that `read_blocks` holds besides the blocks that it yields."""
+    return source_named(table.format).decoding_bytes(table, block_rows)
+
+
+def states_width(table: Table) -> bool:
+    """Return whether the data says which columns a table has; if not, others are there, and 0."""
+    return source_named(table.format).states_width
+
+
+def id_type(table: Table) -> pa.DataType:
+    """Return the type of a row's id: that of the id column, or int64 for the row's number."""
+    return pa.int64() if table.id is None else table.type_of(table.id)
+
+
+def _check_size(shown: str, extents: tuple[int, ...]) -> None:
+    n_rows = sum(extents)
+    if not n_rows:
+        raise DataError(f"{shown} has no rows")
+    if n_rows > MOST_ROWS or min(extents) < 0:
+        raise DataError(f"{shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
+
+
+def _other_types(config: InputConfig, scan: Scan, condition: Condition | None) -> str:
+    """Serialise the types of the columns that are not features, checking `where` against them."""
+    types = {name: scan.types[name] for name in other_columns(config)}
+    if condition is not None:
+        condition.mask({name: pa.array([], types[name]) for name in condition.columns})
+    return base64.b64encode(pa.schema(list(types.items())).serialize()).decode()

@@ -1,0 +1,67 @@
+"""Whether an input is there as a whole, asked before anything of a run is made."""
+
+from __future__ import annotations
+
+from distsvc.errors import InputNotFoundError, JobFileError, SkippedError, TemporaryError
+from distsvc.job.config import InputConfig
+from distsvc.storage.places.location import Location
+from distsvc.storage.rows.columns import some
+from distsvc.storage.tables.files import base_of
+from distsvc.storage.tables.sources import find_source
+
+
+def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
+    """Raise an error that names what an input waits for; nothing where it is complete.
+
+    It waits for the file ``ready`` at each path. A job without that key waits for nothing, unless
+    what is missing is to be skipped: then it waits for the paths themselves.
+
+    Raises
+    ------
+    TemporaryError
+        Something is not there yet, or the store does not answer.
+    SkippedError
+        Something is not there yet, and that is to be skipped.
+    JobFileError
+        A path is a file, which has no file below it, or a table with a log, which needs none.
+
+    """
+    if config.ready is None and not skip_missing:
+        return
+    places = [Location.of(path) for path in config.paths]
+    late = [what for what in (_awaited(place, config.ready) for place in places) if what]
+    if late:
+        words = f"input.path: not there yet: {some(late)}"
+        raise SkippedError(f"{words}; skipped") if skip_missing else TemporaryError(words)
+
+
+def _awaited(place: Location, ready: str | None) -> str | None:
+    """Return what is not there yet of a path, as messages show it, or None."""
+    if place.fs is not None:
+        place.fs.invalidate_cache()
+    if ready is None:
+        return None if _is_there(place) else place.shown
+    if place.lake.kind:
+        raise JobFileError(
+            f"input.ready: {place.shown} has no such file: what is committed to a table with a "
+            "log is complete; leave the key out"
+        )
+    with place.reading():
+        info = place.info()
+        if info and info["type"] != "directory" and not place.path.startswith("http"):
+            raise JobFileError(
+                f"input.ready: expected a folder that has {ready!r}, found the file {place.shown}"
+            )
+        folder = place.path if info else base_of(place.path)
+        found = place.at(folder).join(ready).info()
+    if found and found["type"] != "directory":
+        return None
+    return f"{place.shown if info else base_of(place.shown)}/{ready}"
+
+
+def _is_there(place: Location) -> bool:
+    try:
+        source, found = find_source(place)
+    except InputNotFoundError:
+        return False
+    return not source.is_store(place) or bool(source.versions(found))

@@ -1,0 +1,112 @@
+"""What the format of an input must offer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, ClassVar, Protocol
+
+from distsvc.job.config import InputConfig
+from distsvc.storage.places.location import Location
+from distsvc.storage.places.place import Place
+from distsvc.storage.rows.blocks import Batches, Block, Span, Table
+from distsvc.storage.rows.columns import Scan
+from distsvc.storage.rows.versions import Versions
+from distsvc.storage.rows.where import Condition
+from distsvc.storage.tables.files import Files
+
+
+class Source(Protocol):
+    """A format: which inputs are its own, what they hold, and their rows.
+
+    Attributes
+    ----------
+    name : str
+        The format of the tables that it reads.
+    title : str
+        The format's name in messages.
+    suffixes : tuple of str
+        What its files or stores are named like, in lower case.
+    states_width : bool
+        Whether the data says which columns a table has; if not, a column that no row has is zero.
+    joins : bool
+        Whether files of several paths can be one table.
+
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+    states_width: ClassVar[bool] = True
+    joins: ClassVar[bool] = True
+
+    def is_store(self, location: Location) -> bool:
+        """Return whether a location is one table as a whole, whatever files it consists of."""
+        return False
+
+    def found(self, location: Location) -> Files:
+        """Return the files of a store, or of a table with a log; those of a store are not listed.
+
+        Errors as in `sources.find_source`.
+        """
+        return Files(location, location, {})
+
+    def claim(self, found: Files) -> Files:
+        """Return those of the files that are named like this format's; others are left out."""
+        return found.named(self.suffixes)
+
+    def versions(self, found: Files) -> Versions:
+        """Return which versions of its files a table consists of, or of groups of them."""
+        return found.versions
+
+    def needed(self, found: Files, condition: Condition | None) -> Files:
+        """Return the files but for those of which it is known that no row matches a condition."""
+        return found
+
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
+        """Look at a table's metadata; a format without row ranges is converted first.
+
+        Parameters
+        ----------
+        found
+            The table's files; for a store, its location alone.
+        config
+            The ``[input]`` section.
+        staging
+            A folder for what is converted; the workers see it too.
+        categories
+            Columns whose values are names, even where they look like numbers.
+
+        """
+        ...
+
+    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
+        """Yield some rows of a table that it scanned, as `tables.read_blocks` says."""
+        ...
+
+    def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
+        """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.
+
+        A format whose columns are all numbers need not offer it.
+        """
+        raise TypeError(f"{self.title} has no columns but those of numbers")
+
+    def folder(self, table: Table) -> Location:
+        """Return the folder that holds the files of a table that it scanned."""
+        return Location.of(table.path).at(table.root)
+
+    def varied(self, table: Table) -> set[str]:
+        """Return columns of which metadata tells that they hold fractions or a value twice.
+
+        They need not be all such columns.
+        """
+        return set()
+
+    def decoding_bytes(self, table: Table, block_rows: int) -> int:
+        """Return the bytes, at most, that `blocks` holds besides the blocks."""
+        return 0
+
+    def sparse_rows(self, table: Table) -> Any:
+        """Return all rows as CSR of float64, or None where they are not kept so."""
+        return None

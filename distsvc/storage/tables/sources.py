@@ -1,0 +1,92 @@
+"""The formats that tables come in; each is one file here and one entry below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distsvc.errors import DataError, JobFileError
+from distsvc.storage.places.location import Location
+from distsvc.storage.tables.csv.source import Csv
+from distsvc.storage.tables.files import Files, find_files, joined
+from distsvc.storage.tables.foreign import refuse_foreign
+from distsvc.storage.tables.lakes.delta import Delta
+from distsvc.storage.tables.lakes.iceberg import Iceberg
+from distsvc.storage.tables.parquet import Parquet
+from distsvc.storage.tables.source import Source
+from distsvc.storage.tables.svmlight import Svmlight
+from distsvc.storage.tables.zarr.source import Zarr
+
+SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Parquet())
+"""In the order in which they are asked; what none of them claims is the last one's."""
+
+
+def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
+    """Return whose format some locations are, and the files of all; else as `find_source`.
+
+    Raises
+    ------
+    JobFileError
+        They are of several formats, of one that has no lists, or not in one file system, or a
+        file belongs to two of them.
+
+    """
+    each = [find_source(location, ready) for location in locations]
+    if len(each) == 1:
+        return each[0]
+    for source, found in each:
+        if not source.joins:
+            titles = [one.title for one in SOURCES if one.joins]
+            raise JobFileError(
+                f"input.path: a list of paths can be of {', '.join(titles[:-1])} or {titles[-1]}, "
+                f"found {source.title} ({found.location.shown})"
+            )
+    held = [(source, found) for source, found in each if found.infos] or each[:1]
+    source, first = held[0]
+    for other, found in held:
+        if other is not source:
+            raise JobFileError(
+                f"input.path: the paths of a list must be of one format, found {source.title} "
+                f"({first.location.shown}) and {other.title} ({found.location.shown})"
+            )
+    return source, joined([found for _, found in held])
+
+
+def find_source(location: Location, ready: str | None = None) -> tuple[Source, Files]:
+    """Return whose format a location is, and its files; those of a store are not listed.
+
+    The file `ready`, which says that the location is complete, is none of them. There may be none
+    where a location is complete, and has no rows.
+
+    Raises
+    ------
+    InputNotFoundError
+        There is nothing at the location.
+    DataError
+        It may not be read, or its files are named like those of two formats, or of one that is
+        none of these.
+
+    """
+    if location.lake.kind:
+        source = source_named(location.lake.kind)
+        return source, source.found(location)
+    named = [source for source in SOURCES if location.is_named(source.suffixes)]
+    for source in named or SOURCES:
+        if source.is_store(location):
+            return source, source.found(location)
+    found = find_files(location, ready=ready)
+    claims = [(source, its) for source in SOURCES if (its := source.claim(found)).infos]
+    if len(claims) > 1:
+        (one, its), (other, theirs) = claims[:2]
+        raise DataError(
+            f"{location.shown} mixes {one.title} ({its.names[0]}) and {other.title} "
+            f"({theirs.names[0]}); name one kind with a glob such as *{other.suffixes[0]}"
+        )
+    own = next(iter(claims), None)
+    others = [name for name in found.names if own is None or name not in own[1].infos]
+    refuse_foreign(location, others, own[0].suffixes[0] if own else None)
+    return own or (SOURCES[-1], found)
+
+
+def source_named(name: str) -> Source:
+    """Return the source that reads the tables of a format."""
+    return next(source for source in SOURCES if source.name == name)

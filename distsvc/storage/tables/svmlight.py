@@ -1,0 +1,233 @@
+"""LIBSVM / svmlight text: parsed once into sparse arrays, and read from those in row ranges.
+
+A line is a label and ``index:value`` pairs, indices ascending from 1, or from 0 where any line has
+a 0; what follows ``#`` is a comment. Columns are named by their indices, f1, f2 and so on. The
+label is a column named ``label``, which is never a feature.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from distsvc.errors import DataError, JobFileError
+from distsvc.job.config import InputConfig
+from distsvc.storage.places.arrays import map_array, write_array
+from distsvc.storage.places.location import Location
+from distsvc.storage.places.place import Place, place_of
+from distsvc.storage.rows.blocks import Block, Span, Table
+from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_wide
+from distsvc.storage.rows.versions import Version, unchanged
+from distsvc.storage.tables.files import Files
+from distsvc.storage.tables.source import Source
+
+LABEL = "label"
+_COLUMN = re.compile(r"f\d+")
+_UNIT_ROWS = 16_384
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+class Svmlight(Source):
+    """Files named like svmlight text, packed by gzip or bzip2 or not.
+
+    A converted table is a folder of arrays: ``data``, ``indices`` and ``indptr`` of a CSR matrix,
+    ``labels``, and the first index and the number of columns.
+    """
+
+    name = "svmlight"
+    title = "svmlight text"
+    suffixes = tuple(
+        name + packed for name in (".svm", ".svmlight", ".libsvm") for packed in ("", *_OPENERS)
+    )
+    states_width = False
+
+    def claim(self, found: Files) -> Files:
+        """Return the files if every one is named like svmlight text, else none."""
+        own = found.named(self.suffixes)
+        return own if own.names == found.names else found.named(())
+
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
+        """Parse the files, in the order of their names, and return what there is.
+
+        The whole table is in memory meanwhile, at 12 bytes or more for each value that is there.
+        Columns that the job names by an index which no row has are there too, and zero: text says
+        nothing of the table's width, and a model may come from a wider one.
+
+        Raises
+        ------
+        DataError
+            A line is not svmlight text: indices that are negative or do not ascend, or no numbers.
+            File and line are named. Or an index is too large, an archive is damaged, or a file
+            changed while it was read.
+        JobFileError
+            The job asks for an id or a filter, for a label that is not named ``label``, or for the
+            label as a feature.
+
+        """
+        _check_job(config)
+        place = _converted(found, staging)
+        n_rows = map_array(place.local("labels.npy")).size
+        features = feature_names(place)
+        wanted = [name for name in config.columns or () if _COLUMN.fullmatch(name)]
+        names = [*features, *wanted, LABEL]
+        extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
+        return Scan(
+            format=self.name,
+            path=place.address,
+            types=dict.fromkeys(names, pa.float64()),
+            shown=dict.fromkeys(names, "double"),
+            problems={},
+            default=features,
+            extents=tuple(extents),
+        )
+
+    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
+        """Yield rows as dense blocks."""
+        place = place_of(table.path)
+        labels = map_array(place.local("labels.npy"))
+        X = matrix(place)
+        places = {name: k for k, name in enumerate(feature_names(place))}
+        held = [k for k, name in enumerate(table.columns) if name in places]
+        chosen = [places[table.columns[k]] for k in held]
+        with_labels = span.with_labels and table.label is not None
+        for first in range(span.start, span.stop, span.block_rows):
+            last = min(first + span.block_rows, span.stop)
+            part = np.zeros((last - first, len(table.columns)))
+            part[:, held] = X[first:last].toarray()[:, chosen]
+            rows = np.arange(first, last, dtype=np.int64)
+            yield Block(rows, part, None, pa.array(labels[first:last]) if with_labels else None)
+
+    def decoding_bytes(self, table: Table, block_rows: int) -> int:
+        """Return the bytes of a block with all columns, and of those that are chosen of it."""
+        return 2 * 8 * min(block_rows, table.n_rows) * len(table.columns)
+
+    def sparse_rows(self, table: Table) -> Any:
+        """Return all rows as CSR, or None where the table has some of the columns only."""
+        place = place_of(table.path)
+        return matrix(place) if table.columns == feature_names(place) else None
+
+
+def _check_job(config: InputConfig) -> None:
+    for field, value in (("id", config.id), ("where", config.where)):
+        if value is not None:
+            raise JobFileError(f"input.{field}: svmlight text can't have it, found {value!r}")
+    if config.label not in (None, LABEL):
+        raise JobFileError(
+            f"input.label: the label of svmlight text is named {LABEL!r}, found {config.label!r}"
+        )
+    if LABEL in (config.columns or ()):
+        raise JobFileError(
+            f"input.columns: expected features by their indices, such as 'f1', found {LABEL!r}"
+        )
+
+
+def _converted(found: Files, staging: Place) -> Place:
+    key = json.dumps([found.folder.path, found.versions]).encode()
+    target = staging.below(f"svmlight-{hashlib.sha256(key).hexdigest()[:16]}")
+    if not target.has("first_and_width.npy"):
+        versions = found.versions.values()
+        read = [_parse(*one) for one in zip(found.places, versions, strict=True)]
+        parts, labels = zip(*read, strict=True)
+        width = max(part.shape[1] for part in parts)
+        for part in parts:
+            part.resize(part.shape[0], width)
+        X = sparse.vstack(parts, format="csr")
+        first = 1 - int((X.indices == 0).any())
+        X = X[:, first:]
+        # `first_and_width` comes last, and says that all are there.
+        arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
+        arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}
+        arrays |= {"first_and_width": np.array([first, X.shape[1]])}
+        for name, array in arrays.items():
+            with target.created(f"{name}.npy") as file:
+                write_array(file, array)
+    return target
+
+
+def feature_names(place: Place) -> tuple[str, ...]:
+    """Return the columns of a converted file."""
+    first, width = map_array(place.local("first_and_width.npy")).tolist()
+    return tuple(f"f{k}" for k in range(first, first + width))
+
+
+def matrix(place: Place) -> Any:
+    """Return all rows of a converted file as CSR; values are read when they are used."""
+    width = int(map_array(place.local("first_and_width.npy"))[1])
+    indptr = np.array(map_array(place.local("indptr.npy")))
+    arrays = map_array(place.local("data.npy")), map_array(place.local("indices.npy")), indptr
+    return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
+
+
+def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
+    from sklearn.datasets import load_svmlight_file
+
+    with unchanged(place, recorded):
+        try:
+            with place.reading(), _unpacked(place), _open(place) as stream:
+                X, labels = load_svmlight_file(stream, zero_based=True)
+        except (DataError, OverflowError) as error:  # of an index of more than 64 bits
+            fault = _first_fault(place) or str(error)
+            raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
+    if X.shape[1] > MOST_COLUMNS + 1:
+        raise too_wide(place.shown, X.shape[1] - 1)
+    return X, labels
+
+
+@contextmanager
+def _unpacked(place: Location) -> Iterator[None]:
+    """Name the file where an archive is damaged; an archive's own errors are no `OSError`."""
+    try:
+        yield
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"can't read {place.shown}: {error}") from error
+
+
+def _open(place: Location) -> Any:
+    opener = _OPENERS.get(Path(place.bare).suffix.lower())
+    stream = place.fs.open(place.path, "rb")
+    return opener(stream) if opener else stream
+
+
+def _first_fault(place: Location) -> str | None:
+    """Say what is wrong with the first bad line of a file, or None if no line is to blame."""
+    try:
+        with _open(place) as stream:
+            for number, line in enumerate(stream, start=1):
+                fault = _fault(line.partition(b"#")[0].decode(errors="replace").split())
+                if fault:
+                    return f"{place.shown}, line {number}: {fault}"
+    except (OSError, EOFError, zlib.error):
+        return None
+    return None
+
+
+def _fault(words: list[str]) -> str | None:
+    last = -1
+    for place, word in enumerate(words):
+        index, _, value = word.partition(":")
+        try:
+            float(value if place else word)
+            found = int(index) if place else 1
+        except ValueError:
+            expected = "index:value" if place else "a number as label"
+            return f"expected {expected}, found {word!r}"
+        if place and found < 0:
+            return f"indices must not be negative, found {found}"
+        if place and found <= last:
+            return f"indices must ascend, found {found} after {last}"
+        last = found if place else -1
+    return None

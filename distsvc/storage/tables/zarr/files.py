@@ -1,0 +1,105 @@
+"""The files of a Zarr store: which version of each is there, and whether there are enough."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import posixpath
+from typing import Any
+
+from distsvc.errors import DataError, InputNotFoundError
+from distsvc.storage.places.location import Location
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.versions import Version, Versions, check_version, joined, version_of
+from distsvc.storage.tables.files import find_files
+
+METADATA = ("zarr.json", ".zarray", ".zgroup")
+_ABOUT = (*METADATA, ".zattrs", ".zmetadata")
+
+_LARGE_CHUNKS, _LARGE_VALUES, _FEWEST_STORED = 10**5, 2**36, 1000
+"""From when on a store must hold a file for one chunk of so many."""
+
+
+def store_versions(place: Location) -> Versions:
+    """Return a version of each file of metadata, and one for all chunk files of an array.
+
+    The latter are named ``<array>/*``: there may be more of them than a plan should list. Of a
+    store on a server that does not list files, there is the root's metadata only.
+    """
+    try:
+        files = find_files(place, hidden=True).versions
+    except InputNotFoundError:  # nothing there, or a server that does not list its files
+        names = [name for name in _ABOUT if place.fs.exists(place.join(name).path)]
+        return {name: version_of(place.join(name)) for name in names}
+    folders = {name.rpartition("/")[0] for name in files if posixpath.basename(name) in _ABOUT}
+    versions: Versions = {}
+    chunks: dict[str, list[tuple[str, Version]]] = {}
+    for name, version in files.items():
+        if posixpath.basename(name) in _ABOUT:
+            versions[name] = version
+        else:
+            folder = name
+            while folder and folder not in folders:
+                folder = folder.rpartition("/")[0]
+            chunks.setdefault(_chunks_of(folder), []).append((name, version))
+    return versions | {name: joined(members) for name, members in chunks.items()}
+
+
+def check_metadata(place: Location, table: Table, columns: list[str]) -> None:
+    """Compare the metadata of the columns that are read; in a store elsewhere the root's alone."""
+    folders = {"", *columns} if place.is_local else {""}
+    for name, version in table.versions.items():
+        if posixpath.basename(name) in _ABOUT and name.rpartition("/")[0] in folders:
+            check_version(place.join(name), version)
+
+
+def check_chunks(
+    place: Location, table: Table, name: str, array: Any, start: int, stop: int
+) -> None:
+    """Compare the chunk files of an array's rows, where the store is local.
+
+    A file that was changed since the table was opened is later than the latest of then. One that
+    has gone is found by `tables.check_unchanged`: a chunk of fill values has no file.
+    """
+    if not place.is_local:
+        return
+    recorded = table.versions.get(_chunks_of(name), Version(0, ""))
+    sizes = array.shards or array.chunks
+    first, last = start // sizes[0], (stop - 1) // sizes[0]
+    across = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
+    for cell in itertools.product(range(first, last + 1), *across):
+        key = array.metadata.encode_chunk_key(cell)
+        file = place.join(posixpath.join(name, key))
+        try:
+            latest = os.stat(file.path).st_ctime_ns
+        except OSError:
+            continue
+        if latest > recorded.changed:
+            raise DataError(
+                f"{file.shown} changed while the run was reading it: {version_of(file)} now, "
+                "later than every file of the array when the table was opened"
+            )
+
+
+def _chunks_of(name: str) -> str:
+    return f"{name}/*" if name else "*"
+
+
+def check_stored(place: Location, arrays: list[Any]) -> None:
+    """Refuse a large store nearly all of whose chunks have no file: its shape is not to be trusted.
+
+    Reading them would take as long as if they were there, and give nothing but fill values.
+    """
+    expected = sum(
+        math.prod(-(-n // size) for n, size in zip(a.shape, a.shards or a.chunks, strict=True))
+        for a in arrays
+    )
+    if expected <= _LARGE_CHUNKS and sum(math.prod(a.shape) for a in arrays) <= _LARGE_VALUES:
+        return
+    stored = len(find_files(place, hidden=True).infos)
+    if stored * _FEWEST_STORED < expected:
+        raise DataError(
+            f"{place.shown} says it has {expected} chunks, and holds {stored} files; "
+            f"expected a file for at least one chunk of {_FEWEST_STORED}"
+        )

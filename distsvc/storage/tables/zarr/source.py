@@ -1,0 +1,375 @@
+"""Zarr: an array whose columns are called f0, f1, ..., or a group of one array for each column."""
+
+from __future__ import annotations
+
+import json
+import math
+import posixpath
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distsvc.errors import DataError, DistsvcError
+from distsvc.job.config import InputConfig
+from distsvc.storage.places.location import Location
+from distsvc.storage.places.place import Place
+from distsvc.storage.rows.blocks import (
+    MOST_ROWS,
+    MOST_UNITS,
+    Batches,
+    Block,
+    Span,
+    Table,
+    arrow_blocks,
+    stored_bytes,
+)
+from distsvc.storage.rows.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
+from distsvc.storage.rows.versions import Versions
+from distsvc.storage.tables.files import Files
+from distsvc.storage.tables.source import Source
+from distsvc.storage.tables.zarr.conventions import no_data, packed_by
+from distsvc.storage.tables.zarr.files import (
+    METADATA,
+    check_chunks,
+    check_metadata,
+    check_stored,
+    store_versions,
+)
+
+_CHUNK = re.compile(r"c|\d+(\.\d+)*")
+_TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
+"""What the names of types begin with that are no numbers."""
+
+_STEP_ROWS = 262_144
+"""Rows decoded in one go, unless a chunk has more."""
+
+_MOST_BYTES = 2**32
+"""Of a chunk, which is decoded as a whole."""
+
+
+class Zarr(Source):
+    """An array or a group, named like Zarr or holding its metadata.
+
+    An array of two dimensions in a group is a column of vectors.
+
+    The columns of a group are those that its attribute ``columns`` lists, in that order, else all
+    its arrays sorted by name; an array that ``columns`` does not list is a column, but no feature
+    unless the job names it. The storage unit is the shard, or the chunk if there are no shards,
+    with the most rows.
+    """
+
+    name = "zarr"
+    title = "Zarr"
+    suffixes = (".zarr",)
+    joins = False
+
+    def is_store(self, location: Location) -> bool:
+        """Return whether a location is named like Zarr or holds its metadata."""
+        return location.path.endswith(self.suffixes) or _has_metadata(location)
+
+    def claim(self, found: Files) -> Files:
+        """Return no file: a store is a folder."""
+        return found.named(())
+
+    def versions(self, found: Files) -> Versions:
+        """Return a version of each file of metadata, and one for all chunk files of an array."""
+        return store_versions(found.location)
+
+    def scan(
+        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+    ) -> Scan:
+        """Read the metadata of an array or a group.
+
+        Raises
+        ------
+        InputNotFoundError
+            There is nothing at the path.
+        DataError
+            It is not Zarr or holds no array that can be a column, or a lone array has not one or
+            two dimensions or is asked for an id, a label or ``where``.
+
+        """
+        place, others = found.location, other_columns(config)
+        with _reading(place):
+            if not _has_metadata(place):
+                if place.info():
+                    raise DataError(f"{place.shown} is not Zarr: it holds no zarr.json")
+                raise place.not_found()
+            node = _open(place)
+            arrays = _columns_of_group(place, node) if _is_group(node) else None
+        if arrays is not None:
+            wanted = [*(config.columns or ()), *others]
+            return _scan_group(place, arrays, node.attrs.get("columns"), wanted)
+        if others:
+            raise DataError(
+                f"{place.shown} is a lone array; input.id, input.label and input.where need a "
+                f"Zarr group with an array for each column (here {', '.join(others)})"
+            )
+        return _scan_array(place, node)
+
+    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
+        """Yield blocks; at least a chunk is read in one go."""
+        return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
+
+    def decoding_bytes(self, table: Table, block_rows: int) -> int:
+        """Return the bytes of all columns of the rows decoded in one go, twice: packed, at most."""
+        chunk = max(table.extents)
+        step = max(chunk, min(block_rows, _STEP_ROWS) // chunk * chunk)
+        widths = stored_bytes(table)
+        return 2 * step * sum(widths)
+
+    def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
+        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice.
+
+        Raises
+        ------
+        DataError
+            A chunk is damaged or may not be read, or the length changed since the table was opened.
+
+        """
+        place = Location.of(table.path)
+        check_metadata(place, table, columns)
+        with _reading(place):
+            node = _open(place)
+            arrays = {n: node[n] for n in columns} if _is_group(node) else {"": node}
+        for array in arrays.values():
+            if array.shape[0] != table.n_rows:
+                raise DataError(
+                    f"{place.shown} has {array.shape[0]} rows, "
+                    f"{table.n_rows} when the table was opened"
+                )
+        chunk = max((array.chunks[0] for array in arrays.values()), default=table.n_rows)
+        step = max(chunk, min(span.block_rows, _STEP_ROWS) // chunk * chunk)
+        start = span.start
+        while start < span.stop:
+            end = min(span.stop, start - start % chunk + step)
+            try:
+                with _reading(place):
+                    if _is_group(node):
+                        values = [array[start:end] for array in arrays.values()]
+                    else:
+                        values = _array_columns(node, columns, start, end)
+            finally:  # a change comes before what it leads to
+                for name, array in arrays.items():
+                    check_chunks(place, table, name, array, start, end)
+            yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
+            start = end
+        check_metadata(place, table, columns)
+
+
+def _open(place: Location) -> Any:
+    import zarr  # 0.4 s that other jobs need not spend
+
+    return zarr.open(place.zarr_store(), mode="r")
+
+
+def _has_metadata(place: Location) -> bool:
+    return any(place.join(name).exists() for name in METADATA)
+
+
+def _is_group(node: Any) -> bool:
+    return not hasattr(node, "shape")
+
+
+@contextmanager
+def _reading(place: Location) -> Iterator[None]:
+    try:
+        with place.reading():
+            yield
+    except (DistsvcError, MemoryError):
+        raise
+    except Exception as error:  # each codec raises its own kinds
+        raise DataError(f"can't read {place.shown}: {error}") from error
+
+
+def _columns_of_group(place: Location, group: Any) -> dict[str, Any]:
+    # Members are opened one by one: one that Zarr can't represent must not hide the others.
+    found = [i["name"] for i in place.fs.ls(place.path, detail=True) if i["type"] == "directory"]
+    folders = {posixpath.basename(name.rstrip("/")) for name in found}
+    listed = group.attrs.get("columns", [])
+    if not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
+        raise DataError(
+            f"attribute 'columns' of {place.shown} must be a list of names, found {listed!r}"
+        )
+    arrays: dict[str, Any] = {}
+    for name in dict.fromkeys([*listed, *sorted(folders)]):
+        if name in listed and name not in folders:
+            raise DataError(
+                f"attribute 'columns' of {place.shown} names {name!r}, which is not there"
+            )
+        node = _member(place.join(name), group, name)
+        if isinstance(node, Exception) or not _is_group(node):
+            arrays[name] = node
+    return arrays
+
+
+def _member(folder: Location, group: Any, name: str) -> Any:
+    """Return an array or a group below a group, or why it is neither; of other folders the group.
+
+    A folder of chunks without metadata was an array.
+    """
+    try:
+        node = group[name]
+    except OSError:
+        raise
+    except Exception as error:  # whatever the metadata leads to
+        if not isinstance(error, KeyError) or _has_metadata(folder):
+            return error
+        found = (
+            posixpath.basename(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False)
+        )
+        chunks = any(_CHUNK.fullmatch(name) for name in found)
+        return ValueError("it holds chunks, but no metadata") if chunks else group
+    if not isinstance(node.metadata.attributes, dict):
+        kind = type(node.metadata.attributes).__name__
+        return ValueError(f"its attributes are a {kind}, expected names with values")
+    if _is_group(node) and folder.fs.exists(folder.join(".zarray").path):
+        return ValueError("its .zarray describes no array")
+    return node
+
+
+def _unread_type(folder: Location) -> pa.DataType:
+    """Return the type of an array that can't be read: `UNKNOWN` where it may be of numbers."""
+    with suppress(Exception):  # the metadata may be anything
+        for name in ("zarr.json", ".zarray"):
+            if folder.fs.exists(folder.join(name).path):
+                content = json.loads(folder.fs.cat_file(folder.join(name).path))
+                kind = content.get("dtype", content.get("data_type"))
+                if isinstance(kind, str) and _TEXT.match(kind):
+                    return pa.string()
+    return UNKNOWN
+
+
+def _scan_group(
+    place: Location, arrays: dict[str, Any], listed: list[str] | None, wanted: Sequence[str]
+) -> Scan:
+    types, shown, problems = {}, {}, {}
+    for name, array in arrays.items():
+        if isinstance(array, Exception):
+            types[name] = _unread_type(place.join(name))
+            shown[name] = problems[name] = f"array {name!r} of {place.shown} can't be read: {array}"
+            continue
+        types[name] = _arrow_type(array.dtype)
+        if array.ndim == 2:
+            types[name] = pa.list_(types[name], array.shape[1])
+        shown[name] = f"an array of dtype {array.dtype}"
+        packed = packed_by(array)
+        if packed:
+            problems[name] = (
+                f"array {name!r} of {place.shown} holds packed values ({packed}), expected values "
+                "as they are: write it without that encoding (xarray: drop_encoding)"
+            )
+    coordinates = {n: why for n, a in arrays.items() if (why := no_data(n, a))}
+    usable = {name: a for name, a in arrays.items() if not isinstance(a, Exception)}
+    if not usable:
+        reason = next(iter(problems.values()), f"{place.shown} is a group without arrays")
+        raise DataError(reason)
+    features = usable.keys() - coordinates.keys() if listed is None else set(listed)
+    reference = _reference(usable, features, wanted)
+    problems = _misfits(place, usable, reference) | problems
+    fitting = [array for name, array in usable.items() if name not in problems]
+    if not fitting:
+        raise DataError(next(iter(problems.values())))
+    own = listed if listed is not None else [name for name in types if name not in coordinates]
+    return Scan(
+        format=Zarr.name,
+        path=place.address,
+        types=types,
+        shown=shown,
+        problems=problems,
+        default=tuple(own),
+        extents=_extents(place, fitting),
+        apart={} if listed is not None else coordinates,
+    )
+
+
+def _scan_array(place: Location, array: Any) -> Scan:
+    if array.ndim not in (1, 2):
+        raise DataError(f"{place.shown} has {array.ndim} dimensions, expected 1 or 2")
+    if array.ndim == 2 and array.shape[1] > MOST_COLUMNS:
+        raise too_wide(place.shown, array.shape[1])
+    names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
+    return Scan(
+        format=Zarr.name,
+        path=place.address,
+        types=dict.fromkeys(names, _arrow_type(array.dtype)),
+        shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
+        problems={},
+        default=tuple(names),
+        extents=_extents(place, [array]),
+    )
+
+
+def _reference(arrays: dict[str, Any], features: set[str], wanted: Sequence[str]) -> str:
+    """Return the array as long as which all others must be."""
+    order = [*wanted, *(name for name in arrays if name in features), *arrays]
+    return next((n for n in order if n in arrays and arrays[n].ndim in (1, 2)), order[0])
+
+
+def _misfits(place: Location, arrays: dict[str, Any], reference: str) -> dict[str, str]:
+    """Return why arrays are no columns, of those that are none."""
+    problems = {}
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2):
+            problems[name] = (
+                f"array {name!r} of {place.shown} has {array.ndim} dimensions, expected 1, or 2 of "
+                "vectors: a group holds one array for each column"
+            )
+        elif array.shape[0] != arrays[reference].shape[0]:
+            problems[name] = (
+                f"array {name!r} of {place.shown} has {array.shape[0]} rows, "
+                f"{reference!r} has {arrays[reference].shape[0]}"
+            )
+    return problems
+
+
+def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:
+    n_rows = arrays[0].shape[0]
+    for array in arrays:
+        if min(array.chunks) < 1 or array.dtype.itemsize * math.prod(array.chunks) > _MOST_BYTES:
+            raise DataError(
+                f"{place.shown} has chunks of {' x '.join(map(str, array.chunks))} values of "
+                f"{array.dtype}, expected at least 1 value and at most {_MOST_BYTES} bytes"
+            )
+    unit = max((array.shards or array.chunks)[0] for array in arrays)
+    if n_rows > MOST_ROWS or n_rows > unit * MOST_UNITS:
+        raise DataError(
+            f"{place.shown} says it has {n_rows} rows in chunks of {unit}, expected at most "
+            f"{MOST_ROWS} rows and {MOST_UNITS} chunks"
+        )
+    check_stored(place, arrays)
+    return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
+
+
+def _array_columns(array: Any, columns: list[str], start: int, stop: int) -> list[np.ndarray]:
+    if array.ndim == 1:
+        return [array[start:stop]]
+    chosen = [int(name[1:]) for name in columns]
+    # Whole chunks when all columns are wanted, else only the chunks that hold them.
+    if chosen == list(range(array.shape[1])):
+        block = array[start:stop]
+    else:
+        block = array.oindex[slice(start, stop), chosen]
+    return list(np.ascontiguousarray(block.T))
+
+
+def _arrow_type(dtype: Any) -> pa.DataType:
+    if dtype.kind in "TUO":
+        return pa.string()
+    try:
+        return pa.from_numpy_dtype(dtype.newbyteorder("="))
+    except pa.ArrowNotImplementedError:
+        return pa.binary()  # complex and the like: a column, never a feature
+
+
+def _to_arrow(values: np.ndarray) -> pa.Array:
+    if values.dtype.kind in "TUO":
+        return pa.array(values.astype(object), pa.string())
+    plain = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    if values.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(pa.array(plain.reshape(-1)), values.shape[1])
+    return pa.array(plain)
