@@ -6,6 +6,7 @@ import datetime
 import multiprocessing
 import os
 import platform
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,6 +107,21 @@ def in_processes(
     with ProcessPoolExecutor(processes, mp_context=context, initializer=prepare) as pool:
         for task in [pool.submit(function, *task) for task in tasks]:
             yield task.result()
+
+
+def measured(
+    function: Callable[..., list[Row]],
+    tasks: list[tuple[Any, ...]],
+    processes: int,
+    prepare: Callable[[], None] | None = None,
+) -> list[Row]:
+    """Return the rows that a function makes of all tasks, and say which task is done."""
+    rows: list[Row] = []
+    for number, found in enumerate(in_processes(function, tasks, processes, prepare), 1):
+        rows += found
+        named = (str(value) for value in tasks[number - 1] if isinstance(value, (str, int)))
+        print(f"{number} of {len(tasks)}: {', '.join(named)}", file=sys.stderr, flush=True)
+    return rows
 
 
 def limited(function: Callable[..., Row], seconds: float, *arguments: Any) -> Row:

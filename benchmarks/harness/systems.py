@@ -16,7 +16,7 @@ the protocol "oracle"; one that sees the table alone by the protocol "blind".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
@@ -279,3 +279,10 @@ def warm_up(system: str, n_columns: int) -> None:
     rows = np.random.default_rng(0).normal(size=(200, n_columns))
     with threadpool_limits(1):
         timed(made(system, Facts(200, 2, BUDGET), 0).fit, rows)
+
+
+def prepare(systems: Iterable[str]) -> None:
+    """Load the libraries of systems, compile the kernels, keep the process to one thread."""
+    for system in systems:
+        warm_up(system, 2)
+    threadpool_limits(1)  # of the libraries that are loaded by now

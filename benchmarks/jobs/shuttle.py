@@ -33,7 +33,7 @@ from benchmarks.harness.runs import (
     warm_cluster,
     work_folder,
 )
-from benchmarks.harness.systems import SYSTEMS, Facts, warm_up
+from benchmarks.harness.systems import Facts, made, warm_up
 from benchmarks.quality.without_labels import sample
 
 INPUT: Row = {"columns": [f"f{k}" for k in range(9)], "label": "label", "where": "split == 0"}
@@ -47,6 +47,9 @@ MIN_CLUSTER_SIZE = 100
 PEER = f"fast_hdbscan, min_cluster_size = {MIN_CLUSTER_SIZE}"
 SMALL = ("d31", "birch1", "shuttle")
 EFFORTS = ("default", "fast")
+NOTHING = Facts(0, 0, 0)
+"""Is what the systems are told of the rows."""
+
 BARS = {3_000: "bar <= 5 s", 43_500: "bar <= 15 s"}
 
 
@@ -109,7 +112,7 @@ def levels_speed(options: Namespace) -> None:
     for (name, (X, y)), effort in product(tables.items(), EFFORTS):
 
         def fit(seed: int, X: np.ndarray = X, y: np.ndarray = y, effort: str = effort) -> Row:
-            return timed_fit(made("level tree", seed, effort=effort), X, y)
+            return timed_fit(made("level tree", NOTHING, seed, effort=effort), X, y)
 
         measure(f"fit, effort {effort}", name, fit)
     peer = warm_peer(whole[0])
@@ -195,16 +198,11 @@ def one_job(
     return run_here(table, output, INPUT, model, cut | cluster, scheduler)
 
 
-def made(system: str, seed: int, **point: Any) -> Any:
-    """Return a model of a system that is told nothing of the rows."""
-    return SYSTEMS[system].make(Facts(0, 0, 0), seed, **point)
-
-
 def warm_peer(X: np.ndarray) -> Callable[[int], Any] | None:
     """Return what makes fast_hdbscan, compiled; None where it is not installed."""
 
     def peer(seed: int) -> Any:
-        return made("fast_hdbscan", seed, min_cluster_size=MIN_CLUSTER_SIZE)
+        return made("fast_hdbscan", NOTHING, seed, min_cluster_size=MIN_CLUSTER_SIZE)
 
     try:
         peer(0).fit(X[:5000])

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.harness.data import scaled
 from benchmarks.harness.measure import interleaved, publish, timed
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.systems import SYSTEMS, Facts
+from benchmarks.harness.systems import Facts, made
 from benchmarks.papers.hyperplanes import SETTINGS, learned
 
 CLASSES = {"kddcup": 23, "mnist": 10}
@@ -64,9 +64,8 @@ def fit_rows(name: str, X: np.ndarray, repeats: int) -> list[Row]:
     facts = Facts(len(X), CLASSES[name], 0)
 
     def fit(system: str, point: Row, threads: int | None = 1) -> None:
-        entry = SYSTEMS[system]
         with threadpool_limits(threads):
-            timed(entry.make(facts, 0, **entry.alone[1] | point).fit, X)
+            timed(made(system, facts, 0, **point).fit, X)
 
     actions = {
         f"iMDH, {setting}": partial(fit, "iMDH" + suffix, point)

@@ -8,8 +8,8 @@ is another order of the rows to an algorithm that learns from them in turn.
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean, median, stdev
@@ -20,22 +20,22 @@ import numpy as np
 from benchmarks.datasets.catalogue import catalogue
 from benchmarks.datasets.loading import load
 from benchmarks.harness.data import scaled, standardised
-from benchmarks.harness.measure import agreement, in_processes, n_clusters, publish, timed
+from benchmarks.harness.measure import agreement, measured, n_clusters, publish, timed
 from benchmarks.harness.rows import Row, grouped, only, pivot, show
-from benchmarks.harness.systems import SYSTEMS, Facts, Point, warm_up
+from benchmarks.harness.systems import SYSTEMS, Facts, Point, made, prepare
 from benchmarks.papers.published import printed
+from benchmarks.papers.suites import IMDH_SETS, LARGE_REPETITIONS, LARGE_SETS
 
 PROCESSES = 2
 BLOCK_ROWS = 8192
-LARGE = ("mnist", "kddcup", "fars", "sleep")
-MOST_PERMUTATIONS, MOST_SEEDS = 3, 2
+MOST_SEEDS = 2
 """Of the large sets."""
 
 PAPER = {
     "nmi": printed("hofmeyr-2021", "normalized_mutual_information"),
     "ari": printed("hofmeyr-2021", "adjusted_rand_index"),
 }
-SETS = sorted({name for name, _ in PAPER["nmi"]} & set(catalogue()))
+SETS = sorted(IMDH_SETS)
 HALVES = {name: ("tune", "confirm")[place % 2] for place, name in enumerate(SETS)}
 ALGORITHMS = ("iMDH", "iMDH_k")
 RUNNING = "published, running scale"
@@ -68,16 +68,13 @@ def mdh_table(options: Namespace) -> None:
 
     iMDH finds the number of clusters, iMDH_k is given that of the classes; each is a fit of its
     own. The setting with the running scale learns as the author's code does, which scales every row
-    by the statistics of the rows so far; one tree serves both algorithms then. Of the sets by name
+    by the statistics of the rows so far. Of the sets by name
     every second one, from the first, is for tuning; what was tuned is judged on the others.
     """
     names = chosen(options)[::-1]
-    tasks = [(options.data, name, permutations(options, name)) for name in names]
-    found = {}
-    for rows in in_processes(rows_of_set, tasks, PROCESSES, prepare):
-        found[rows[0]["set"]] = rows
-        print(f"{len(found)} of {len(names)} sets, {rows[0]['set']}", file=sys.stderr, flush=True)
-    rows = [row for name in sorted(found) for row in found[name]]
+    tasks = [(options.data, name, most(name, options.permutations)) for name in names]
+    rows = measured(rows_of_set, tasks, PROCESSES, partial(prepare, ["iMDH, ours"]))
+    rows.sort(key=lambda row: row["set"])
     show_beside_paper(rows, ALGORITHMS, "setting", ("half",))
     of_imdh = only(rows, algorithm="iMDH")
     show("Clusters of iMDH", pivot(of_imdh, ("set", "classes"), "setting", "clusters"))
@@ -101,29 +98,10 @@ def divisive(options: Namespace) -> None:
     only be near. k-means is scikit-learn's, with the number of classes and one start from random
     rows; the paper has R's, by Hartigan and Wong.
     """
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
-    found = {}
-    for name in chosen(options):
-        X, y = scaled(name, options.data)
-        seeds = min(options.seeds, MOST_SEEDS if name in LARGE else options.seeds)
-        methods = {
-            m: of for m, of in DIVISIVE.items() if m != NARROW or len(X) <= MOST_ROWS_OF_NARROW
-        }
-        found[name] = [
-            about(name, X, y)
-            | {"algorithm": system, "method": method}
-            | means_of_fits(
-                name,
-                system,
-                "seeds",
-                [fit(system, X, y, s, p) for s in range(1 if system == "dePDDP" else seeds)],
-            )
-            for method, (system, p) in methods.items()
-        ]
-        print(f"{len(found)} sets, {name}", file=sys.stderr, flush=True)
-    rows = [row for name in sorted(found) for row in found[name]]
+    names = chosen(options)
+    tasks = [(options.data, name, most(name, options.seeds, MOST_SEEDS)) for name in names]
+    rows = measured(divisive_rows, tasks, 1, partial(prepare, ["dePDDP"]))
+    rows.sort(key=lambda row: row["set"])
     publish(options.out, "divisive", rows)
     show_beside_paper(rows, ("dePDDP", "SPDC", "k-means"), "method")
     show("Clusters", pivot(rows, ("set", "classes"), "method", "clusters"))
@@ -143,7 +121,7 @@ def mdh_order(options: Namespace) -> None:
     with threadpool_limits(1):
         for name in options.sets or ORDER_SETS:
             X, y = scaled(name, options.data)
-            seeds = range(permutations(options, name))
+            seeds = range(most(name, options.permutations))
             for setting in SETTINGS:
                 about_set = {"set": name, "n": len(X), "setting": setting}
                 rows.append(about_set | nmi_by_order(X, y, setting, seeds))
@@ -158,7 +136,9 @@ def nmi_by_order(X: np.ndarray, y: np.ndarray, setting: str, seeds: range) -> Ro
     for seed in seeds:
         shuffle = np.random.default_rng(seed).permutation(len(X))
         for order, places in {"shuffled": shuffle, "sorted": by_class}.items():
-            found[order].append(fit_hyperplanes(X[places], y[places], seed, "iMDH", setting)["nmi"])
+            suffix, point = SETTINGS[setting]
+            one = fit("iMDH" + suffix, X[places], y[places], seed, point)
+            found[order].append(one["nmi"])
     sd = {order: spread(nmi) for order, nmi in found.items()}
     squares = [value**2 for value in sd.values() if value is not None]
     return {
@@ -181,35 +161,43 @@ def chosen(options: Namespace) -> list[str]:
     return sorted(options.sets or SETS, key=lambda name: sizes[name])
 
 
-def permutations(options: Namespace, name: str) -> int:
-    """Return how many orders of a set's rows are tried."""
-    return min(options.permutations, MOST_PERMUTATIONS if name in LARGE else options.permutations)
-
-
-def prepare() -> None:
-    """Keep a worker to one thread and compile the kernels."""
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
-    warm_up("iMDH, ours", 2)
+def most(name: str, wanted: int, of_large: int = LARGE_REPETITIONS) -> int:
+    """Return how many fits of a set are made: as many as are wanted, fewer of large sets."""
+    return min(wanted, of_large) if name in LARGE_SETS else wanted
 
 
 def rows_of_set(data: Path, name: str, n_permutations: int) -> list[Row]:
-    """Return the rows of the result that are about one set."""
+    """Return the rows of `mdh_table` that are about one set."""
     X, y = load(name, data)
     Z = standardised(X)
-    fits: dict[tuple[str, str], list[Row]] = {pair: [] for pair in product(SHOWN, ALGORITHMS)}
-    for seed in range(n_permutations):
-        for setting, algorithm in product(SETTINGS, ALGORITHMS):
-            fits[setting, algorithm].append(fit_hyperplanes(Z, y, seed, algorithm, setting))
-        for algorithm, found in running_scores(X, y, seed).items():
-            fits[RUNNING, algorithm].append(found)
-    return [
-        about(name, X, y)
-        | {"half": HALVES[name], "setting": setting, "algorithm": algorithm}
-        | means_of_fits(name, algorithm, "permutations", found)
-        for (setting, algorithm), found in fits.items()
-    ]
+    rows = []
+    for setting, algorithm in product(SHOWN, ALGORITHMS):
+        fits = []
+        for seed in range(n_permutations):
+            if setting == RUNNING:
+                fits.append(fit_running(X, y, seed, algorithm))
+            else:
+                suffix, point = SETTINGS[setting]
+                fits.append(fit(algorithm + suffix, Z, y, seed, point))
+        known = {"half": HALVES[name], "setting": setting, "algorithm": algorithm}
+        means = means_of_fits(name, algorithm, "permutations", fits)
+        rows.append(about(name, X, y) | known | means)
+    return rows
+
+
+def divisive_rows(data: Path, name: str, n_seeds: int) -> list[Row]:
+    """Return the rows of `divisive` that are about one set."""
+    X, y = scaled(name, data)
+    rows = []
+    for method, (system, point) in DIVISIVE.items():
+        if method == NARROW and len(X) > MOST_ROWS_OF_NARROW:
+            continue
+        seeds = range(n_seeds if SYSTEMS[system].seeded else 1)
+        means = means_of_fits(
+            name, system, "seeds", [fit(system, X, y, seed, point) for seed in seeds]
+        )
+        rows.append(about(name, X, y) | {"algorithm": system, "method": method} | means)
+    return rows
 
 
 def about(name: str, X: np.ndarray, y: np.ndarray) -> Row:
@@ -239,16 +227,9 @@ def spread(values: list[float]) -> float | None:
 
 def fit(system: str, X: np.ndarray, y: np.ndarray, seed: int, point: Point) -> Row:
     """Fit a system with the settings of its protocol and others, and return its scores."""
-    entry = SYSTEMS[system]
-    model = entry.make(Facts(len(X), len(np.unique(y)), 0), seed, **entry.alone[1] | point)
+    model = made(system, Facts(len(X), len(np.unique(y)), 0), seed, **point)
     seconds = timed(model.fit, X).seconds
     return scored(y, model.labels_, seconds)
-
-
-def fit_hyperplanes(X: np.ndarray, y: np.ndarray, seed: int, algorithm: str, setting: str) -> Row:
-    """Fit iMDH or iMDH_k and return its scores."""
-    suffix, point = SETTINGS[setting]
-    return fit(algorithm + suffix, X, y, seed, point)
 
 
 def scored(y: np.ndarray, labels: np.ndarray, seconds: float) -> Row:
@@ -263,30 +244,26 @@ def scored(y: np.ndarray, labels: np.ndarray, seconds: float) -> Row:
     }
 
 
-def running_scores(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Row]:
-    """Learn from rows scaled as they come and return the scores of both algorithms.
+def fit_running(X: np.ndarray, y: np.ndarray, seed: int, algorithm: str) -> Row:
+    """Learn from rows scaled as they come and return the scores.
 
     The rows are counted and labelled with the last statistics.
     """
     from distsvc.models.hyperplanes.tree import elbow
 
     order = np.random.default_rng(seed).permutation(len(X))
-    began = time.perf_counter()
-    stream, rows = running_scale(X[order])
-    growing, model = learned(stream)
-    growing.count(rows)
-    tree = growing.with_rows(model.growth)
-    seconds = time.perf_counter() - began
-    scores = {}
-    for algorithm in ALGORITHMS:
-        leaves = len(np.unique(y)) if algorithm == "iMDH_k" else elbow(tree.curve, model.elbow)
-        labelled = timed(_labels, tree, leaves, rows)
-        scores[algorithm] = scored(y[order], labelled.value, seconds + labelled.seconds)
-    return scores
 
+    def labels() -> np.ndarray:
+        stream, rows = running_scale(X[order])
+        growing, model = learned(stream)
+        growing.count(rows)
+        tree = growing.with_rows(model.growth)
+        told = algorithm == "iMDH_k"
+        leaves = len(np.unique(y)) if told else elbow(tree.curve, model.elbow)
+        return tree.cut(leaves).label(rows)[0]
 
-def _labels(tree: Any, leaves: int, rows: np.ndarray) -> np.ndarray:
-    return tree.cut(leaves).label(rows)[0]
+    found = timed(labels)
+    return scored(y[order], found.value, found.seconds)
 
 
 def learned(X: np.ndarray, depth: int | None = None) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ seeds.
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections import defaultdict
 from functools import partial
@@ -17,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.measure import in_processes, publish
+from benchmarks.harness.measure import measured, publish
 from benchmarks.harness.rows import Row, grouped, mean_of, pivot, show
-from benchmarks.quality.seeds import pairs_of_seeds, shares
+from benchmarks.harness.systems import prepare
 from benchmarks.quality.without_labels import (
     GROUPS,
     Families,
@@ -32,22 +31,23 @@ from benchmarks.quality.without_labels import (
     means_of_groups,
     method,
     names_of,
-    prepare,
+    pairs_of_seeds,
     sample,
     scored,
+    shares,
     systems_of,
     with_earlier,
 )
 
 METHODS: Families = {
     "ours": {"ours": method("level tree")},
-    "imdh": {"iMDH": method("iMDH, ours", told=False, published=False)},
+    "imdh": {"iMDH": method("iMDH, ours")},
     "auto": {"auto": method("auto")},
     "hdbscan": {
         "HDBSCAN 5": method("HDBSCAN"),
         "HDBSCAN n//50": ("HDBSCAN", lambda n: {"min_cluster_size": n // 50}),
     },
-    "kmeans": {"k-means": method("k-means", n_init=10)},
+    "kmeans": {"k-means": method("k-means", n_init=10, init="k-means++")},
 }
 BARS = {
     "bsgd": "NMI .70 (goal .73), ARI .66",
@@ -82,15 +82,12 @@ def blind(options: Namespace) -> None:
     fits = fits_of(options, METHODS)
     tasks = [(options.data, name, *fit) for name, fit in product(names, fits)]
     begin = partial(prepare, systems_of(fits, METHODS))
-    rows: list[Row] = []
+    rows = measured(rows_of_fit, tasks, options.processes, begin)
     answers: dict[tuple[str, str], dict[int, np.ndarray]] = defaultdict(dict)
-    done = in_processes(rows_of_fit, tasks, options.processes, begin)
-    for number, (found, labels) in enumerate(done, 1):
-        rows += found
-        name, what, seed = (found[0][key] for key in ("set", "method", "seed"))
-        if seed is not None:
-            answers[name, what][seed] = labels
-        print(f"{number} of {len(tasks)} fits, {name}, {what}", file=sys.stderr, flush=True)
+    for row in rows:
+        labels = row.pop("labels")
+        if labels is not None and row["seed"] is not None:
+            answers[row["set"], row["method"]][row["seed"]] = labels
     scorings = [name for what in names_of(METHODS) for name in scorings_of(what)]
     of_seeds = rows_of_seeds(rows, answers)
     rows = with_earlier(options.out / "blind.csv", rows, sets, scorings)
@@ -108,8 +105,8 @@ def scorings_of(what: str) -> list[str]:
     return [what, ASSIGNED.format(what)] if what in METHODS["hdbscan"] else [what]
 
 
-def rows_of_fit(data: Path, name: str, what: str, seed: int | None) -> tuple[list[Row], Any]:
-    """Return the rows of the result that are about one fit, and its labels (n,)."""
+def rows_of_fit(data: Path, name: str, what: str, seed: int | None) -> list[Row]:
+    """Return the rows of the result that are about one fit; the first has the labels (n,), too."""
     X, y, _ = sample(data, name)
     about = about_sample(GROUPS, data, name)
     model, found = fit_method(METHODS, what, X, about["classes"], seed)
@@ -123,10 +120,11 @@ def rows_of_fit(data: Path, name: str, what: str, seed: int | None) -> tuple[lis
     note = found.pop("note")
     others = found | noise_scores(name, what, y, outliers) | {"note": note}
     rows = [
-        about | {"method": scoring, "seed": seed} | scored(y, form) | others
+        about | {"method": scoring, "seed": seed} | scored(y, form) | others | {"labels": None}
         for scoring, form in zip(scorings_of(what), forms, strict=True)
     ]
-    return rows, labels
+    rows[0]["labels"] = labels
+    return rows
 
 
 def without_noise(X: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -41,13 +41,13 @@ TABLES = (
 LIMIT_S = 600
 METHODS: Families = {
     "ours": {"ours": method("level tree")},
-    "imdh": {"iMDH": method("iMDH, ours", told=False, published=False)},
+    "imdh": {"iMDH": method("iMDH, ours")},
     "auto": {"auto": method("auto")},
     "hdbscan": {
         "HDBSCAN 5": method("HDBSCAN"),
         "HDBSCAN n//200": ("HDBSCAN", lambda n: {"min_cluster_size": n // 200}),
     },
-    "kmeans": {"k-means": method("k-means", n_init=3)},
+    "kmeans": {"k-means": method("k-means", n_init=3, init="k-means++")},
 }
 FAMILIES = ("ours", "iMDH")
 """The methods between which "auto" chooses."""

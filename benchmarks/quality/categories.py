@@ -21,10 +21,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.datasets.loading import load
 from benchmarks.harness.data import SAMPLE_SEED, sampled, standardised
-from benchmarks.harness.measure import agreement, in_processes, n_clusters, publish, timed
+from benchmarks.harness.measure import agreement, measured, n_clusters, publish, timed
 from benchmarks.harness.rows import Row, mean_of, pivot, show
 from benchmarks.harness.runs import published, run_here, work_folder
-from benchmarks.quality.without_labels import prepare, with_earlier
+from benchmarks.harness.systems import prepare
+from benchmarks.quality.without_labels import with_earlier
 
 SAMPLE_ROWS = 2000
 MADE_ROWS = 1500
@@ -75,7 +76,6 @@ def categories(options: Namespace) -> None:
     if unknown:
         sys.exit(f"no set or method {unknown[0]!r}")
     seeds = {way: range(options.seeds) if way in (*WAYS, PEERS[0]) else [0] for way in ways}
-    rows: list[Row] = []
     with work_folder(options.work) as folder:
         tasks = [
             (options.data, folder, name, way, seed)
@@ -83,10 +83,7 @@ def categories(options: Namespace) -> None:
             for seed in seeds[way]
         ]
         begin = partial(prepare, ())
-        for row in in_processes(row_of_fit, tasks, options.processes, begin):
-            rows.append(row)
-            said = f"{len(rows)} of {len(tasks)}: {row['set']}, {row['method']}, {row['nmi']}"
-            print(said, file=sys.stderr, flush=True)
+        rows = measured(rows_of_fit, tasks, options.processes, begin)
     rows = with_earlier(options.out / "categories.csv", rows, [*REAL, *MADE], [*WAYS, *PEERS])
     publish(options.out, "categories", rows)
     index = ("set", "half", "rows", "n", "numbers", "categories", "classes")
@@ -111,7 +108,7 @@ def means(rows: list[Row]) -> list[Row]:
     return found
 
 
-def row_of_fit(data: Path, folder: Path, name: str, way: str, seed: int) -> Row:
+def rows_of_fit(data: Path, folder: Path, name: str, way: str, seed: int) -> list[Row]:
     """Return the row of the result that is about one fit; one that fails has a note instead."""
     table = mixed(data, name)
     k = len(np.unique(table.y))
@@ -136,10 +133,10 @@ def row_of_fit(data: Path, folder: Path, name: str, way: str, seed: int) -> Row:
         one = timed(fit)
     except ValueError as error:  # k-prototypes finds no beginning
         empty = dict.fromkeys(("nmi", "ari", "k", "seconds"))
-        return about | empty | {"note": str(error)}
+        return [about | empty | {"note": str(error)}]
     known = agreement(table.y, one.value)
     found = {"nmi": known["nmi"], "ari": known["ari"], "k": n_clusters(one.value)}
-    return about | found | {"seconds": one.seconds, "note": ""}
+    return [about | found | {"seconds": one.seconds, "note": ""}]
 
 
 def mixed(data: Path | None, name: str) -> Mixed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from argparse import Namespace
 from itertools import product
@@ -12,7 +11,7 @@ from statistics import mean
 import numpy as np
 
 from benchmarks.harness.data import papers_rows, sampled
-from benchmarks.harness.measure import agreement, in_processes, publish
+from benchmarks.harness.measure import agreement, measured, publish
 from benchmarks.harness.rows import Row, grouped, show
 from benchmarks.harness.runs import published, run_here, write_columns
 
@@ -46,11 +45,7 @@ def far_rows(options: Namespace) -> None:
     """
     names = options.sets or SETS
     tasks = [(options.data, name, *way) for way, name in product(WAYS, names)]
-    rows: list[Row] = []
-    for found in in_processes(rows_of, tasks, options.processes):
-        rows += found
-        told = {row["case"]: round(row["ari"], 3) for row in found}
-        print(found[0]["set"], found[0]["algorithm"], found[0]["scale"], told, file=sys.stderr)
+    rows = measured(rows_of, tasks, options.processes)
     summary = [
         {
             "algorithm": algorithm,

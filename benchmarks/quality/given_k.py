@@ -6,14 +6,14 @@ are those over seeds; what has no seed has none.
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from functools import partial
 from itertools import product
 from pathlib import Path
 
-from benchmarks.harness.measure import in_processes, publish
+from benchmarks.harness.measure import measured, publish
 from benchmarks.harness.rows import Row, grouped, only, pivot, show
+from benchmarks.harness.systems import prepare
 from benchmarks.papers.suites import IMDH_SETS
 from benchmarks.quality.without_labels import (
     ALL,
@@ -28,7 +28,6 @@ from benchmarks.quality.without_labels import (
     means_of_groups,
     method,
     names_of,
-    prepare,
     sample,
     scored,
     systems_of,
@@ -38,8 +37,8 @@ from benchmarks.quality.without_labels import (
 K_GROUPS = GROUPS | {"imdh": IMDH_SETS}
 METHODS: Families = {
     "ours": {"ours": method("level tree, K")},
-    "imdh": {"iMDH_k": method("iMDH_k, ours", told=True, published=False)},
-    "kmeans": {"k-means": method("k-means", n_init=10)},
+    "imdh": {"iMDH_k": method("iMDH_k, ours")},
+    "kmeans": {"k-means": method("k-means", n_init=10, init="k-means++")},
     "ward": {"Ward": method("Ward")},
     "gmm": {"GMM": method("GMM")},
     "genie": {"Genie": method("Genie")},
@@ -63,17 +62,13 @@ def given_k(options: Namespace) -> None:
     fits = fits_of(options, METHODS)
     tasks = [(options.data, name, *fit) for name, fit in product(names, fits)]
     begin = partial(prepare, systems_of(fits, METHODS))
-    rows: list[Row] = []
-    for row in in_processes(row_of_fit, tasks, options.processes, begin):
-        rows.append(row)
-        said = f"{len(rows)} of {len(tasks)} fits, {row['set']}, {row['method']}"
-        print(said, file=sys.stderr, flush=True)
+    rows = measured(rows_of_fit, tasks, options.processes, begin)
     rows = with_earlier(options.out / "given_k.csv", rows, sets, names_of(METHODS))
     report(rows)
     publish(options.out, "given_k", rows)
 
 
-def row_of_fit(data: Path, name: str, what: str, seed: int | None) -> Row:
+def rows_of_fit(data: Path, name: str, what: str, seed: int | None) -> list[Row]:
     """Return the row of the result that is about one fit; one that fails has a note instead."""
     X, y, _ = sample(data, name)
     about = about_sample(K_GROUPS, data, name) | {"method": what, "seed": seed}
@@ -81,8 +76,8 @@ def row_of_fit(data: Path, name: str, what: str, seed: int | None) -> Row:
         model, found = fit_method(METHODS, what, X, about["classes"], seed)
     except (ValueError, ArithmeticError) as error:
         empty = dict.fromkeys(("nmi", "ari", "k", "agreement", "seconds"))
-        return about | empty | {"note": f"{type(error).__name__}: {error}"}
-    return about | scored(y, model.labels_) | found
+        return [about | empty | {"note": f"{type(error).__name__}: {error}"}]
+    return [about | scored(y, model.labels_) | found]
 
 
 def report(rows: list[Row]) -> None:

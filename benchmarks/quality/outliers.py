@@ -18,7 +18,7 @@ from benchmarks.harness.data import standardised
 from benchmarks.harness.measure import alone, limited, publish, timed
 from benchmarks.harness.rows import Row, only, pivot, show
 from benchmarks.harness.runs import published, run_here, work_folder
-from benchmarks.harness.systems import SYSTEMS, Facts
+from benchmarks.harness.systems import Facts, made
 from benchmarks.quality.without_labels import known, lacking, mean_scores, with_earlier
 
 LIMIT_S = 1200
@@ -122,8 +122,7 @@ def score(what: str, X: np.ndarray, seed: int | None) -> np.ndarray:
 
 def score_of_system(system: str, X: np.ndarray, seed: int) -> np.ndarray:
     """Return how outlying (n,) rows X (n, d) are to a clustering of ours."""
-    model = SYSTEMS[system].make(Facts(len(X), 0, 0), seed, **SYSTEMS[system].alone[1])
-    return -model.fit(X).score_samples(X)
+    return -made(system, Facts(len(X), 0, 0), seed).fit(X).score_samples(X)
 
 
 def score_of_job(table: Path, output: Path, seed: int) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
@@ -13,10 +12,11 @@ from statistics import mean
 import numpy as np
 
 from benchmarks.harness.data import standardised
-from benchmarks.harness.measure import in_processes, publish, timed
+from benchmarks.harness.measure import measured, publish, timed
 from benchmarks.harness.rows import Row, grouped, show
+from benchmarks.harness.systems import prepare
 from benchmarks.quality.blind import METHODS
-from benchmarks.quality.without_labels import fit_method, prepare
+from benchmarks.quality.without_labels import fit_method
 
 Sample = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -70,11 +70,7 @@ def structureless(options: Namespace) -> None:
     the mean over sizes and seeds.
     """
     tasks = list(product(GENERATORS, ROWS, range(options.seeds)))
-    rows: list[Row] = []
-    begin = partial(prepare, ["level tree"])
-    for row in in_processes(row_of_fit, tasks, options.processes, begin):
-        rows.append(row)
-        print(f"{len(rows)} of {len(tasks)} fits", file=sys.stderr, flush=True)
+    rows = measured(rows_of_fit, tasks, options.processes, partial(prepare, ["level tree"]))
     samples = [
         {
             "sample": name,
@@ -107,12 +103,12 @@ def report_silent(rows: list[Row]) -> None:
     )
 
 
-def row_of_fit(name: str, n: int, seed: int) -> Row:
+def rows_of_fit(name: str, n: int, seed: int) -> list[Row]:
     """Return the row of the result that is about one fit."""
     X = standardised(GENERATORS[name](np.random.default_rng(seed), n))
     _, found = fit_method(METHODS, "ours", X, 1, seed)
     warned = SPEAKS.search(found["note"]) is not None
-    return {
+    row = {
         "sample": name,
         "n": n,
         "d": X.shape[1],
@@ -124,6 +120,7 @@ def row_of_fit(name: str, n: int, seed: int) -> Row:
         "seconds": found["seconds"],
         "note": found["note"],
     }
+    return [row]
 
 
 def mdh_null(options: Namespace) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -21,7 +21,7 @@ from benchmarks.datasets.catalogue import catalogue
 from benchmarks.harness.data import SAMPLE_SEED, papers_rows, sampled, standardised
 from benchmarks.harness.measure import agreement, n_clusters, timed
 from benchmarks.harness.rows import Row, grouped, only, pivot, read_csv
-from benchmarks.harness.systems import SYSTEMS, Facts, warm_up
+from benchmarks.harness.systems import SYSTEMS, Facts, made
 
 MOST_ROWS = 3200
 SAMPLE_ROWS = 3000
@@ -41,6 +41,9 @@ GROUPS = {
 
 ALL = "all"
 HALVES = ("tune", "confirm")
+SAME = 0.9
+"""Least adjusted Rand index of two answers that are the same one."""
+
 COMPONENTS = 30
 
 Method = tuple[str, Callable[[int], Row]]
@@ -108,19 +111,10 @@ def names_of(families: Families) -> list[str]:
 def lacking(system: str) -> str:
     """Return why a system can't be made here, or nothing."""
     try:
-        SYSTEMS[system].make(Facts(100, 2, 50), 0, **SYSTEMS[system].alone[1])
+        made(system, Facts(100, 2, 50), 0)
     except (ImportError, TypeError) as error:
         return str(error)
     return ""
-
-
-def prepare(systems: Iterable[str]) -> None:
-    """Load the libraries of systems, compile the kernels, keep the process to one thread."""
-    from threadpoolctl import threadpool_limits
-
-    for system in systems:
-        warm_up(system, 2)
-    threadpool_limits(1)  # of the libraries that are loaded by now
 
 
 def systems_of(fits: Iterable[tuple[str, int | None]], families: Families) -> list[str]:
@@ -172,7 +166,7 @@ def fit_method(
 ) -> tuple[Any, Row]:
     """Fit a method by its name; return the model, and the columns k, agreement, seconds, note."""
     system, settings = system_of(families, name)
-    model = SYSTEMS[system].make(Facts(len(X), classes, 0), seed or 0, **settings(len(X)))
+    model = made(system, Facts(len(X), classes, 0), seed or 0, **settings(len(X)))
     fit = timed(model.fit, X)
     said = fit.warnings if name == "ours" else []
     return model, {
@@ -248,3 +242,36 @@ def by_set(rows: list[Row], group: str, index: str) -> list[Row]:
     """Return one row for every set of a group, with the methods' means over seeds side by side."""
     about = ("set", "n", "d", "classes", "half")
     return pivot(only(rows, group=group), about, "method", index)
+
+
+def pairs_of_seeds(answers: Mapping[int, np.ndarray]) -> Row:
+    """Return how the answers to a set, labels (n,) by seed, agree pair by pair.
+
+    Returns
+    -------
+    dict
+        ``seeds``, ``pairs``, ``different``: pairs whose adjusted Rand index is below `SAME`;
+        ``least`` and ``mean`` of that index.
+
+    """
+    found = [agreement(a, b)["ari"] for a, b in combinations(answers.values(), 2)]
+    return {
+        "seeds": len(answers),
+        "pairs": len(found),
+        "different": sum(ari < SAME for ari in found),
+        "least": min(found),
+        "mean": mean(found),
+    }
+
+
+def shares(rows: list[Row], groups: Iterable[str]) -> list[Row]:
+    """Return the share of pairs that are different, methods side by side, by group and half."""
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    lines = []
+    for (group, half), alike in parts(rows, groups).items():
+        line: Row = {"group": group, "half": half, "sets": len({row["set"] for row in alike})}
+        for name in methods:
+            mine = only(alike, method=name)
+            line[name] = sum(r["different"] for r in mine) / sum(r["pairs"] for r in mine)
+        lines.append(line)
+    return lines

@@ -10,9 +10,14 @@ from benchmarks.quality.blind import PEER, beside_peer
 from benchmarks.quality.blind_large import choice
 from benchmarks.quality.given_k import K_GROUPS, beside_best
 from benchmarks.quality.membership import at_least, calibration_error, in_cluster_of_class
-from benchmarks.quality.seeds import pairs_of_seeds, shares
 from benchmarks.quality.structureless import GENERATORS
-from benchmarks.quality.without_labels import GROUPS, means_of_groups, with_earlier
+from benchmarks.quality.without_labels import (
+    GROUPS,
+    means_of_groups,
+    pairs_of_seeds,
+    shares,
+    with_earlier,
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
