@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from itertools import product
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
@@ -12,10 +11,9 @@ import numpy as np
 
 from benchmarks.harness.measure import interleaved, publish, timed
 from benchmarks.harness.rows import Row, only, show
-from distsvc.errors import InputNotFoundError
+from benchmarks.papers.linear import training_files, training_rows
 
-SETS = {"a9a": "a9a", "ijcnn1": "ijcnn1", "reuters": "reuters", "sector": "sector_scale"}
-SETS |= {"w8a": "w8a"}
+SETS = ("a9a", "ijcnn1", "reuters", "sector", "w8a")
 NUS = (0.01, 0.1, 0.5)
 PEER_ROWS = 3000
 REPEATS = 15
@@ -71,19 +69,8 @@ def linear_speed(options: Namespace) -> None:
 
 
 def training_sets(options: Namespace) -> list[tuple[str, Any]]:
-    """Return name and rows (n, d), CSR with sorted indices, of the sets that are asked for."""
-    names = [name for name in SETS if options.sets is None or name in options.sets]
-    return [(name, training_rows(options.data / "linear", SETS[name])) for name in names]
-
-
-def training_rows(folder: Path, name: str) -> Any:
-    from sklearn.datasets import load_svmlight_file
-
-    for path in sorted(folder.glob(f"{name}_train.svm*")):
-        X, _ = load_svmlight_file(str(path))
-        X.sort_indices()
-        return X
-    raise InputNotFoundError(f"there is no {folder}/{name}_train.svm, nor with .gz or .bz2")
+    """Return name and rows (n, d) of the sets that are asked for."""
+    return [training_rows(path) for path in training_files(options.data, options.sets or SETS)]
 
 
 class Liblinear:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,24 +69,37 @@ def run_linear(
     """
     if data is None:
         raise InputNotFoundError("suite linear needs --data DIR with linear/NAME_train.svm")
-    found = sorted((data / "linear").glob("*_train.svm*"))
-    found = [path for path in found if not options.sets or path.name.startswith(options.sets)]
-    if not found:
-        raise InputNotFoundError(f"no file {data / 'linear'}/NAME_train.svm, nor .gz or .bz2")
+    found = training_files(data, options.sets)
     if options.quick and not options.sets:
         found = found[:QUICK_SETS]
     limit = most_seconds or (QUICK_SECONDS if options.quick else SECONDS)
     rows: list[Row] = []
     for path in found:
-        X, _ = load_svmlight_file(str(path))
+        name, X = training_rows(path)
         about = {"suite": "linear", "n": X.shape[0], "d": X.shape[1]} | machine()
         for problem in PROBLEMS:
-            for trace in curves(path.name.partition("_")[0], X, problem, limit):
+            for trace in curves(name, X, problem, limit):
                 rows.append(about | trace._asdict())
                 say(_line(summary(trace)))
     make_folder(out)
     write_rows(out / "linear.parquet", rows, SCHEMA)
     return out / "linear.parquet"
+
+
+def training_files(data: Path, wanted: Sequence[str] = ()) -> list[Path]:
+    """Return ``linear/NAME_train.svm``, plain or packed, of the sets whose names begin so."""
+    found = sorted((data / "linear").glob("*_train.svm*"))
+    found = [path for path in found if not wanted or path.name.startswith(tuple(wanted))]
+    if not found:
+        raise InputNotFoundError(f"no file {data / 'linear'}/NAME_train.svm, nor .gz or .bz2")
+    return found
+
+
+def training_rows(path: Path) -> tuple[str, Any]:
+    """Return the name of a set and its rows (n, d), CSR with sorted indices."""
+    X, _ = load_svmlight_file(str(path))
+    X.sort_indices()
+    return path.name.partition("_")[0], X
 
 
 def curves(name: str, X: Any, problem: str, most_seconds: float) -> list[Trace]:

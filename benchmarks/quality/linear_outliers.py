@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.datasets.catalogue import catalogue
 from benchmarks.datasets.loading import load
 from benchmarks.harness.data import standardised
 from benchmarks.harness.measure import publish, timed
 from benchmarks.harness.rows import Row, mean_of, only, pivot, show
+from benchmarks.quality.outliers import INDICES, outlier_sets, ranking_scores
 
 NU = 0.1
 TRAINING_ROWS = 20_000
@@ -37,10 +37,9 @@ def linear_outliers(options: Namespace) -> None:
     OneClassSVM(kernel="rbf"), both with gamma = 1 / d; for a linear ball scikit-learn has no match,
     so it is OneClassSVM with a Gaussian kernel 1000 times as wide, whose limit is the ball.
     """
-    sets = [one.name for one in catalogue().values() if one.group == "outliers"]
-    sets = [name for name in sets if options.sets is None or name.split("/")[1] in options.sets]
-    rows = [row for name in sorted(sets) for row in rows_of_set(name, options.data)]
-    for index in ("roc_auc", "average_precision"):
+    sets = [name for name in outlier_sets() if options.sets is None or name in options.sets]
+    rows = [row for name in sets for row in rows_of_set(name, options.data)]
+    for index in INDICES:
         show(index, pivot(rows, ("set",), "model", index))
         names = dict.fromkeys(row["model"] for row in rows)
         means = {name: mean_of(row[index] for row in only(rows, model=name)) for name in names}
@@ -52,10 +51,9 @@ def linear_outliers(options: Namespace) -> None:
 
 def rows_of_set(name: str, data: Path) -> Iterator[Row]:
     """Yield the row of every model on a set."""
-    from sklearn.metrics import average_precision_score, roc_auc_score
     from sklearn.preprocessing import minmax_scale
 
-    X, y = load(name, data)
+    X, y = load(f"outliers/{name}", data)
     chosen = np.sort(np.random.default_rng(0).permutation(len(X))[:TRAINING_ROWS])
     scaled = {"standard": standardised(X), "minmax": minmax_scale(X)}
     for model_name, (model, scale) in models(X.shape[1]).items():
@@ -63,13 +61,12 @@ def rows_of_set(name: str, data: Path) -> Iterator[Row]:
         seconds = timed(model.fit, Z[chosen]).seconds
         outlying = -model.score_samples(Z)
         row = {
-            "set": name.split("/")[1],
+            "set": name,
             "model": model_name,
             "rows": len(X),
             "columns": X.shape[1],
             "outliers": int(y.sum()),
-            "roc_auc": float(roc_auc_score(y, outlying)),
-            "average_precision": float(average_precision_score(y, outlying)),
+            **ranking_scores(y, outlying),
             "fit_s": seconds,
         }
         print(row["set"], model_name, f"{row['roc_auc']:.4f}", f"{seconds:.2f} s", flush=True)

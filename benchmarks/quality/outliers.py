@@ -42,8 +42,7 @@ def outliers(options: Namespace) -> None:
     after twenty minutes. What a method had on a set the last time it ran stays in the result until
     it runs there again; the column `day` tells when.
     """
-    sets = sorted(one.name for one in catalogue().values() if one.group == "outliers")
-    sets = [name.split("/")[1] for name in sets]
+    sets = outlier_sets()
     names = known(options.sets, sets, "set")
     fits = fits_of(options)
     rows: list[Row] = []
@@ -83,8 +82,6 @@ def prepare_table(data: Path, name: str, work: Path) -> Row:
 def fit_and_score(
     ready: Callable[[], None], data: Path, name: str, work: Path, what: str, seed: int | None
 ) -> Row:
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
     X, y = np.load(work / "X.npy"), np.load(work / "y.npy")
     few = np.random.default_rng(0).normal(size=(500, X.shape[1]))
     if what != "job":
@@ -95,11 +92,21 @@ def fit_and_score(
     else:
         found = timed(score, what, X, seed)
     outlying = np.nan_to_num(found.value.astype(np.float64))  # infinite where nothing was split
-    return {
-        "roc_auc": float(roc_auc_score(y, outlying)),
-        "average_precision": float(average_precision_score(y, outlying)),
-        "seconds": found.seconds,
-    }
+    return ranking_scores(y, outlying) | {"seconds": found.seconds}
+
+
+def outlier_sets() -> list[str]:
+    """Return the names of the eight labelled sets, without their group."""
+    sets = sorted(one.name for one in catalogue().values() if one.group == "outliers")
+    return [name.split("/")[1] for name in sets]
+
+
+def ranking_scores(y: np.ndarray, outlying: np.ndarray) -> Row:
+    """Return how well scores (n,) rank the outliers, y = 1, above the others."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    scores = roc_auc_score(y, outlying), average_precision_score(y, outlying)
+    return dict(zip(INDICES, map(float, scores), strict=True))
 
 
 def score(what: str, X: np.ndarray, seed: int | None) -> np.ndarray:
