@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.rows import Answer, Input
+from distsvc.inputs.rows import Input, RowValues
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.labeller import Labeller
@@ -21,7 +21,7 @@ from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import read_labeller, read_model
 from distsvc.run.work.partitions import choose_block_rows
-from distsvc.storage.publishing.columns import published_columns
+from distsvc.storage.publishing.formats.columns import published_columns
 from distsvc.storage.rows.features import names_of
 from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
 from distsvc.storage.rows.usable import chosen, usable_rows
@@ -96,11 +96,11 @@ class Model:
 
     def predict(self, X: Any) -> Any:
         """Return the labels (n,) int32 of raw rows."""
-        return self._values(X, Answer("label", np.int32))
+        return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: Any) -> Any:
         """Return the scores (n,) float32 of raw rows, explained in the manifest."""
-        return self._values(X, Answer("score", np.float32))
+        return self._values(X, RowValues("score", np.float32))
 
     def predict_proba(self, X: Any) -> Any:
         """Return the shares (n, k) float32 of all clusters in raw rows, in the order of `ids`.
@@ -112,7 +112,7 @@ class Model:
                 "predict_proba needs a model with clusters, found one that only tells rows inside "
                 "from rows outside"
             )
-        return self._values(X, Answer("share", np.float32, self.ids.tolist()))
+        return self._values(X, RowValues("share", np.float32, self.ids.tolist()))
 
     def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
         """Yield the columns that a job publishes of raw rows, batch by batch, in their order.
@@ -144,13 +144,13 @@ class Model:
         batches = list(self.predict_batches(X))
         return pa.Table.from_batches(batches, None if batches else self.published)
 
-    def _values(self, X: Any, answer: Answer) -> Any:
+    def _values(self, X: Any, answer: RowValues) -> Any:
         """Return the values of raw rows, as lazy as these are."""
         rows = self._rows(X)
         of_part = partial(self._of_part, answer)
         return rows.map_parts(of_part, answer) if rows.lazy else of_part(rows)
 
-    def _of_part(self, answer: Answer, rows: Input) -> np.ndarray:
+    def _of_part(self, answer: RowValues, rows: Input) -> np.ndarray:
         """Return the values of rows that are not lazy, wherever they are."""
         parts, missing = [], UNLABELLED if answer.name == "label" else np.nan
         for _, known, block in self._blocks(rows):

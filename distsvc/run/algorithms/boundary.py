@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from distsvc.job.config import Job
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
@@ -27,7 +28,6 @@ from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_stream, sample_blocks
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.checkpoints import Checkpoint
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 

@@ -17,8 +17,10 @@ from distsvc.job.parameters import check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.model_parts import (
+    ClusterRule,
     Curve,
     Density,
     LeafNode,
@@ -27,12 +29,10 @@ from distsvc.report.content.model_parts import (
     Term,
     TreePart,
 )
-from distsvc.report.content.model_parts import Rule as RulePart
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, sample_rows
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_blocks, held_blocks_bytes
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.checkpoints import Checkpoint
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.tables.opening import Table
@@ -136,7 +136,7 @@ def tree_part(engine: TreeEngine, columns: Sequence[str], pilot: PilotRows) -> T
             chosen=cut.n_clusters,
             by=_chosen_by(engine),
         ),
-        rules=[RulePart(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
+        rules=[ClusterRule(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from distsvc.job.config import Job
 from distsvc.models.nights.continuity import MATCHED_ROWS
 from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
@@ -30,7 +31,6 @@ from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_stream
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.checkpoints import Checkpoint
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.tables.opening import Table

@@ -17,6 +17,7 @@ from distsvc.job.parameters import check_parameters
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import working_rows
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.algorithms.linear_passes import descend_table
@@ -24,7 +25,6 @@ from distsvc.run.learning.preparation import Preparation, prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.checkpoints import Checkpoint
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.tables.opening import Table, sparse_rows

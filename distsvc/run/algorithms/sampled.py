@@ -13,12 +13,12 @@ from typing import Any
 from distsvc.job.config import Job
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.sampled import SampledEngine
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.checkpoints import Checkpoint
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.tables.opening import Table

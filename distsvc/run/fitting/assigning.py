@@ -8,8 +8,8 @@ from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.labeller import PREVIOUS, RULE
 from distsvc.run.labelling.phase import LABEL, Labelled, label_table, parts_place
 from distsvc.run.learning.preparation import PREPARATION
-from distsvc.run.nights.checks import reasons_to_refit
-from distsvc.run.nights.drift import DECISION, drift_of, found_of, refit_because
+from distsvc.run.nights.checks import Measured, reasons_to_refit
+from distsvc.run.nights.drift import DECISION, drift_of, refit_because
 from distsvc.run.nights.previous import Previous
 from distsvc.run.work.directory import Result
 from distsvc.run.work.phases import Steps
@@ -38,7 +38,8 @@ def assign_table(
             raise DataError(f"{run.plan.table.shown} has no rows without a missing value")
         why = []
         if job.model.mode == "auto":
-            why = reasons_to_refit(job.checks, found_of(labelled, drift_of(run, labelled)))
+            measured = Measured(labelled, drift=drift_of(run, labelled))
+            why = reasons_to_refit(job.checks, measured)
         run.write(DECISION, Result({"because": why}))
         if not why:
             for name in RULE, PREPARATION:

@@ -105,7 +105,7 @@ def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> Tri
     do = partial(_trial, job, sample_rows(algorithm, plan.table.n_rows), steps)
     most = min(MOST_ROWS, max(MOST_VALUES // len(plan.table.columns), FEW_ROWS))
     few = pieces(plan.partitions, FEW_ROWS, threads)
-    more = whole_units(pieces(plan.partitions, most, threads), plan.table.extents)
+    more = whole_units(pieces(plan.partitions, most, threads), plan.table.layout.extents)
     cold = do(few, folder / "cold")
     return cold, _repeated(do, few, folder / "few"), _repeated(do, more, folder / "more")
 
@@ -213,8 +213,8 @@ def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: 
     here = Steps(run, steps.client, progress)
     learned, labelled = cluster_table(here, part, algorithm)
     fill_output(here, labelled.counts)
-    night = compared(run, part, None, labelled, None)
-    write_report(run, part, learned, labelled, night, "", progress)
+    comparison = compared(run, part, None, labelled, None)
+    write_report(run, part, learned, labelled, comparison, "", progress)
     rows = busiest(ranges, steps.workers.threads)
     return Trial(labelled.counts.n_rows, rows, algorithm, progress.phases, progress.tasks)
 

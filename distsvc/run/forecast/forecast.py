@@ -130,7 +130,7 @@ def _forecast(job: Job) -> Forecast:
         run = RunDirectory(folder)
         run.write_plan(plan)
         began = clock()
-        here = steps_on(run, Progress(quiet=True), job.cluster, table.nbytes)
+        here = steps_on(run, Progress(quiet=True), job.cluster)
         steps = stack.enter_context(here)
         seconds["cluster"] = clock() - began
         memory = check_memory(job, table, steps.workers, algorithm)

@@ -174,7 +174,7 @@ def shown(terms: Terms) -> str:
 
 
 def _decoding(table: Table, block_rows: int) -> Terms:
-    return {f"decoding {table.format}": float(decoding_bytes(table, block_rows))}
+    return {f"decoding {table.layout.format}": float(decoding_bytes(table, block_rows))}
 
 
 def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -> list[Terms]:

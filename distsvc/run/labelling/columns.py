@@ -9,9 +9,9 @@ from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.labelling.shares import check_shares
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
-from distsvc.storage.places.place import Place
-from distsvc.storage.publishing.columns import COLUMNS, Part, meanings
+from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings
 from distsvc.storage.tables.opening import Table, id_type
 
 ROW = COLUMNS[0].name
@@ -36,10 +36,10 @@ def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
     output_format(job.output.format).check(table.id or ROW, id_type(table), names)
 
 
-def new_part(plan: Plan, rule: type[Rule]) -> Part:
+def new_part(plan: Plan, rule: type[Rule]) -> PartWriter:
     """Return an empty part of what is published of a table."""
     names = published_names(rule, plan)
-    return Part(plan.table.id or ROW, id_type(plan.table), names)
+    return PartWriter(plan.table.id or ROW, id_type(plan.table), names)
 
 
 def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
@@ -51,7 +51,7 @@ def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
     return meanings(run.plan.table.id or ROW, names, own)
 
 
-def parts_place(run: RunDirectory) -> Place:
+def parts_place(run: RunDirectory) -> Store:
     """Return the place of the parts, which is one of the run's work if they are not published."""
     if output_format(run.plan.output_format).publishes_parts:
         return run.place("labels")

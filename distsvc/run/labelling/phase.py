@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from distsvc.models.rows.sampling import row_keys
 from distsvc.run.labelling.columns import new_part, parts_place
 from distsvc.run.labelling.counts import Counts
@@ -16,8 +18,8 @@ from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
-from distsvc.storage.publishing.columns import part_file
 from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats.columns import part_file
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,18 @@ class Labelled:
     counts: Counts
     reasons: Reasons
     pilot: Pilot
+
+    @property
+    def outlier_share(self) -> float | None:
+        """The share of the rows outside every cluster; None where none are told apart."""
+        return outlier_share(self.labeller, self.counts.sizes)
+
+
+def outlier_share(labeller: Labeller, sizes: np.ndarray) -> float | None:
+    """Return the share of the rows outside, by the rows (k, 2) of each cluster in and outside."""
+    if not labeller.rule.words.has_outliers:
+        return None
+    return float(sizes[:, 1].sum() / max(sizes.sum(), 1))
 
 
 def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:

@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.report.content.night_parts import CheckPart, DriftPart, LineagePart, Moves, StoryPart
+from distsvc.report.content.comparison_parts import (
+    CheckPart,
+    DriftPart,
+    LineagePart,
+    Moves,
+    StoryPart,
+)
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS
 from distsvc.run.labelling.phase import Labelled
-from distsvc.run.nights.checks import checked
+from distsvc.run.nights.checks import Measured, checked
 from distsvc.run.nights.continuity import LINEAGE
-from distsvc.run.nights.drift import drift_of, found_of, refit_because
+from distsvc.run.nights.drift import drift_of, refit_because
 from distsvc.run.nights.previous import Previous
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.columns import some
@@ -21,7 +27,7 @@ from distsvc.storage.tables.opening import ignored_columns
 
 
 @dataclass(frozen=True)
-class Night:
+class Comparison:
     """What the report tells of a run beside another, and how the checks turned out."""
 
     lineage: LineagePart | None
@@ -42,18 +48,16 @@ def compared(
     previous: Previous | None,
     labelled: Labelled,
     agreement: float | None,
-) -> Night:
+) -> Comparison:
     """Return how a run, whose rows are labelled, compares with the one before.
 
     `agreement` is that of the models or trees that voted for the answer, if they did.
     """
     lineage = _lineage(run, job, previous, labelled)
     drift = drift_of(run, labelled)
-    moved = lineage.moved if lineage else None
-    found = found_of(labelled, drift, moved, agreement)
-    checks = checked(job.checks, found)
+    checks = checked(job.checks, Measured(labelled, lineage, drift, agreement))
     warned = [check.words for check in checks if check.state == "warned"]
-    return Night(lineage, drift, checks, [*warned, *_notes(run, job, lineage)])
+    return Comparison(lineage, drift, checks, [*warned, *_notes(run, job, lineage)])
 
 
 def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str]:

@@ -1,14 +1,11 @@
-"""How far a run's table has drifted from that of the model before, and what checks look at."""
+"""The drift of a run's table from that of the model before."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from distsvc.models.nights.drift import ColumnCounts, stability_index
-from distsvc.report.content.night_parts import ColumnDrift, DriftPart
-from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, Labeller
-from distsvc.run.labelling.phase import Labelled
-from distsvc.run.nights.checks import Found
+from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart
+from distsvc.run.labelling.labeller import COUNTED, PREVIOUS
+from distsvc.run.labelling.phase import Labelled, outlier_share
 from distsvc.run.nights.continuity import LINEAGE
 from distsvc.run.work.directory import RunDirectory
 
@@ -50,32 +47,6 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
         columns=sorted(columns, key=lambda column: -column.index),
         score=float(shifted) if scores.sum() else None,
         score_rows=int(scores.sum()),
-        outlier_share_before=_outside(then, before.arrays["cluster_counts"]),
-        outlier_share_after=_outside(labelled.labeller, counts.sizes),
+        outlier_share_before=outlier_share(then, before.arrays["cluster_counts"]),
+        outlier_share_after=labelled.outlier_share,
     )
-
-
-def found_of(
-    labelled: Labelled,
-    drift: DriftPart | None,
-    moved: float | None = None,
-    agreement: float | None = None,
-) -> Found:
-    """Return what the checks look at."""
-    labeller, counts = labelled.labeller, labelled.counts
-    worst = drift.columns[0] if drift else None
-    return Found(
-        rows=counts.n_rows,
-        clusters=labeller.rule.n_clusters,
-        outlier_share=_outside(labeller, counts.sizes),
-        rows_moved=moved,
-        drift=worst.index if worst else None,
-        drifted=worst.column if worst else "",
-        agreement=agreement,
-    )
-
-
-def _outside(labeller: Labeller, sizes: np.ndarray) -> float | None:
-    if not labeller.rule.words.has_outliers:
-        return None
-    return float(sizes[:, 1].sum() / max(sizes.sum(), 1))

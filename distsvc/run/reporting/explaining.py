@@ -12,12 +12,12 @@ from distsvc.models.rules.reasons import Typical
 from distsvc.report.content.explained_parts import (
     MembershipPart,
     ProfileColumn,
+    ProfilePart,
     ProfilesPart,
     ReasonsPart,
     Spread,
     TypicalRow,
 )
-from distsvc.report.content.explained_parts import Profile as ProfilePart
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.learning.preparation import Preparation

@@ -8,7 +8,7 @@ from distsvc.report.page import render_page
 from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.model.files import copy_model, write_model
-from distsvc.run.nights.comparison import Night
+from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
@@ -24,7 +24,7 @@ def write_report(
     job: Job,
     learned: Learned,
     labelled: Labelled,
-    night: Night,
+    comparison: Comparison,
     command: str,
     progress: Progress,
     forecast: ForecastPart | None = None,
@@ -41,9 +41,9 @@ def write_report(
             write_model(run, job, learned, labelled)
         else:
             copy_model(run, learned.folder)
-        report = make_report(run, job, learned, labelled, night, command)
+        report = make_report(run, job, learned, labelled, comparison, command)
         report = report.model_copy(update={"forecast": forecast})
-        for name, part in (LINEAGE_FILE, night.lineage), (DRIFT_FILE, night.drift):
+        for name, part in (LINEAGE_FILE, comparison.lineage), (DRIFT_FILE, comparison.drift):
             if part is not None:
                 with place.created(name) as path:
                     write_json(path, part.model_dump())

@@ -25,7 +25,7 @@ from distsvc.report.content.report import (
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.phase import Labelled
-from distsvc.run.nights.comparison import Night
+from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
@@ -38,7 +38,7 @@ def make_report(
     job: Job,
     learned: Learned,
     labelled: Labelled,
-    night: Night,
+    comparison: Comparison,
     command: str,
 ) -> Report:
     """Return what ``report.json`` holds, but for the phases; its labels are ids."""
@@ -66,15 +66,15 @@ def make_report(
         **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
-    warnings = [*named.warnings, *night.notes]
-    return named.model_copy(update=night.told() | {"warnings": warnings})
+    warnings = [*named.warnings, *comparison.notes]
+    return named.model_copy(update=comparison.told() | {"warnings": warnings})
 
 
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
     table = run.plan.table
     return InputPart(
         path=job.input.model_dump(mode="json")["path"],
-        format=table.format,
+        format=table.layout.format,
         n_rows=counts.n_rows,
         n_rows_read=table.n_rows,
         n_features=len(table.columns),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 
+import pyarrow as pa
 import pytest
 import tomli_w
 from click.testing import CliRunner
@@ -30,8 +31,8 @@ from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.forecast.memory import check_memory, forecast_memory
 from distsvc.run.job import run_job
 from distsvc.run.work.cluster import Workers
+from distsvc.storage.rows.blocks import Layout, Table
 from distsvc.storage.rows.features import Number
-from distsvc.storage.tables.opening import Table
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 X = three_clusters(1500)
@@ -57,10 +58,9 @@ def big_table(n_rows: int, n_columns: int, unit: int) -> Table:
     extents = (unit,) * (n_rows // unit) + ((n_rows % unit,) if n_rows % unit else ())
     features, types = tuple(Number(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
     return Table(
-        path="/t.parquet", format="parquet", features=features, id=None, label=None, where=None,
-        extents=extents, sources=("/t.parquet",), root="/", files=("t.parquet",),
-        file_units=(len(extents),), file_depths=(0,), schema="", types=types, left_out={},
-        versions={},
+        Layout("/t.parquet", "parquet", extents, "/", ("t.parquet",), (len(extents),), (0,)),
+        features=features, types=types, id=None, label=None, where=None, others=pa.schema([]),
+        sources=("/t.parquet",), left_out={}, versions={},
     )  # fmt: skip
 
 
