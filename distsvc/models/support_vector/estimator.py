@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.kept import readable_again
-from distsvc.job.constraints import Choice
+from distsvc.job.constraints import choice
 from distsvc.job.parameters import IN_MEMORY, check_parameters
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import given
@@ -284,7 +284,7 @@ class SupportVectorClustering(Answers):
         """
         check_is_fitted(self, "labels_")
         for name in parameters:
-            Choice(OF_THE_LABELLING).check("a parameter of relabel", name)
+            choice(*OF_THE_LABELLING).check("a parameter of relabel", name)
         engine = self._engine
         if isinstance(engine, LevelTreeEngine) or parameters.get("labelling") == "level-tree":
             raise ValueError("a level tree is not labelled again; use cut")
