@@ -150,10 +150,11 @@ SIZE = count(most=HELD)
 FEW = count(most=10_000)
 FLAG = Constraint("be True or False", bool, bool)
 
+_LENGTH = Field(min_length=1, max_length=MOST_WIDTHS)
 # A union of two forms, told apart first: a fault is one of the form meant.
 _WIDTHS = Annotated[
-    Annotated[Literal["auto"] | WEIGHT.type, Tag("one")]
-    | Annotated[list[WEIGHT.type], Field(min_length=1, max_length=MOST_WIDTHS), Tag("several")],
+    Annotated[Literal["auto"] | WEIGHT.type, Tag("one")]  # type: ignore[name-defined]
+    | Annotated[list[WEIGHT.type], _LENGTH, Tag("several")],  # type: ignore[name-defined]
     Discriminator(lambda value: "several" if is_several(value) else "one"),
 ]
 KERNEL_WIDTH = Constraint(

@@ -32,7 +32,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import Array, Count, Field, Number, check_fields
+from distsvc.models.rules.fields import ArrayField, Field, check_fields, real, whole
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192
@@ -41,16 +41,16 @@ FIRST_THRESHOLD = 16.0 * (1.0 + 1e-9)
 """By a little more than 16, so that rounding does not keep the two nearest rows apart."""
 
 FIELDS: dict[str, Field] = {
-    "references": Array("float64", "slots d"),
-    "means": Array("float64", "slots d"),
-    "weights": Array("float64", "slots", least=0.0),
-    "sums": Array("float64", "slots"),
-    "child": Array("int64", "heads", least=-1),
-    "sibling": Array("int64", "slots", least=-1),
-    "free": Array("int64", "slots", least=0),
-    "n_free": Array("int64", "1", least=0),
-    "threshold": Number(least=0.0),
-    "n_seen": Count(0, MOST),
+    "references": ArrayField("float64", "slots d"),
+    "means": ArrayField("float64", "slots d"),
+    "weights": ArrayField("float64", "slots", least=0.0),
+    "sums": ArrayField("float64", "slots"),
+    "child": ArrayField("int64", "heads", least=-1),
+    "sibling": ArrayField("int64", "slots", least=-1),
+    "free": ArrayField("int64", "slots", least=0),
+    "n_free": ArrayField("int64", "1", least=0),
+    "threshold": real(ge=0.0),
+    "n_seen": whole(0, MOST),
 }
 """Those of a `CoresetTree`, and the rows that it has seen."""
 

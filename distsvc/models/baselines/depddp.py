@@ -29,7 +29,7 @@ from distsvc.models.baselines.split_tree import SplitTree, centred, positions_al
 from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import Array, Field, check_fields
+from distsvc.models.rules.fields import ArrayField, Field, check_fields
 
 BLOCK_ROWS = 8192
 
@@ -183,12 +183,12 @@ class DePDDP(Baseline):
 
 
 FIELDS: dict[str, Field] = {
-    "nodes": Array("int64", "m", least=0, may_be_empty=True),
-    "directions": Array("float32", "m d", may_be_empty=True),
-    "thresholds": Array("float64", "m", may_be_empty=True),
-    "densities": Array("float64", "m", least=0.0, may_be_empty=True),
-    "splits": Array("int64", "s", least=0),
-    "ends": Array("int64", "n", least=0),
+    "nodes": ArrayField("int64", "m", least=0, may_be_empty=True),
+    "directions": ArrayField("float32", "m d", may_be_empty=True),
+    "thresholds": ArrayField("float64", "m", may_be_empty=True),
+    "densities": ArrayField("float64", "m", least=0.0, may_be_empty=True),
+    "splits": ArrayField("int64", "s", least=0),
+    "ends": ArrayField("int64", "n", least=0),
 }
 """What a `Growth` keeps."""
 

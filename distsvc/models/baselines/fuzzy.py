@@ -30,7 +30,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import Array, Count, Field, Flag, check_fields
+from distsvc.models.rules.fields import FLAG, ArrayField, Field, check_fields, whole
 
 
 class Run(NamedTuple):
@@ -43,17 +43,17 @@ class Run(NamedTuple):
 
 
 FIELDS: dict[str, Field] = {
-    "n_iter": Count(0, MOST),
-    "n_ended": Count(0, MOST),
-    "key": Array("uint32", "624"),
-    "position": Count(0, 624),
-    "centres": Array("float64", "k d"),
-    "objectives": Array("float64", "n", may_be_empty=True),
+    "n_iter": whole(0, MOST),
+    "n_ended": whole(0, MOST),
+    "key": ArrayField("uint32", "624"),
+    "position": whole(0, 624),
+    "centres": ArrayField("float64", "k d"),
+    "objectives": ArrayField("float64", "n", may_be_empty=True),
 }
 BEST: dict[str, Field] = {
-    "best_centres": Array("float64", "k d"),
-    "best_objectives": Array("float64", "m"),
-    "best_converged": Flag(),
+    "best_centres": ArrayField("float64", "k d"),
+    "best_objectives": ArrayField("float64", "m"),
+    "best_converged": FLAG,
 }
 """What a `Search` keeps always, and once a start has ended."""
 

@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.baselines.split_tree import LEAF, SplitTree, centred
-from distsvc.models.rules.fields import Array, Children, Clusters, Field
+from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField, Field
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -54,7 +54,7 @@ class Centres(Rule):
         boundary=None,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {"centres": Array("float64", "k d")}
+    needs: ClassVar[Mapping[str, Field]] = {"centres": ArrayField("float64", "k d")}
 
     centres: np.ndarray
 
@@ -127,12 +127,12 @@ class Splits(Rule):
     )
 
     needs: ClassVar[Mapping[str, Field]] = {
-        "directions": Array("float32", "m d"),
-        "thresholds": Array("float64", "m"),
-        "children": Children("int64", "m 2"),
-        "clusters": Clusters("int32", "m", least=LEAF),
-        "mean": Array("float64", "d"),
-        "spreads": Array("float64", "m", above=0.0),
+        "directions": ArrayField("float32", "m d"),
+        "thresholds": ArrayField("float64", "m"),
+        "children": ChildrenField("int64", "m 2"),
+        "clusters": ClustersField("int32", "m", least=LEAF),
+        "mean": ArrayField("float64", "d"),
+        "spreads": ArrayField("float64", "m", above=0.0),
     }
 
     directions: np.ndarray

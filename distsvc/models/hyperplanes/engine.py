@@ -14,7 +14,7 @@ from distsvc.models.hyperplanes.tree import FIELDS, ClusterTree, Cut, GrowingTre
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Place, State
 from distsvc.models.rows.sampling import Ranges
-from distsvc.models.rules.fields import Count, check_fields
+from distsvc.models.rules.fields import check_fields, whole
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
@@ -221,7 +221,7 @@ class TreeEngine:
 
     def _restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Stream:
         """Return where a restart was; `DataError` for what is none of its states."""
-        check_fields({"n_rows": Count(0, MOST)}, facts, {})
+        check_fields({"n_rows": whole(0, MOST)}, facts, {})
         check_fields(FIELDS, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
         tree = GrowingTree(**{name: arrays[name] for name in FIELDS})
         return Stream(Place.restored(facts.get("place", {})), facts["n_rows"], tree)

@@ -12,7 +12,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
-from distsvc.models.rules.fields import Array, Children, Count, Field
+from distsvc.models.rules.fields import ArrayField, ChildrenField, Field, whole
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -48,17 +48,17 @@ class TreeRule(ClusterTree, Rule):
     )
 
     needs: ClassVar[Mapping[str, Field]] = {
-        "numbers": Array("int64", "m", least=1),
-        "V": Array("float32", "m d"),
-        "thresholds": Array("float64", "m"),
-        "spreads": Array("float64", "m", above=0.0),
-        "b": Array("float64", "m"),
-        "counts": Array("float64", "m", least=0.0),
-        "sums_of_squares": Array("float64", "m"),
-        "children": Children("int32", "m 2"),
-        "splits": Array("int32", "s", may_be_empty=True),
-        "curve": Array("float64", "L"),
-        "cut_into": Count(1, MOST_CLUSTERS),
+        "numbers": ArrayField("int64", "m", least=1),
+        "V": ArrayField("float32", "m d"),
+        "thresholds": ArrayField("float64", "m"),
+        "spreads": ArrayField("float64", "m", above=0.0),
+        "b": ArrayField("float64", "m"),
+        "counts": ArrayField("float64", "m", least=0.0),
+        "sums_of_squares": ArrayField("float64", "m"),
+        "children": ChildrenField("int32", "m 2"),
+        "splits": ArrayField("int32", "s", may_be_empty=True),
+        "curve": ArrayField("float64", "L"),
+        "cut_into": whole(1, MOST_CLUSTERS),
     }
 
     cut_into: int

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.kernels.hyperplane import add_rows, learn, route
-from distsvc.models.rules.fields import Array, Field
+from distsvc.models.rules.fields import ArrayField, Field
 
 SMALLEST_LONGEST_CURVE = 10
 CURVES = 30
@@ -27,14 +27,14 @@ WINDOWS_A_SIDE = 160
 REACH = 4.0
 
 FIELDS: dict[str, Field] = {
-    "means": Array("float32", "nodes d"),
-    "V": Array("float32", "nodes d"),
-    "b": Array("float64", "nodes"),
-    "variances": Array("float64", "nodes", least=0.0),
-    "visits": Array("int64", "nodes", least=0),
-    "counts": Array("float64", "nodes", least=0.0),
-    "sums": Array("float64", "nodes d"),
-    "squares": Array("float64", "nodes", least=0.0),
+    "means": ArrayField("float32", "nodes d"),
+    "V": ArrayField("float32", "nodes d"),
+    "b": ArrayField("float64", "nodes"),
+    "variances": ArrayField("float64", "nodes", least=0.0),
+    "visits": ArrayField("int64", "nodes", least=0),
+    "counts": ArrayField("float64", "nodes", least=0.0),
+    "sums": ArrayField("float64", "nodes d"),
+    "squares": ArrayField("float64", "nodes", least=0.0),
 }
 """Those of a `GrowingTree`."""
 

@@ -21,7 +21,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels import dual_cd as kernels
 from distsvc.models.rows import checkpoints
-from distsvc.models.rules.fields import Array, Count, Field, Number, check_fields
+from distsvc.models.rules.fields import ArrayField, Field, check_fields, real, whole
 
 SOLVERS = ("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
 SHARE = 0.1
@@ -32,12 +32,12 @@ GROUP = {"cyclic-4cd-greedy": 4, "cyclic-2cd": 2}
 ROUNDING = 1e-13
 
 FIELDS: dict[str, Field] = {
-    "n_iter": Count(0, checkpoints.MOST),
-    "doubtful": Number(least=0.0),
-    "alpha": Array("float64", "n", least=0.0),
-    "u": Array("float64", "d"),
-    "tally": Array("float64", "3"),
-    "active": Array("int64", "m", least=0, may_be_empty=True),
+    "n_iter": whole(0, checkpoints.MOST),
+    "doubtful": real(ge=0.0),
+    "alpha": ArrayField("float64", "n", least=0.0),
+    "u": ArrayField("float64", "d"),
+    "tally": ArrayField("float64", "3"),
+    "active": ArrayField("int64", "m", least=0, may_be_empty=True),
 }
 """What a `Course` keeps, but for what may be infinite or NaN."""
 

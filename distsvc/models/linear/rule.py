@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from distsvc.models.rows.scaling import check_finite
-from distsvc.models.rules.fields import Array, Field, Flag, Number
+from distsvc.models.rules.fields import ArrayField, Fact, Field, real
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -35,10 +35,10 @@ class LinearRule(Rule):
     float64: ClassVar[bool] = True
     quick_pulls: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, Field]] = {
-        "weights": Array("float64", "d"),
-        "mean": Array("float64", "d"),
-        "offset": Number(),
-        "ball": Flag(only=False),
+        "weights": ArrayField("float64", "d"),
+        "mean": ArrayField("float64", "d"),
+        "offset": real(),
+        "ball": Fact(Literal[False]),
     }
 
     weights: np.ndarray
@@ -120,7 +120,7 @@ class BallRule(LinearRule):
         has_clusters=False,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {**LinearRule.needs, "ball": Flag(only=True)}
+    needs: ClassVar[Mapping[str, Field]] = {**LinearRule.needs, "ball": Fact(Literal[True])}
 
     ball: bool = True
 

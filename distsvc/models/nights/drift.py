@@ -13,14 +13,14 @@ import numpy as np
 
 from distsvc.kernels.histogram import count_between
 from distsvc.models.rows.scaling import float64_pieces
-from distsvc.models.rules.fields import Array, Field
+from distsvc.models.rules.fields import ArrayField, Field
 
 BINS = 10
 """Bins of values; one more counts what is missing."""
 
 NEEDS: dict[str, Field] = {
-    "column_edges": Array("float64", f"d {BINS - 1}"),
-    "column_counts": Array("int64", f"d {BINS + 1}", least=0),
+    "column_edges": ArrayField("float64", f"d {BINS - 1}"),
+    "column_counts": ArrayField("int64", f"d {BINS + 1}", least=0),
 }
 
 

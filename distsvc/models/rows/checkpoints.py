@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from distsvc.models.rules.fields import Count, check_fields
+from distsvc.models.rules.fields import check_fields, whole
 
 State = tuple[dict[str, Any], dict[str, np.ndarray]]
 """Facts, which JSON can hold, and arrays, which are used before the learner goes on."""
@@ -67,7 +67,7 @@ class Place:
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Place:
         """Return the place that `facts` stands for; `DataError` where it is none."""
-        check_fields(dict.fromkeys(("epoch", "block", "row"), Count(0, MOST)), facts, {})
+        check_fields(dict.fromkeys(("epoch", "block", "row"), whole(0, MOST)), facts, {})
         return cls(facts["epoch"], facts["block"], facts["row"])
 
     def pieces(

@@ -19,19 +19,19 @@ from distsvc.errors import DataError
 from distsvc.kernels.projection import project
 from distsvc.kernels.shares import nearest_shares, vote_shares
 from distsvc.models.rules.fields import (
+    FLAG,
     LARGEST_FLOAT32,
-    Array,
-    Clusters,
+    ArrayField,
+    ClustersField,
     Field,
-    Flag,
-    Number,
+    real,
 )
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.level_tree.density_score import LEAST_SPREAD, DensityScore, Sums
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
-GAMMA = Number(above=0.0, most=LARGEST_FLOAT32)
+GAMMA = real(gt=0.0, le=LARGEST_FLOAT32)
 LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
 OUTLIER = "bool: score < 0, the row lies outside every cluster"
 
@@ -43,16 +43,16 @@ TRUSTED, MOST_TRUSTED = 0.25, 2.0
 
 
 SCORED: Mapping[str, Field] = {
-    "components": Array("float32", "c d", row_major=False),
-    "few_vectors": Array("float32", "u U"),
-    "few_weights": Array("float32", "U", above=0.0),
+    "components": ArrayField("float32", "c d", row_major=False),
+    "few_vectors": ArrayField("float32", "u U"),
+    "few_weights": ArrayField("float32", "U", above=0.0),
     "few_gamma": GAMMA,
-    "most_vectors": Array("float32", "v V"),
-    "most_weights": Array("float32", "V", above=0.0),
+    "most_vectors": ArrayField("float32", "v V"),
+    "most_weights": ArrayField("float32", "V", above=0.0),
     "most_gamma": GAMMA,
-    "score_middles": Array("float64", "4"),
-    "score_spreads": Array("float64", "4", least=LEAST_SPREAD),
-    "score_limit": Number(),
+    "score_middles": ArrayField("float64", "4"),
+    "score_spreads": ArrayField("float64", "4", least=LEAST_SPREAD),
+    "score_limit": real(),
 }
 """What the fields of `Scored` have to be."""
 
@@ -156,11 +156,11 @@ class LevelRule(Scored, Rule):
         axis="score by density; negative is outside every cluster",
     )
     needs: ClassVar[Mapping[str, Field]] = {
-        "S": Array("float32", "q B"),
-        "a": Array("float32", "B", above=0.0),
-        "part": Clusters("int64", "B"),
+        "S": ArrayField("float32", "q B"),
+        "a": ArrayField("float32", "B", above=0.0),
+        "part": ClustersField("int64", "B"),
         "gamma": GAMMA,
-        "nearest": Flag(),
+        "nearest": FLAG,
         **SCORED,
     }
 
@@ -273,15 +273,15 @@ class BoundaryRule(Rule):
         "outlier": OUTLIER,
     }
     needs: ClassVar[Mapping[str, Field]] = {
-        "S": Array("float32", "d B"),
-        "a": Array("float32", "B"),
-        "points": Array("float32", "m d"),
-        "cluster": Clusters("int32", "m"),
+        "S": ArrayField("float32", "d B"),
+        "a": ArrayField("float32", "B"),
+        "points": ArrayField("float32", "m d"),
+        "cluster": ClustersField("int32", "m"),
         "gamma": GAMMA,
     }
     beside: ClassVar[Mapping[str, Field]] = {
-        "equilibria": Array("float32", "e d", may_be_empty=True),
-        "equilibrium_labels": Array("int32", "e", least=-1, may_be_empty=True),
+        "equilibria": ArrayField("float32", "e d", may_be_empty=True),
+        "equilibrium_labels": ArrayField("int32", "e", least=-1, may_be_empty=True),
     }
 
     S: np.ndarray

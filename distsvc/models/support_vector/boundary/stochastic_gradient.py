@@ -21,7 +21,7 @@ from distsvc.errors import DataError
 from distsvc.kernels import budget as kernels
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.models.rows.checkpoints import MOST, State
-from distsvc.models.rules.fields import Array, Count, Field, check_fields
+from distsvc.models.rules.fields import ArrayField, Field, check_fields, whole
 
 STRATEGIES = {
     "merge": kernels.MERGE,
@@ -31,13 +31,13 @@ STRATEGIES = {
 }
 
 FIELDS: dict[str, Field] = {
-    "S": Array("float32", "d B", may_be_empty=True),
-    "counts": Array("float64", "B", least=0.0, may_be_empty=True),
-    "born": Array("int64", "B", least=0, may_be_empty=True),
-    "moments": Array("float64", "B", may_be_empty=True),
-    "state": Array("uint64", "6"),
-    "sums": Array("float64", "2"),
-    "average_from": Count(0, MOST),
+    "S": ArrayField("float32", "d B", may_be_empty=True),
+    "counts": ArrayField("float64", "B", least=0.0, may_be_empty=True),
+    "born": ArrayField("int64", "B", least=0, may_be_empty=True),
+    "moments": ArrayField("float64", "B", may_be_empty=True),
+    "state": ArrayField("uint64", "6"),
+    "sums": ArrayField("float64", "2"),
+    "average_from": whole(0, MOST),
 }
 """What `StochasticGradient.state` has."""
 

@@ -16,7 +16,7 @@ from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
 from distsvc.models.rows.mass import FLAT, least_mass
-from distsvc.models.rules.fields import Array, Field, check_fields
+from distsvc.models.rules.fields import ArrayField, Field, check_fields
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 from distsvc.models.support_vector.boundary.training import Course
@@ -38,8 +38,8 @@ PENALTY = 2.0
 BUDGET = 200
 
 POINTS: dict[str, Field] = {
-    "heights": Array("float32", "m"),
-    "places": Array("float32", "m q"),
+    "heights": ArrayField("float32", "m"),
+    "places": ArrayField("float32", "m q"),
 }
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
