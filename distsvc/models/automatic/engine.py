@@ -18,7 +18,7 @@ from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.rows.mass import FLAT
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.engine import Parameters
+from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.consensus import LOW_SUPPORT
 from distsvc.models.support_vector.level_tree.density_score import DensityScore
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine

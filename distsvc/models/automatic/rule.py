@@ -11,7 +11,7 @@ import numpy as np
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.rules.fields import Field
 from distsvc.models.rules.rule import ScoreWords
-from distsvc.models.support_vector.rules import SCORED, LevelRule, Scored
+from distsvc.models.support_vector.level_tree.rule import SCORED, LevelRule, Scored
 
 
 @dataclass(frozen=True)

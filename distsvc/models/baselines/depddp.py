@@ -34,7 +34,7 @@ from distsvc.models.rules.fields import ArrayField, Field, check_fields
 BLOCK_ROWS = 8192
 
 
-class Candidate(NamedTuple):
+class LeafSplit(NamedTuple):
     """The split that a node would get; the least, by density, is made first."""
 
     density: float
@@ -201,9 +201,9 @@ class Growth:
     tree : SplitTree
     members : dict of int to ndarray
         The rows of every leaf, ascending.
-    found : dict of int to (ndarray, Candidate)
+    found : dict of int to (ndarray, LeafSplit)
         Direction and split of every node that has one.
-    heap : list of Candidate
+    heap : list of LeafSplit
         Those of leaves.
     splits : list of int
         The nodes that were split, in order.
@@ -213,8 +213,8 @@ class Growth:
     def __init__(self, Z: np.ndarray, of: DePDDP):
         self.Z, self.of, self.tree = Z, of, SplitTree()
         self.members = {0: np.arange(len(Z))}
-        self.found: dict[int, tuple[np.ndarray, Candidate]] = {}
-        self.heap: list[Candidate] = []
+        self.found: dict[int, tuple[np.ndarray, LeafSplit]] = {}
+        self.heap: list[LeafSplit] = []
         self.splits: list[int] = []
 
     def consider(self, node: int) -> None:
@@ -229,7 +229,7 @@ class Growth:
             return
         lowest = lowest_minimum(positions, width, of.grid_size, fewest)
         if lowest is not None:
-            candidate = Candidate(lowest[1], node, lowest[0])
+            candidate = LeafSplit(lowest[1], node, lowest[0])
             self.found[node] = direction, candidate
             heapq.heappush(self.heap, candidate)
 
@@ -279,7 +279,7 @@ class Growth:
         values = zip(
             nodes, arrays["densities"].tolist(), arrays["thresholds"].tolist(), strict=True
         )
-        candidates = [Candidate(density, node, threshold) for node, density, threshold in values]
+        candidates = [LeafSplit(density, node, threshold) for node, density, threshold in values]
         self.found = dict(
             zip(nodes, zip(arrays["directions"], candidates, strict=True), strict=True)
         )

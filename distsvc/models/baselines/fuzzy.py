@@ -33,7 +33,7 @@ from distsvc.models.rows.validation import validated
 from distsvc.models.rules.fields import FLAG, ArrayField, Field, check_fields, whole
 
 
-class Run(NamedTuple):
+class Alternation(NamedTuple):
     """Where the iterations from one start arrived."""
 
     centres: np.ndarray
@@ -65,11 +65,11 @@ class Search:
     random: np.random.RandomState
     n_ended: int = 0
     n_iter: int = 0
-    best: Run | None = None
+    best: Alternation | None = None
     centres: np.ndarray | None = None
     objectives: Sequence[float] = ()
 
-    def end(self, run: Run) -> None:
+    def end(self, run: Alternation) -> None:
         """Take the run of a start, and go on to the next."""
         if self.best is None or run.objectives[-1] < self.best.objectives[-1]:
             self.best = run
@@ -107,7 +107,9 @@ class Search:
         if facts["n_ended"]:
             centres = arrays["best_centres"]
             memberships = memberships_of(squared_distances(X, centres), m)
-            best = Run(centres, memberships, arrays["best_objectives"], facts["best_converged"])
+            best = Alternation(
+                centres, memberships, arrays["best_objectives"], facts["best_converged"]
+            )
         started = arrays["centres"], arrays["objectives"].tolist()
         return cls(random, facts["n_ended"], facts["n_iter"], best, *started)
 
@@ -207,7 +209,7 @@ class FuzzyCMeans(Baseline):
         """Return the cluster (n,) int32 of the highest membership of every row of X (n, d)."""
         return self.memberships(X).argmax(axis=1).astype(np.int32)
 
-    def _best_run(self, X: np.ndarray) -> Run:
+    def _best_run(self, X: np.ndarray) -> Alternation:
         """Return the run of the lowest objective."""
         k, m = int(self.n_clusters), float(self.m)
         search = Search(np.random.RandomState(seed_of(self.random_state)))
@@ -262,7 +264,7 @@ def alternate(
     max_iter: int,
     begun: Sequence[float] = (),
     watch: Callable[[np.ndarray, list[float]], None] = lambda centres, objectives: None,
-) -> Run:
+) -> Alternation:
     """Iterate from centres (k, d) on rows X (n, d), float64.
 
     `begun` are the objectives of the iterations that led to these centres; ``watch`` is told both
@@ -279,4 +281,4 @@ def alternate(
         converged = bool(np.abs(memberships - before).max() <= tol)
         if not converged:
             watch(centres, objectives)
-    return Run(centres, memberships, np.array(objectives), converged)
+    return Alternation(centres, memberships, np.array(objectives), converged)

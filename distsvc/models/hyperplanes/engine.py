@@ -12,7 +12,7 @@ from distsvc.errors import UnusableRowsError
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import FIELDS, ClusterTree, Cut, GrowingTree, elbow, valley
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import check_fields, whole
 
@@ -24,13 +24,13 @@ MOST_PASSES = 5
 class Stream:
     """Where a restart is in its stream of rows, how many it took of that, and its tree."""
 
-    place: Place
+    position: Position
     n_rows: int = 0
     tree: GrowingTree | None = None
 
     def state(self) -> State:
         """Return facts and arrays."""
-        return {"place": self.place.facts(), "n_rows": self.n_rows}, dict(vars(self.tree))
+        return {"place": self.position.facts(), "n_rows": self.n_rows}, dict(vars(self.tree))
 
 
 class TreeEngine:
@@ -131,18 +131,18 @@ class TreeEngine:
         Every pass of every restart takes the ranges in another order, and the rows of a range too.
         """
         ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
-        stream = checkpoint.last(self._restored) or Stream(Place(restart * passes))
-        place = stream.place
-        while place.epoch < (restart + 1) * passes:
-            order = sampling.epoch_order(self.seed, place.epoch, len(ranges), len(ranges))
+        stream = checkpoint.last(self._restored) or Stream(Position(restart * passes))
+        position = stream.position
+        while position.epoch < (restart + 1) * passes:
+            order = sampling.epoch_order(self.seed, position.epoch, len(ranges), len(ranges))
             shuffled = [ranges[i] for i in order]
-            for block in place.pieces(blocks(place.epoch, shuffled, place.block)):
+            for block in position.pieces(blocks(position.epoch, shuffled, position.block)):
                 stream.tree = stream.tree or self.seedling(block.shape[1])
                 self.learn(stream.tree, block)
                 stream.n_rows += len(block)
                 checkpoint.keep(stream.n_rows, stream.state)
         assert stream.tree is not None
-        for block in place.pieces(blocks(0, ranges, place.block)):
+        for block in position.pieces(blocks(0, ranges, position.block)):
             stream.tree.count(block)
             stream.n_rows += len(block)
             checkpoint.keep(stream.n_rows, stream.state)
@@ -224,7 +224,7 @@ class TreeEngine:
         check_fields({"n_rows": whole(0, MOST)}, facts, {})
         check_fields(FIELDS, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
         tree = GrowingTree(**{name: arrays[name] for name in FIELDS})
-        return Stream(Place.restored(facts.get("place", {})), facts["n_rows"], tree)
+        return Stream(Position.restored(facts.get("place", {})), facts["n_rows"], tree)
 
     def _sample_rows(self, n_rows: int) -> int:
         most = sampling.most_rows(self.n_features)

@@ -39,7 +39,7 @@ FIELDS: dict[str, Field] = {
     "tally": ArrayField("float64", "3"),
     "active": ArrayField("int64", "m", least=0, may_be_empty=True),
 }
-"""What a `Course` keeps, but for what may be infinite or NaN."""
+"""What a `CoordinateDescent` keeps, but for what may be infinite or NaN."""
 
 
 class DenseRows:
@@ -211,7 +211,7 @@ def start(rows: Rows, make: Callable[..., Problem], total: float) -> State:
 
 
 @dataclass
-class Course:
+class CoordinateDescent:
     """A descent under way: the rows in play, when it mistrusts old gradients, what is random."""
 
     state: State
@@ -226,7 +226,7 @@ class Course:
         arrays = {"alpha": of.alpha, "u": of.u, "G": of.G, "tally": of.tally, "active": self.active}
         return facts | {"random": self.random.bit_generator.state}, arrays
 
-    def restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Course:
+    def restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> CoordinateDescent:
         """Go on from what `kept` returned; `DataError` where it is of another problem."""
         of, n = self.state, self.state.alpha.size
         check_fields(FIELDS, {**facts, **arrays}, {"n": n, "d": of.u.size})
@@ -266,7 +266,7 @@ def solve(
     greedy, size = solver not in GROUP, GROUP.get(solver, 2)
     limit = max(int(SHARE * everyone.size), 1) if solver == "greedy-cyclic" else 1
     state.least, state.most = -np.inf, np.inf
-    course = Course(state, everyone, np.random.default_rng(seed))
+    course = CoordinateDescent(state, everyone, np.random.default_rng(seed))
     checkpoint.last(course.restore)
     while True:
         if greedy:

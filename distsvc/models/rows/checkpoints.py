@@ -50,7 +50,7 @@ NO_CHECKPOINT = NoCheckpoint()
 
 
 @dataclass
-class Place:
+class Position:
     """Where a learner is in a stream: the epoch, the block in it, and the rows fed of that.
 
     All of them are counted from 0.
@@ -65,7 +65,7 @@ class Place:
         return dict(vars(self))
 
     @classmethod
-    def restored(cls, facts: Mapping[str, Any]) -> Place:
+    def restored(cls, facts: Mapping[str, Any]) -> Position:
         """Return the place that `facts` stands for; `DataError` where it is none."""
         check_fields(dict.fromkeys(("epoch", "block", "row"), whole(0, MOST)), facts, {})
         return cls(facts["epoch"], facts["block"], facts["row"])

@@ -32,7 +32,7 @@ NEAR = 20.0
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnSpread:
     """All of a column that tells whether a few far rows decide its scale.
 
     Attributes
@@ -56,7 +56,7 @@ class Column:
     deviation: float
 
     @classmethod
-    def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> Column:
+    def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> ColumnSpread:
         """Return that of the pilot's values (m,), m > 0, and the ends and deviation of all rows."""
         share = min(max(TAIL, 1.0 / max(len(values) - 1, 1)), 0.25)
         low, middle, high = map(float, np.quantile(values, [share, 0.5, 1.0 - share]))

@@ -34,7 +34,7 @@ TOLD_APART = 2
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnRange:
     """One column of a profile.
 
     Attributes
@@ -59,12 +59,12 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ClusterProfile:
     """What sets a cluster apart: its columns, the best first, and the places of typical rows."""
 
     label: int
     n_rows: int
-    columns: list[Column]
+    columns: list[ColumnRange]
     typical: np.ndarray
 
 
@@ -76,7 +76,7 @@ def profiles(
     centres: np.ndarray,
     most: int,
     together: Sequence[slice] = (),
-) -> list[Profile]:
+) -> list[ClusterProfile]:
     """Return the profiles of clusters, the largest first.
 
     Parameters
@@ -110,7 +110,7 @@ def profiles(
         places = np.flatnonzero(known)
         away = ((Z[places] - centres[c]) ** 2).sum(axis=1)
         typical = places[np.argsort(away, kind="stable")[:TYPICAL]]
-        found.append(Profile(c, int(sizes[c]), columns, typical))
+        found.append(ClusterProfile(c, int(sizes[c]), columns, typical))
     return found
 
 
@@ -152,7 +152,7 @@ def best_ranges(
 
 def _columns(
     X: np.ndarray, inside: np.ndarray, apart: np.ndarray, ranges: np.ndarray
-) -> list[Column]:
+) -> list[ColumnRange]:
     """Return the columns that set rows apart by more than chance does, the best first.
 
     Those that tell alike are in the order of the distance of medians by the quartiles' own.
@@ -170,7 +170,7 @@ def _columns(
         if low < high:
             low = -np.inf if low == X[:, k].min() else low
             high = np.inf if high == X[:, k].max() else high
-        found.append(Column(int(k), float(apart[k]), float(low), float(high), *parts))
+        found.append(ColumnRange(int(k), float(apart[k]), float(low), float(high), *parts))
     found.sort(key=lambda column: (-round(column.apart, TOLD_APART), -_distance(column)))
     return found[:IN_PROFILE]
 
@@ -180,7 +180,7 @@ def _described(x: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.append(quartiles, np.mean((x >= low) & (x <= high)))
 
 
-def _distance(column: Column) -> float:
+def _distance(column: ColumnRange) -> float:
     """Return the distance of medians by the mean of the distances between quartiles."""
     inside, outside = column.inside, column.outside
     spread = 0.5 * (inside[2] - inside[0] + outside[2] - outside[0])

@@ -30,10 +30,15 @@ from distsvc.models.rows.passes import given
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.answers import Answers
+from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
-from distsvc.models.support_vector.engine import Parameters
-from distsvc.models.support_vector.engines import OF_THE_LABELLING, engine_for, engine_for_blocks
-from distsvc.models.support_vector.fitting import fit_array, fit_source
+from distsvc.models.support_vector.engines import (
+    OF_THE_LABELLING,
+    engine_for,
+    engine_for_blocks,
+    fit_array,
+    fit_source,
+)
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 
 

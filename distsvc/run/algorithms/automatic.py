@@ -8,7 +8,7 @@ from distsvc.job.parameters import check_parameters
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.rows.sampling import Ranges
-from distsvc.models.support_vector.rules import LevelRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import (
     Held,

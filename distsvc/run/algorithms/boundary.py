@@ -15,8 +15,8 @@ import numpy as np
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction, pair_blocks
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
-from distsvc.models.support_vector.rules import BoundaryRule
 from distsvc.run.algorithms.algorithm import (
     Checkpoint,
     Held,

@@ -17,8 +17,8 @@ from distsvc.models.rows.sampling import Ranges
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
-from distsvc.models.support_vector.rules import LevelRule
 from distsvc.run.algorithms.algorithm import (
     Checkpoint,
     Held,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from distsvc.models.support_vector.engine import Engine
+from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.models.support_vector.engines import engine_for
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
@@ -23,10 +23,10 @@ the drawn boundary inwards, for between two points of the grid f is taken as lin
 class SupportVectorRoom(Room):
     """What both ways of support vector clustering share: how they begin, and the drawn domain."""
 
-    engine_type: ClassVar[type[Engine]]
-    engine: Engine
+    engine_type: ClassVar[type[SupportVectorEngine]]
+    engine: SupportVectorEngine
 
-    def __init__(self, parameters: dict[str, Any], engine: Engine):
+    def __init__(self, parameters: dict[str, Any], engine: SupportVectorEngine):
         self.parameters, self.engine = parameters, engine
 
     @classmethod
@@ -39,7 +39,9 @@ class SupportVectorRoom(Room):
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
 
-def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart | None:
+def domain_part(
+    run: RunDirectory, engine: SupportVectorEngine, sample: Sample
+) -> DomainPart | None:
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     if len(run.plan.table.columns) != 2:
         return None

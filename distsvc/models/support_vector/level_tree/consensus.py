@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.models.support_vector.level_tree.proposals import (
-    Candidate,
+    Proposal,
     VoteRows,
     cuts_into,
     proposals,
@@ -119,7 +119,7 @@ def elect(
 
 
 def _listed(
-    found: Sequence[Candidate],
+    found: Sequence[Proposal],
     standing: np.ndarray,
     votes: np.ndarray,
     support: np.ndarray,

@@ -20,8 +20,8 @@ from distsvc.job.constraints import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.support_vector.boundary import labelling
+from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
-from distsvc.models.support_vector.engine import Engine, Parts
 from distsvc.models.support_vector.level_tree.directions import placed
 from distsvc.models.support_vector.level_tree.ensemble import (
     BUDGET,
@@ -31,11 +31,11 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     make_ensemble,
 )
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
-from distsvc.models.support_vector.rules import LevelRule
 
 
-class LevelTreeEngine(Engine):
+class LevelTreeEngine(SupportVectorEngine):
     """Clusters are the branches of a tree of level sets whose splits are significant.
 
     It sees rows along few leading directions, where there are many features.

@@ -14,13 +14,13 @@ import numpy as np
 
 from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.mass import FLAT, least_mass
 from distsvc.models.rules.fields import ArrayField, Field, check_fields
+from distsvc.models.support_vector.boundary.kernel_width import density_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.boundary.training import Course
-from distsvc.models.support_vector.kernel_width import density_gamma
+from distsvc.models.support_vector.boundary.training import DescentProgress
 from distsvc.models.support_vector.level_tree.directions import leading_directions
 from distsvc.models.support_vector.level_tree.tree import LevelTree, LowestPoints
 
@@ -76,7 +76,7 @@ class Member:
 
 
 @dataclass
-class Growing(Course):
+class Growing(DescentProgress):
     """A member that is trained, and then finds the lowest points of its tree's edges."""
 
     points: LowestPoints | None = None
@@ -93,7 +93,7 @@ class Growing(Course):
             check_fields(POINTS, arrays, {"q": self.descent.vectors.shape[0]})
             points = LowestPoints(arrays["heights"], arrays["places"])
         course = super().restored(facts, arrays)
-        return Growing(course.descent, course.place, course.history, points)
+        return Growing(course.descent, course.position, course.history, points)
 
 
 @dataclass(frozen=True)
@@ -177,17 +177,17 @@ class Ensemble:
             q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
             seed=self.seed + number,
         )  # fmt: skip
-        course = Growing(descent, Place(first), [])
+        course = Growing(descent, Position(first), [])
         course = checkpoint.last(course.restored) or course
-        place = course.place
+        position = course.position
 
         def most() -> int:
             return min(self.steps - descent.n_steps, descent.piece_rows)
 
-        while place.epoch < first + min(self.steps, PASSES) and descent.n_steps < self.steps:
-            order = sampling.epoch_order(self.seed, place.epoch, len(ranges), len(ranges))
+        while position.epoch < first + min(self.steps, PASSES) and descent.n_steps < self.steps:
+            order = sampling.epoch_order(self.seed, position.epoch, len(ranges), len(ranges))
             shuffled = [ranges[i] for i in order]
-            for piece in place.pieces(blocks(place.epoch, shuffled, place.block), most):
+            for piece in position.pieces(blocks(position.epoch, shuffled, position.block), most):
                 descent.feed(np.ascontiguousarray(piece[:, :q]))
                 if descent.n_steps >= self.steps:
                     return course

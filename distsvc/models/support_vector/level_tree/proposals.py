@@ -84,7 +84,7 @@ def entropy(labels: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Proposal:
     """A cut that a member proposes.
 
     Attributes
@@ -126,7 +126,7 @@ class Candidate:
         return float(np.sqrt(max(self.entropy, 1e-3)) / (1.0 + self.separated / LARGE_SHARE))
 
 
-def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Candidate]:
+def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Proposal]:
     """Return the cuts that trees propose, their z multiplied by `scale`.
 
     Splits ranked by z: keeping the first k - 1 is a candidate when the last of them has z >= 1,
@@ -134,7 +134,7 @@ def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[
     apart from the next one. Splits with z >= 1 ranked by depth: the weight is 0.3 times what the
     last is deeper than the next. What both propose has both weights.
     """
-    found: list[Candidate] = []
+    found: list[Proposal] = []
     for number, tree in enumerate(trees):
         offered = [*_by_significance(tree, scale), *_by_depth(tree, scale)]
         found += _candidates(number, tree, offered, scale, rows)
@@ -143,7 +143,7 @@ def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[
 
 def cuts_into(
     trees: Sequence[LevelTree], n_clusters: int, scale: float, rows: VoteRows
-) -> list[Candidate]:
+) -> list[Proposal]:
     """Return the trees' cuts into so many clusters, or the most that any tree has.
 
     Each offers three: its most significant splits; those that are left when of all with z >= 1 the
@@ -151,7 +151,7 @@ def cuts_into(
     least significant split that it keeps, the last 0.3 times that.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
-    found: list[Candidate] = []
+    found: list[Proposal] = []
     for number, tree in enumerate(trees):
         if tree.n_branches < n_clusters:
             continue
@@ -174,7 +174,7 @@ def _candidates(
     offered: Sequence[tuple[np.ndarray, float]],
     scale: float,
     rows: VoteRows,
-) -> Iterator[Candidate]:
+) -> Iterator[Proposal]:
     """Yield the cuts that a member offers with their weights; those of one cut are added up."""
     weights: dict[bytes, float] = {}
     for kept, weight in offered:
@@ -183,7 +183,7 @@ def _candidates(
         kept = np.frombuffer(key, bool)
         labels, separated, entropy = rows.under(number, tree, key)
         z = scale * float(tree.z[kept].min())
-        yield Candidate(number, weight, z, kept, labels, separated, entropy)
+        yield Proposal(number, weight, z, kept, labels, separated, entropy)
 
 
 def _by_significance(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float]]:

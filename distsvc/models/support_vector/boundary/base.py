@@ -52,7 +52,7 @@ class Parameters:
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
 
-class Engine(ABC):
+class SupportVectorEngine(ABC):
     """Fits one table: its pilot settles what it can, a stream of rows trains, a rule labels.
 
     A job calls the steps one by one. An estimator calls `learn` and `find_clusters`, which do them
