@@ -19,12 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import DataError
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
-from distsvc.models.baselines.estimator import Baseline
-from distsvc.models.baselines.rules import Splits
+from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
 from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.scaling import check_finite
@@ -42,7 +40,7 @@ class LeafSplit(NamedTuple):
     threshold: float
 
 
-class DePDDP(Baseline):
+class DePDDP(TreeBaseline):
     """Clusters are the leaves of a tree of cuts at density minima along principal components.
 
     A node's rows are projected on their first principal component. Where a kernel density estimate
@@ -99,9 +97,6 @@ class DePDDP(Baseline):
     """
 
     algorithm = "depddp"
-    tree_: SplitTree
-    centre_: np.ndarray
-    clusters_: np.ndarray
 
     def __init__(
         self,
@@ -134,7 +129,7 @@ class DePDDP(Baseline):
         check_finite(Z)
         ends = self._grow(Z)
         self.clusters_ = self.tree_.numbering(self.counts_)
-        self.labels_, self._spreads = self.clusters_[ends], self.tree_.spreads(Z)
+        self._label(Z, ends)
         self.n_clusters_ = len(self.tree_.leaves)
         if self.n_clusters is not None and self.n_clusters_ < self.n_clusters:
             warnings.warn(
@@ -144,12 +139,6 @@ class DePDDP(Baseline):
                 stacklevel=2,
             )
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
-        check_is_fitted(self, "tree_")
-        X = validated(self, X, reset=False)
-        return self.clusters_[self.tree_.apply(centred(X, self.centre_))]
 
     def _grow(self, Z: np.ndarray) -> np.ndarray:
         """Make the tree of the rows Z (n, d) and return each row's leaf (n,) int64."""
@@ -170,16 +159,6 @@ class DePDDP(Baseline):
             [found[node][1].density if node in found else np.inf for node in range(len(counts))]
         )
         return growth.ends()
-
-    def _rule(self) -> Splits:
-        return Splits(
-            self.directions_,
-            self.thresholds_,
-            self.children_,
-            self.clusters_,
-            self.centre_,
-            self._spreads,
-        )
 
 
 FIELDS: dict[str, Field] = {

@@ -202,22 +202,10 @@ class _Held:
             self._lower()
 
     def ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (s, d) and keys (s,) in the order of keys, and let go of them.
-
-        Rows are put in place part by part, so that they are hardly held twice.
-        """
+        """Return rows (s, d) and keys (s,) in the order of keys, and let go of them."""
         self._lower()
         keys = np.concatenate(self.keys)
-        order = np.argsort(keys)
-        place = np.empty(len(keys), np.int64)
-        place[order] = np.arange(len(keys))
-        X = np.empty((len(keys), self.rows[0].shape[1]), self.rows[0].dtype)
-        first = 0
-        while self.rows:
-            part = self.rows.pop(0)
-            X[place[first : first + len(part)]] = part
-            first += len(part)
-        return X, keys[order]
+        return sampling.in_key_order(self.rows, keys, self.rows[0][:0]), np.sort(keys)
 
     def _lower(self) -> None:
         """Lower the limit to what a table of so many rows needs, and drop the rows above it."""

@@ -114,6 +114,22 @@ def memory_blocks(
         yield block if epoch == 0 else block[epoch_order(seed, epoch, number, len(block))]
 
 
+def in_key_order(rows: list[np.ndarray], keys: np.ndarray, empty: np.ndarray) -> np.ndarray:
+    """Return parts of rows together (n, d), in the order of their keys (n,), and empty the list.
+
+    Rows are put in place part by part, so that they are hardly held twice; `empty` (0, d) says of
+    which type they are.
+    """
+    place = np.empty(len(keys), np.int64)
+    place[np.argsort(keys)] = np.arange(len(keys))
+    X, first = np.empty((len(keys), empty.shape[1]), empty.dtype), 0
+    while rows:
+        part = rows.pop(0)
+        X[place[first : first + len(part)]] = part
+        first += len(part)
+    return X
+
+
 def lowest(keys: np.ndarray, n: int) -> np.ndarray:
     """Return the places of the n lowest keys, in ascending order of keys."""
     if n < keys.size:
