@@ -7,12 +7,14 @@ array with the same rows, to the bit.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
@@ -89,6 +91,39 @@ def answered(estimator: Any, X: Any, of_rows: OfRows) -> Any:
         return source.map(of_rows)
     X = validated(estimator, X, reset=False)
     return of_rows.answer.joined(of_rows(part) for part in cut(X, block_rows(X.shape[1])))
+
+
+class ClusterEstimator(ClusterMixin, BaseEstimator):
+    """The base of estimators whose engine ends in a rule, by which rows are labelled."""
+
+    notes_: list[str]
+    _engine: Any
+
+    def predict(self, X: Any) -> Any:
+        """Return the cluster (n,) int32 of every row of X (n, d)."""
+        self._settle()
+        return answered(self, X, self._values("label"))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
+
+        A row's shares add up to 1. They do not tell whether it is outside.
+        """
+        self._settle()
+        return answered(self, X, self._values("share"))
+
+    def _settle(self) -> None:
+        """Raise NotFittedError unless there are clusters; find those of a stream first."""
+        check_is_fitted(self, "labels_")
+
+    def _values(self, column: str) -> Values:
+        """Return the function that labels or scores raw rows."""
+        return Values(self._engine.rule, self._engine.centre, column)
+
+    def _warn(self) -> None:
+        """Issue the notes as warnings of the line that calls `fit`."""
+        for note in self.notes_:
+            warnings.warn(note, UserWarning, stacklevel=3)
 
 
 class Passes:

@@ -14,7 +14,6 @@ The work is done by one of two engines (`engines.engine_for`), which the distrib
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
@@ -26,23 +25,26 @@ from distsvc.inputs.kept import readable_again
 from distsvc.job.constraints import choice
 from distsvc.job.parameters import IN_MEMORY, check_parameters
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import given
+from distsvc.models.rows.passes import ClusterEstimator, Values, answered, given
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.support_vector.answers import Answers
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
+from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.engines import (
     OF_THE_LABELLING,
+    EitherEngine,
     engine_for,
     engine_for_blocks,
     fit_array,
     fit_source,
 )
-from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
+
+OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
 
 
-class SupportVectorClustering(Answers):
+class SupportVectorClustering(ClusterEstimator):
     """Clusters are the connected parts of the region where a one-class SVM is non-negative.
 
     A large-margin one-class SVM with a Gaussian kernel is trained by stochastic gradient descent on
@@ -189,6 +191,9 @@ class SupportVectorClustering(Answers):
 
     """
 
+    _engine: EitherEngine
+    _rows: np.ndarray | None
+
     def __init__(
         self,
         gamma: float | Sequence[float] | str = "auto",
@@ -276,8 +281,7 @@ class SupportVectorClustering(Answers):
         self._take_decision()
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
-        for note in self.notes_:
-            warnings.warn(note, UserWarning, stacklevel=2)
+        self._warn()
         return self
 
     def relabel(self, X: Any, **parameters: Any) -> SupportVectorClustering:
@@ -322,3 +326,85 @@ class SupportVectorClustering(Answers):
         engine.feed(engine.centred(X))
         self._take_decision()
         return self
+
+    def decision_function(self, X: Any) -> Any:
+        """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
+        check_is_fitted(self, "dual_coef_")
+        engine = self._engine
+        if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
+            return engine.values(self._seen(X)).astype(np.float64)
+        return answered(self, X, self._values("score"))
+
+    def score_samples(self, X: Any) -> Any:
+        """Return `decision_function` + 1, (n,) float64: w.phi(x) >= 0, but for the level tree."""
+        return self.decision_function(X) + self.offset_
+
+    def cut(
+        self,
+        n_clusters: int | None = None,
+        *,
+        level: float | None = None,
+        significance: float | None = None,
+        X: Any = None,
+    ) -> np.ndarray:
+        """Return labels (n,) int32 of another cut of the level tree, without training again.
+
+        Give one of `n_clusters`, for the answer of a fit that is given so many (fewer are returned
+        where no tree has as many branches); `level`, for the components of {x : f(x) >= level} of
+        the winner, the papers' answer at level 0; and `significance`, for all its splits with a z
+        of at least so much. Labels are of the rows of X (n, d), or of those of `fit`.
+        """
+        check_is_fitted(self, "tree_")
+        assert isinstance(self._engine, LevelTreeEngine)
+        check_cut(n_clusters, level, significance)
+        rows = self._rows if X is None else self._seen(X)
+        if rows is None:
+            raise ValueError("the rows were read block by block and not kept: give X")
+        return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
+
+    def _begin(self, engine: EitherEngine, rows: np.ndarray | None = None) -> None:
+        """Forget an earlier fit; keep the seen rows (n, q) that a cut of a level tree is of."""
+        for name in OF_ONE_FIT:
+            self.__dict__.pop(name, None)
+        self._engine, self.notes_ = engine, engine.notes
+        self._rows = rows if isinstance(engine, LevelTreeEngine) else None
+
+    def _take_decision(self) -> None:
+        """Publish what the engine has trained."""
+        engine = self._engine
+        self.gamma_, self.C_, self.n_iter_ = engine.gamma, engine.C, engine.n_iter
+        self.support_vectors_ = engine.original(engine.support_vectors)
+        self.dual_coef_, self.offset_ = engine.decision.a, 1.0
+
+    def _take_clusters(self) -> None:
+        """Publish the clusters that the engine has found."""
+        engine = self._engine
+        self.n_clusters_ = engine.rule.n_clusters
+        self.equilibria_ = engine.original(engine.equilibria)
+        self.equilibrium_labels_ = engine.equilibrium_labels
+        if isinstance(engine, LevelTreeEngine):
+            answer = engine.levels.answer
+            self.tree_ = engine.levels.tree
+            self.agreement_, self.candidates_ = answer.support, answer.candidates
+
+    def _settle(self) -> None:
+        """Find the clusters of a stream, when they are first asked for."""
+        check_is_fitted(self, "dual_coef_")
+        if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
+            self._engine.find_pending_clusters()
+            self._take_clusters()
+
+    def _seen(self, X: Any) -> np.ndarray:
+        """Return rows X (n, d) as the engine looks at them, (n, q) float32."""
+        check_is_fitted(self, "dual_coef_")
+        return self._engine.seen(validated(self, X, reset=False))
+
+    def _values(self, column: str) -> Values:
+        """Return what labels or scores raw rows."""
+        engine, least = self._engine, -SEGMENT_TOLERANCE if self.noise else -np.inf
+        return Values(engine.rule, engine.centre, column, least)
+
+    def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return labels (n,) int32 of seen rows, with `noise` -1 where their value is below 0."""
+        outside = self._engine.values(rows) < -SEGMENT_TOLERANCE if self.noise else False
+        return np.where(outside, np.int32(-1), labels)
