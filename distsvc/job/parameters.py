@@ -1,7 +1,7 @@
-"""What the parameters of every algorithm may be: one table, for the estimators and the job file.
+"""The parameters of every algorithm: one table, for the estimators and the job file.
 
-A constraint says what one of them may be (`distsvc.job.constraints`). Rules say which values do not
-go together. A new algorithm adds its entries to `PARAMETERS` and `RULES`; defaults stay in the
+A constraint says which values one of them may have (`distsvc.job.constraints`), a rule which values
+do not go together. A new algorithm adds its entries to `PARAMETERS` and `RULES`; defaults stay in the
 signature of its estimator.
 """
 
@@ -43,7 +43,7 @@ LINEAR: dict[str, Constraint] = {
     "memory_rows": count(1000, MOST).or_none,
     "random_state": RANDOM_STATE,
 }
-"""What the two linear algorithms have in common."""
+"""Parameters of both linear algorithms."""
 
 PARAMETERS: dict[str, dict[str, Constraint]] = {
     "auto": {
@@ -196,7 +196,7 @@ RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
     "imdh": (as_many_leaves_as_clusters,),
     "linear-svdd": (nu_or_c,),
 }
-"""What several parameters of an algorithm have to fulfil together."""
+"""Rules that several parameters of an algorithm have to fulfil together."""
 
 
 def check_parameters(algorithm: str, given: Given) -> None:

@@ -37,7 +37,7 @@ class AutoClustering(ClusterEstimator):
     Parameters
     ----------
     n_clusters : int or None
-        How many clusters there are; None where they are to be found.
+        Clusters wanted; None to find their number.
     nu : float in (0, 1] or None
         Share of rows that lie outside; None where the rows decide it.
     effort : {"fast", "default", "thorough"}
@@ -60,7 +60,7 @@ class AutoClustering(ClusterEstimator):
     likeness_ : float or None
         Adjusted Rand index of both answers on up to 10,000 rows; None where one was asked.
     notes_ : list of str
-        What is remarkable about the fit; also issued as warnings by `fit`.
+        Remarks on the fit; also issued as warnings by `fit`.
 
     """
 
@@ -168,7 +168,7 @@ class AutoClustering(ClusterEstimator):
         return passes
 
     def _take(self, engine: AutomaticEngine) -> None:
-        """Let the engine choose, and publish what it has found."""
+        """Let the engine choose, and publish the answer."""
         engine.choose()
         self._engine = engine
         self.algorithm_, self.why_ = engine.chosen, engine.why()

@@ -1,4 +1,4 @@
-"""What labels rows by a tree of hyperplanes, and scores them as the level tree does."""
+"""The rule of a tree of hyperplanes whose scores are the level tree's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from distsvc.models.support_vector.level_tree.rule import SCORED, LevelRule, Sco
 
 @dataclass(frozen=True)
 class ScoredTreeRule(Scored, TreeRule):
-    """The clusters of a tree of hyperplanes, which says of no row that it is outside; scores do."""
+    """The clusters of a tree of hyperplanes, and outliers by the level tree's scores."""
 
     form: ClassVar[str] = "imdh-scored"
     meanings: ClassVar[Mapping[str, str]] = {
@@ -38,6 +38,6 @@ class ScoredTreeRule(Scored, TreeRule):
         return super().facts() | {name: getattr(self, name) for name in names}
 
     def check(self) -> None:
-        """Raise DataError for what `TreeRule` and the score's fields may not be."""
+        """Raise DataError where the tree's fields or the score's do not go together."""
         super().check()
         self.check_components()

@@ -52,7 +52,7 @@ FIELDS: dict[str, Field] = {
     "threshold": real(ge=0.0),
     "n_seen": whole(0, MOST),
 }
-"""Those of a `CoresetTree`, and the rows that it has seen."""
+"""The fields of a `CoresetTree`, and the number of rows it has seen."""
 
 
 @dataclass

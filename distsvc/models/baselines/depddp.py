@@ -81,7 +81,7 @@ class DePDDP(TreeBaseline):
     counts_ : ndarray of shape (n_nodes,), int64
         Rows of every node.
     centre_ : ndarray of shape (d,), float64
-        What is subtracted from the rows first.
+        The origin of the rows.
 
     Notes
     -----
@@ -169,7 +169,7 @@ FIELDS: dict[str, Field] = {
     "splits": ArrayField("int64", "s", least=0),
     "ends": ArrayField("int64", "n", least=0),
 }
-"""What a `Growth` keeps."""
+"""The state of a `Growth`."""
 
 
 class Growth:
@@ -183,7 +183,7 @@ class Growth:
     found : dict of int to (ndarray, LeafSplit)
         Direction and split of every node that has one.
     heap : list of LeafSplit
-        Those of leaves.
+        The splits that leaves would get.
     splits : list of int
         The nodes that were split, in order.
 

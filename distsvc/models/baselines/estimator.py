@@ -22,14 +22,14 @@ class Baseline(ClusterMixin, BaseEstimator):
     algorithm: str
     labels_: np.ndarray
     _checkpoint: Checkpoint = NO_CHECKPOINT
-    """What `fit` goes on from, where that may take more than a minute."""
+    """The states that a `fit` of more than a minute goes on from."""
 
     def check_parameters(self) -> None:
         """Raise ParameterError for a parameter that is not allowed."""
         check_parameters(self.algorithm, self.get_params())
 
     def _rule(self) -> Rule:
-        """Return what labels rows, after `fit`; cluster 0 has most rows."""
+        """Return the rule of the fit; cluster 0 has most rows."""
         raise NotImplementedError
 
 

@@ -34,7 +34,7 @@ from distsvc.models.rules.fields import FLAG, ArrayField, Field, check_fields, w
 
 
 class Alternation(NamedTuple):
-    """Where the iterations from one start arrived."""
+    """The end of the iterations from one start."""
 
     centres: np.ndarray
     memberships: np.ndarray
@@ -55,7 +55,7 @@ BEST: dict[str, Field] = {
     "best_objectives": ArrayField("float64", "m"),
     "best_converged": FLAG,
 }
-"""What a `Search` keeps always, and once a start has ended."""
+"""The state of a `Search`: always, and once a start has ended."""
 
 
 @dataclass

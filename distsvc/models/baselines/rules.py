@@ -1,4 +1,4 @@
-"""What a fitted baseline labels rows by: arrays alone, so that a job can save and share it.
+"""The rules of fitted baselines: arrays alone, so that a job can save and share them.
 
 Both rules divide all of space into cells with flat borders, one or more for each cluster. A row's
 score is its distance to the nearest border of its cell, in the unit of the columns: near 0 the row

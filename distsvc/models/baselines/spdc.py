@@ -37,7 +37,7 @@ BURN_IN = 1
 
 @dataclass
 class StreamState:
-    """What the leaves have learned, as the kernel has it; one place for every node there can be."""
+    """The state of the leaves, as the kernel has it; one entry for every possible node."""
 
     directions: np.ndarray
     thresholds: np.ndarray
@@ -104,7 +104,7 @@ class SPDC(TreeBaseline):
     directions_, thresholds_, children_ : ndarrays
         Of the tree, as of `DePDDP`.
     centre_ : ndarray of shape (d,), float64
-        What is subtracted from the rows first: the mean of the first block.
+        The origin of the rows: the mean of the first block.
 
     Notes
     -----

@@ -22,7 +22,7 @@ MOST_PASSES = 5
 
 @dataclass
 class Stream:
-    """Where a restart is in its stream of rows, how many it took of that, and its tree."""
+    """A restart's position in its stream of rows, the number of rows taken, and its tree."""
 
     position: Position
     n_rows: int = 0
@@ -34,7 +34,7 @@ class Stream:
 
 
 class TreeEngine:
-    """Grows a tree for every restart and chooses one: what `fit` and a job have in common.
+    """Grows a tree for every restart and chooses one, for `fit` and for a job.
 
     `key_ranges` says which rows are learned from, `set_pilot` settles the centre, `grow` learns one
     tree, on any machine, and `choose` ends with an answer.
@@ -42,18 +42,18 @@ class TreeEngine:
     Parameters
     ----------
     parameters : mapping of str to object
-        Those of `IncrementalMDH`, all of them and in range.
+        All parameters of `IncrementalMDH`, in range.
     seed : int
         Of the row keys and of the orders of rows.
 
     Attributes
     ----------
     notes : list of str
-        What is remarkable about the fit.
+        Remarks on the fit.
     n_rows : int
         Rows of the table.
     centre : ndarray of shape (d,), float64
-        What is subtracted from the rows first.
+        The origin of the rows.
     pilot : ndarray of shape (m, d), float32
         Centred rows that the choice is made on.
     cut : Cut
@@ -198,11 +198,11 @@ class TreeEngine:
 
     @property
     def rule(self) -> TreeRule:
-        """What labels rows."""
+        """The rule of the answer."""
         return self.rule_of(self.n_clusters)
 
     def rule_of(self, n_clusters: int) -> TreeRule:
-        """Return what labels rows where the tree is cut into so many clusters, if it has them."""
+        """Return the rule of the tree cut into so many clusters, or all it has."""
         tree = self.cluster_tree
         return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
@@ -234,7 +234,7 @@ class TreeEngine:
         return np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])
 
     def _settled(self, cut: Cut) -> Cut:
-        """Return one cluster where no split is in a valley, else the cut; note what is odd."""
+        """Return one cluster where no split is in a valley, else the cut; note oddities."""
         wanted, least = self.parameters["n_clusters"], self.parameters["valley"]
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
             self.notes.append(

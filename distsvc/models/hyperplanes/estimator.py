@@ -36,7 +36,7 @@ CHOSEN = (
     "cluster_tree_", "n_clusters_", "labels_", "_leaves",
     "valleys_", "clearest_valley_", "agreement_",
 )  # fmt: skip
-"""What a fit finds out, and what more rows make untrue."""
+"""Attributes of a fit that more rows make untrue."""
 
 CACHED_VALUES = 2**18
 
@@ -78,7 +78,7 @@ class IncrementalMDH(ClusterEstimator):
         Trees learned from other orders of the rows. The one whose clusters agree best with those of
         the others, by the mean normalised mutual information, is kept. The paper has 1.
     growth : {"prune", "forward"}
-        How the models H_K are found: by removing splits from the full tree (section 3), or by
+        The way to the models H_K: removing splits from the full tree (section 3), or
         adding them from the root, the best first (a later option of the author's code).
     elbow : {"weighted", "angle"}
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
@@ -109,11 +109,11 @@ class IncrementalMDH(ClusterEstimator):
     clearest_valley_ : float
         The largest z of any split at the elbow, in any restart: what ``valley`` is compared with.
     centre_ : ndarray of shape (d,), float64
-        What is subtracted from the rows first.
+        The origin of the rows.
     n_samples_ : int
         Rows learned from.
     notes_ : list of str
-        What is remarkable about the fit; also issued as warnings by `fit`.
+        Remarks on the fit; also issued as warnings by `fit`.
 
     Notes
     -----
@@ -289,7 +289,7 @@ class IncrementalMDH(ClusterEstimator):
             self.__dict__.pop(name, None)
 
     def _publish(self) -> None:
-        """Take over what the engine chose."""
+        """Publish the engine's choice."""
         engine = self._engine
         self.cluster_tree_, self.n_clusters_ = engine.cluster_tree, engine.n_clusters
         self.agreement_ = engine.agreement

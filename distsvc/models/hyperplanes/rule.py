@@ -1,4 +1,4 @@
-"""What labels rows by a tree of hyperplanes."""
+"""The rule of a tree of hyperplanes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SMALLEST_LONGEST_CURVE = 10
 CURVES = 30
 GUARD = 1e-10
 HALF_A_ROW = 0.5
-"""What is left of a node's rows by forgetting and is less than this counts as none."""
+"""A node with fewer rows left after forgetting counts as empty."""
 
 FEWEST_ROWS = 10
 WINDOWS_A_SIDE = 160
@@ -36,7 +36,7 @@ FIELDS: dict[str, Field] = {
     "sums": ArrayField("float64", "nodes d"),
     "squares": ArrayField("float64", "nodes", least=0.0),
 }
-"""Those of a `GrowingTree`."""
+"""The fields of a `GrowingTree`."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class GrowingTree:
     means, V : ndarray of shape (nodes, d), float32
     b, variances : ndarray of shape (nodes,), float64
     visits : ndarray of shape (nodes,), int64
-        What `distsvc.kernels.hyperplane.learn` keeps; node k starts along feature k mod d.
+        The state of `distsvc.kernels.hyperplane.learn`; node k starts along feature k mod d.
     counts, squares : ndarray of shape (nodes,), float64
     sums : ndarray of shape (nodes, d), float64
         Rows that `count` sent to every bottom node: their number, sum and sum of ||x||^2.

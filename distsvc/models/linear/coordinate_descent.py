@@ -39,7 +39,7 @@ FIELDS: dict[str, Field] = {
     "tally": ArrayField("float64", "3"),
     "active": ArrayField("int64", "m", least=0, may_be_empty=True),
 }
-"""What a `CoordinateDescent` keeps, but for what may be infinite or NaN."""
+"""The state of a `CoordinateDescent`, but for values that may be infinite or NaN."""
 
 
 class DenseRows:

@@ -40,7 +40,7 @@ ORIGIN_INSIDE = (
 
 @dataclass(frozen=True)
 class Solution:
-    """Where a descent ended.
+    """The end of a descent.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Solution:
 
 
 class LinearEngine(ABC):
-    """Solves one of the two problems: what `fit` and a job have in common.
+    """Solves one of the two problems, for `fit` and for a job.
 
     A job says by `set_width` what the table is like, learns from `key_ranges` which rows to solve
     in memory, settles their origin by `set_pilot`, and calls `fit_rows`. Where these are not all
@@ -81,7 +81,7 @@ class LinearEngine(ABC):
     Parameters
     ----------
     parameters : mapping of str to object
-        Those of the estimator, all of them and in range.
+        All parameters of the estimator, in range.
     seed : int
         Of the cyclic solvers.
 
@@ -90,7 +90,7 @@ class LinearEngine(ABC):
     algorithm : str
     is_ball : bool
     notes : list of str
-        What is remarkable about the fit.
+        Remarks on the fit.
     solver, tol, max_iter
         The parameters.
     sparse : bool
@@ -205,7 +205,7 @@ class LinearEngine(ABC):
         return self.solution.violation
 
     def rule(self, mean: np.ndarray) -> LinearRule:
-        """Return what labels rows, with the prepared rows' mean (d,)."""
+        """Return the rule, with the prepared rows' mean (d,)."""
         offset, weights = self.solution.offset, self.solution.weights
         return self.rule_type(weights, mean, offset, self.is_ball)
 
@@ -243,7 +243,7 @@ class LinearEngine(ABC):
         """Return the unit of the score in that of the gradients."""
 
     def _origin(self, X: Any) -> np.ndarray | None:
-        """Return what (d,) is subtracted from the rows before they are solved."""
+        """Return the origin (d,) to subtract from the rows before they are solved."""
         return None
 
     @abstractmethod
@@ -253,7 +253,7 @@ class LinearEngine(ABC):
         """Return weights (d,) and offset by a weighted mean of rows (d,) and its threshold."""
 
     def _remarks(self, largest: float) -> list[str]:
-        """Return what is remarkable about the solution of rows with this largest |x|^2."""
+        """Return remarks on the solution of rows with this largest |x|^2."""
         return []
 
 

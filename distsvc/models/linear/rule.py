@@ -1,4 +1,4 @@
-"""What tells rows inside from rows outside by a hyperplane or a ball, without a kernel."""
+"""The rules of a hyperplane and of a ball: rows inside and outside, without a kernel."""
 
 from __future__ import annotations
 

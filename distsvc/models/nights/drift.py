@@ -1,4 +1,4 @@
-"""How far a table has drifted from the one that a model learned from.
+"""Drift of a table from the table that a model learned from.
 
 A model keeps, for every column, how many rows of its own table fell between nine edges, the deciles
 of its pilot. Counts are whole numbers, exact over all rows, and merge in any order. Rows of another

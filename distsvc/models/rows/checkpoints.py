@@ -1,7 +1,7 @@
-"""What a learner keeps while it learns, and where in its stream it is: from there it can go on.
+"""States of a learner and its positions in its stream, from which it can go on.
 
 A learner asks for its last state before it begins, and offers the present one after every piece of
-work. What becomes of it is the caller's business; in memory nothing does.
+work. The caller decides what becomes of it; in memory nothing does.
 """
 
 from __future__ import annotations
@@ -51,10 +51,7 @@ NO_CHECKPOINT = NoCheckpoint()
 
 @dataclass
 class Position:
-    """Where a learner is in a stream: the epoch, the block in it, and the rows fed of that.
-
-    All of them are counted from 0.
-    """
+    """A position in a stream: the epoch, the block in it, and the rows fed of that, from 0."""
 
     epoch: int = 0
     block: int = 0
@@ -66,7 +63,7 @@ class Position:
 
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Position:
-        """Return the place that `facts` stands for; `DataError` where it is none."""
+        """Return the position that `facts` stands for; `DataError` where it is none."""
         check_fields(dict.fromkeys(("epoch", "block", "row"), whole(0, MOST)), facts, {})
         return cls(facts["epoch"], facts["block"], facts["row"])
 
@@ -75,8 +72,8 @@ class Position:
     ) -> Iterator[np.ndarray]:
         """Yield what is left of the epoch in pieces of at most ``most()`` rows.
 
-        `blocks` are the epoch's, from this place's on. The place is behind a piece as soon as that
-        is yielded, and at the next epoch in the end.
+        `blocks` are the epoch's, from this position on. The position is behind a piece as soon as
+        that is yielded, and at the next epoch in the end.
         """
         for block in blocks:
             while self.row < len(block):

@@ -45,14 +45,14 @@ def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input 
 
 @dataclass(frozen=True)
 class Values:
-    """What a rule says of rows, in a form that can be sent to where they are.
+    """Labels, scores or shares of rows by a rule, as a function that can be sent to the rows.
 
     Attributes
     ----------
     rule : Rule
     centre : ndarray of shape (d,), float64
-        What is subtracted from rows first.
-    what : str
+        Subtracted from raw rows.
+    column : str
         ``label``, ``score`` or ``share``.
     least : float
         Label rows with a lower score as -1.
@@ -61,25 +61,25 @@ class Values:
 
     rule: Rule
     centre: np.ndarray
-    what: str
+    column: str
     least: float = -np.inf
 
     @property
     def answer(self) -> Answer:
-        """What it returns: labels and scores (n,), or shares (n, k)."""
-        clusters = range(self.rule.n_clusters) if self.what == "share" else None
-        return Answer(self.what, DTYPES[self.what], clusters)
+        """The form of the values: labels and scores (n,), or shares (n, k)."""
+        clusters = range(self.rule.n_clusters) if self.column == "share" else None
+        return Answer(self.column, DTYPES[self.column], clusters)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values of raw rows X (n, d)."""
         check_length(X)
         Z = np.ascontiguousarray(X - self.centre, np.float32)
-        if self.what == "share":
+        if self.column == "share":
             return self.rule.shares(Z)
-        if self.what == "label" and self.least == -np.inf:
+        if self.column == "label" and self.least == -np.inf:
             return self.rule.labels(Z)
         found = self.rule.label(Z)
-        if self.what == "score":
+        if self.column == "score":
             return found["score"].astype(np.float64)
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
@@ -132,7 +132,7 @@ class Passes:
     Parameters
     ----------
     source : Input
-        What can be read again.
+        Rows that can be read again.
     seed : int
         Of the rows' keys.
 

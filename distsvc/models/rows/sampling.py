@@ -117,8 +117,8 @@ def memory_blocks(
 def in_key_order(rows: list[np.ndarray], keys: np.ndarray, empty: np.ndarray) -> np.ndarray:
     """Return parts of rows together (n, d), in the order of their keys (n,), and empty the list.
 
-    Rows are put in place part by part, so that they are hardly held twice; `empty` (0, d) says of
-    which type they are.
+    Rows are put in place part by part, so that they are hardly held twice; `empty` (0, d) has
+    their type.
     """
     place = np.empty(len(keys), np.int64)
     place[np.argsort(keys)] = np.arange(len(keys))

@@ -32,7 +32,7 @@ class ArrayField:
         The names of the dimensions, apart from each other by spaces, or their sizes. Those of one
         name are equal in all arrays of a rule, and at least 1.
     above, least : float
-        What all values are above, or at least; nothing where it is -infinity.
+        Bounds of all values, the first excluded; -infinity is none.
     row_major : bool
         Whether the values have to lie row by row.
     may_be_empty : bool

@@ -1,4 +1,4 @@
-"""How surely rows are in their clusters: their own share, and the largest others."""
+"""Memberships of rows: the share of their own cluster, and the largest others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PIECE_BYTES = 2**22
 """Of the shares of all clusters that are in memory at a time."""
 
 SOFT = 0.15
-"""How wide a hyperplane is that shares rows out, in standard deviations of its node's rows."""
+"""The width of a hyperplane that shares rows out, in standard deviations of its node's rows."""
 
 BY_HYPERPLANES = (
     "every hyperplane of the tree divides the row between its sides, 1 / (1 + exp(-t / 0.15)) of "
     "it to its own at a distance of t standard deviations of the node's rows"
 )
-"""What shares by trees of hyperplanes are."""
+"""Shares by trees of hyperplanes in words."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What sets a cluster apart: for every column the one range that tells its rows from the others.
+"""Profiles of clusters: for every column the one range that tells a cluster's rows from others.
 
 How well a range tells is the share of the cluster's rows in it less the share of the others': the
 index of Youden (1950). The best range of a column has a J of 1 where it holds the whole cluster and
@@ -40,7 +40,7 @@ class ColumnRange:
     Attributes
     ----------
     place : int
-        Of the column.
+        The column's position.
     apart : float
         J of the range.
     low, high : float
@@ -60,7 +60,7 @@ class ColumnRange:
 
 @dataclass(frozen=True)
 class ClusterProfile:
-    """What sets a cluster apart: its columns, the best first, and the places of typical rows."""
+    """A cluster's most telling columns, the best first, and the positions of typical rows."""
 
     label: int
     n_rows: int
@@ -155,7 +155,7 @@ def _columns(
 ) -> list[ColumnRange]:
     """Return the columns that set rows apart by more than chance does, the best first.
 
-    Those that tell alike are in the order of the distance of medians by the quartiles' own.
+    Equally telling columns are in the order of the distance of medians, in quartile ranges.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
     least = max(min(BY_CHANCE * np.sqrt(1.0 / n + 1.0 / m), SURE), RELEVANT * apart.max())

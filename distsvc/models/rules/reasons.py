@@ -1,4 +1,4 @@
-"""Why a row's score is low: the columns in which it is not as rows of its cluster usually are.
+"""Reasons of low scores: the columns in which a row differs from the rows of its cluster.
 
 A column counts twice, or a group of columns that belong together. The row, with the cluster's
 typical value in that column, may come nearer to a usual score; and the typical row, with the row's
@@ -22,7 +22,7 @@ LOWEST = 0.01
 
 @dataclass(frozen=True)
 class Typical:
-    """What the pilot's rows are usually like.
+    """Usual values and scores of the pilot's rows.
 
     Attributes
     ----------

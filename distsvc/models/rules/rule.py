@@ -1,4 +1,4 @@
-"""What labels rows, whatever the algorithm: a few arrays and facts that are saved and shared.
+"""Rules: they label rows, whatever the algorithm, by a few arrays and facts that are saved.
 
 A rule is all of a model that workers and later tables need. Every algorithm ends in one, and a
 published model is a rule with the scaling of its rows (`distsvc.models.rows.scaling`).
@@ -19,7 +19,7 @@ from distsvc.models.rules.reasons import Typical, pulls
 
 @dataclass(frozen=True)
 class ScoreWords:
-    """What the page says of a rule's score and of its outliers.
+    """The page's words on a rule's score and its outliers.
 
     Attributes
     ----------
@@ -28,11 +28,11 @@ class ScoreWords:
     has_clusters : bool
         Whether it tells anything else.
     meaning : str
-        A paragraph on what the score is; nothing where it is the decision value f(x). Where there
-        are clusters and outliers, the page says before it how many rows lie outside.
+        A paragraph on the score; empty where it is the decision value f(x). Where there are
+        clusters and outliers, the page says before it how many rows lie outside.
     heading, axis : str
-        The heading of the scores' histogram, and what stands below its axis: nothing for what the
-        page says of decision values.
+        The heading of the scores' histogram, and the label of its axis; empty for the words on
+        decision values.
     boundary : float or None
         The score that divides rows inside from rows outside.
 
@@ -58,16 +58,16 @@ class Rule(ABC):
     float64 : bool
         Whether prepared rows are float64; kernels want float32.
     meanings : mapping of str to str
-        What the published columns ``label``, ``score`` and ``outlier`` are.
+        The published columns ``label``, ``score`` and ``outlier`` in words.
     shared : str
-        What the share of a row's cluster is; nothing where the rule has no clusters to share it.
+        The share of a row's cluster in words; empty where the rule has no clusters.
     words : ScoreWords
     quick_pulls : bool
         Whether `pulls` takes little more time than `label`.
     needs : mapping of str to Field
-        What each field has to be; ``d`` is the number of columns.
+        The form of each field; ``d`` is the number of columns.
     beside : mapping of str to Field
-        What a model may hold beside the rule.
+        Fields that a model may hold beside the rule.
 
     """
 
@@ -137,7 +137,7 @@ class Rule(ABC):
         Raises
         ------
         DataError
-            A field is missing or not what it has to be; says which.
+            A field is missing or has another form; says which.
 
         """
         sizes = {} if d is None else {"d": d}

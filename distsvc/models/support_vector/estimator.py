@@ -83,7 +83,7 @@ class SupportVectorClustering(ClusterEstimator):
         Support vectors kept by ``bsgd``; None for 200 of every model of the level tree, and 100
         with equilibria.
     maintenance : {"merge", "project-nearest", "project-random", "removal"}
-        What happens when the budget is exceeded. Merging is not in the papers; in our measurements
+        The step when the budget is exceeded. Merging is not in the papers; in our measurements
         it comes closest to the optimum. Projections are onto the cone, so weights never turn
         negative.
     projection_size : int
@@ -109,14 +109,14 @@ class SupportVectorClustering(ClusterEstimator):
         label of the nearest one inside (at most 100,000 rows inside). With "balls" only the
         centres of balls climb, merging on their way, and rows take the label of the nearest centre.
     n_clusters : int or None
-        How many clusters there are: the vote is then among the cuts of all models into so many.
-        None where they are to be found. Only the level tree can be asked; fewer are found, with a
-        warning, where no tree has so many branches.
+        Clusters wanted: the vote is then among the cuts of all models into so many. None to find
+        their number. Only with the level tree; fewer are found, with a warning, where no tree has
+        so many branches.
     assignment : {"vote", "nearest"}
         With the level tree, a row takes the label of the cluster whose support vectors have the
         largest weighted kernel sum there, or of its nearest support vector.
     effort : {"fast", "default", "thorough"}
-        How many models vote: up to 3 features 3, 10 or 20; in more 2, 3 or 10 in each of up to 4
+        The number of models: up to 3 features 3, 10 or 20; in more 2, 3 or 10 in each of up to 4
         or 8 subspaces.
     granularity : {"coarse", "default", "fine"}
         Significance grows with the rows. z is what it would be with 3,000 rows, with 30,000, or
@@ -180,8 +180,7 @@ class SupportVectorClustering(ClusterEstimator):
         Wall-clock time that `fit` took: ``"training"``, phase one with its choice of gamma and C
         (and the growing of the level trees), and ``"clustering"``, phase two and the labels.
     notes_ : list of str
-        Where the papers' procedure was undefined and what was done; also issued as warnings by
-        `fit`.
+        Cases that the papers leave undefined, and their solutions; also issued as warnings by `fit`.
 
     Notes
     -----
@@ -370,7 +369,7 @@ class SupportVectorClustering(ClusterEstimator):
         self._rows = rows if isinstance(engine, LevelTreeEngine) else None
 
     def _take_decision(self) -> None:
-        """Publish what the engine has trained."""
+        """Publish the trained model."""
         engine = self._engine
         self.gamma_, self.C_, self.n_iter_ = engine.gamma, engine.C, engine.n_iter
         self.support_vectors_ = engine.original(engine.support_vectors)
@@ -400,7 +399,7 @@ class SupportVectorClustering(ClusterEstimator):
         return self._engine.seen(validated(self, X, reset=False))
 
     def _values(self, column: str) -> Values:
-        """Return what labels or scores raw rows."""
+        """Return the function that labels or scores raw rows."""
         engine, least = self._engine, -SEGMENT_TOLERANCE if self.noise else -np.inf
         return Values(engine.rule, engine.centre, column, least)
 

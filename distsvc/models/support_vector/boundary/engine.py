@@ -64,7 +64,7 @@ class BoundaryEngine(SupportVectorEngine):
     boundary : Boundary
         To be set before the equilibria, for `fitted_facts`.
     points : ndarray of shape (m, d), float32
-        What labels all rows.
+        The points that label all rows.
     vertices : ndarray of shape (v, d), float32
         Equilibria, and what else segments are tested between; all centred.
     clusters : Clusters

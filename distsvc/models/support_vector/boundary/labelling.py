@@ -37,7 +37,7 @@ MERGE_TOLERANCE = 1e-2
 CLIMB_STEPS = 2000
 PAIR_ROWS = 256
 SEGMENT_TOLERANCE = 1e-5
-"""How far below 0 a segment may dip and still be inside: the rounding of f in float32."""
+"""The dip of a segment below 0 that is still inside: the rounding of f in float32."""
 
 CELL = 32
 

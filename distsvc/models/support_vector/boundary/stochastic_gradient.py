@@ -39,7 +39,7 @@ FIELDS: dict[str, Field] = {
     "sums": ArrayField("float64", "2"),
     "average_from": whole(0, MOST),
 }
-"""What `StochasticGradient.state` has."""
+"""The fields of `StochasticGradient.state`."""
 
 OF_VECTORS = ("counts", "born", "moments")
 

@@ -61,7 +61,7 @@ class Answer:
         the winner's), ``votes`` (its share of the most that any has), ``separated`` (of
         `VoteRows`), ``support``, ``z``, ``winner``.
     supporters : list of bool
-        Which members support it.
+        For each member whether it supports the answer.
 
     """
 

@@ -108,7 +108,7 @@ class LevelTreeEngine(SupportVectorEngine):
         self._note_doubts()
 
     def rule_of(self, levels: LevelSets) -> LevelRule:
-        """Return what labels rows by a cut of the trees, and scores them as the answer does."""
+        """Return the rule of a cut of the trees, with the answer's scores."""
         components, score = self.ensemble.components, self.levels.score
         return LevelRule.of(components, levels.tree, levels.part, levels.nearest, score)
 
@@ -200,7 +200,7 @@ class LevelTreeEngine(SupportVectorEngine):
 
 
 def check_cut(n_clusters: int | None, level: float | None, significance: float | None) -> None:
-    """Raise ValueError unless one of what a cut is told by is given, and can be used."""
+    """Raise ValueError unless exactly one of the three is given, and can be used."""
     if sum(value is not None for value in (n_clusters, level, significance)) != 1:
         raise ValueError("give one of n_clusters, level and significance")
     if n_clusters is not None:

@@ -1,4 +1,4 @@
-"""The models that a choice without labels is made from: which, how they are trained and weighed.
+"""The models of a choice without labels: their parameters, training and weights.
 
 They differ in the kernel's width and in the number of leading directions. Each is an independent
 task: a sequential pass over its own stream of rows, and the growing of its tree.
@@ -50,7 +50,7 @@ SIGNIFICANCE_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Effort:
-    """How many models: octaves about the middle gamma, how often each, and in which subspaces."""
+    """The number of models: octaves about the middle gamma, their repeats, and subspaces."""
 
     octaves: Sequence[float]
     repeats: int
@@ -98,7 +98,7 @@ class Growing(DescentProgress):
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What is trained, and how; the same on the driver and on every worker.
+    """The models to train; the same on the driver and on every worker.
 
     Attributes
     ----------

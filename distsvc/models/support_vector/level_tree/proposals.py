@@ -1,4 +1,4 @@
-"""What the level trees of several models propose: cuts, how strongly, what the rows say of them.
+"""The cuts that level trees of several models propose, with their weights and merits.
 
 Every tree ranks its splits twice, by how significant and by how deep they are, and proposes the
 numbers of clusters after which the next split is clearly weaker. What a cut does to rows that are
@@ -23,7 +23,7 @@ LEAST_Z, ENOUGH_Z = 1.0, 3.0
 """A split below the first is never proposed; above the second, all are equally good."""
 
 DEPTH_WEIGHT = 0.3
-"""What a proposal by depth weighs, where one by significance weighs 1."""
+"""The weight of a proposal by depth, where one by significance weighs 1."""
 
 LEAST_WEIGHT = 1e-6
 FAINT_Z = 0.05
@@ -119,7 +119,7 @@ class Proposal:
 
     @property
     def merit(self) -> float:
-        """What its votes are multiplied by: more for several clusters, less for a cut through one.
+        """The factor of its votes: more for several clusters, less for a cut through one.
 
         sqrt(entropy) / (1 + separated / 0.03).
         """

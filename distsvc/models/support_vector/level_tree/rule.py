@@ -33,7 +33,7 @@ SCORED: Mapping[str, Field] = {
     "score_spreads": ArrayField("float64", "4", least=LEAST_SPREAD),
     "score_limit": real(),
 }
-"""What the fields of `Scored` have to be."""
+"""The forms of the fields of `Scored`."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Scored:
     few_vectors, few_weights, few_gamma, most_vectors, most_weights, most_gamma
         The sums that score rows.
     score_middles, score_spreads, score_limit
-        What is usual of them, and how far from it a row is outside.
+        Their usual values, and the distance from which a row is outside.
 
     """
 
@@ -86,7 +86,7 @@ class Scored:
 
     @cached_property
     def density_score(self) -> DensityScore:
-        """What scores rows by their components."""
+        """The score of rows by their components."""
         few = Sums(self.few_vectors, self.few_weights, self.few_gamma)
         most = Sums(self.most_vectors, self.most_weights, self.most_gamma)
         return DensityScore(few, most, self.score_middles, self.score_spreads, self.score_limit)

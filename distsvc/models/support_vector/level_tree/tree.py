@@ -1,4 +1,4 @@
-"""The tree of level sets of f: which clusters there are at every level, and how sure each split is.
+"""The tree of level sets of f: the clusters at every level, and the significance of each split.
 
 {x : f(x) >= level} falls into components, whose tree over all levels contains the papers' answer,
 the level 0, as one among many. It is built over the support vectors of one decision function:
@@ -216,7 +216,7 @@ class Voter:
     part : ndarray of shape (B,)
         Cluster of every support vector.
     level : float
-        What g(x) = sum_j a_j K(s_j, x) is divided by: the score is g(x) / level - 1.
+        The score is g(x) / level - 1, with g(x) = sum_j a_j K(s_j, x).
     nearest : bool
         Take the cluster of the nearest support vector instead.
 
