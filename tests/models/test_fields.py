@@ -136,7 +136,7 @@ def test_facts_in_range():
 
 @EACH
 def test_every_field_of_a_rule_has_a_form(rule):
-    assert set(rule.needs) == {field.name for field in dataclasses.fields(rule)}
+    assert set(forms_of(type(rule))) == {field.name for field in dataclasses.fields(rule)}
 
 
 @EACH

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.rules.fields import Field
 from distsvc.models.rules.rule import ScoreWords
-from distsvc.models.support_vector.level_tree.rule import SCORED, LevelRule, Scored
+from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,6 @@ class ScoredTreeRule(Scored, TreeRule):
         "outlier": LevelRule.meanings["outlier"],
     }
     words: ClassVar[ScoreWords] = LevelRule.words
-    needs: ClassVar[Mapping[str, Field]] = {**TreeRule.needs, **SCORED}
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return label, score and outlier (n,) of centred rows Z (n, d) float32."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -54,9 +54,8 @@ class Centres(Rule):
         boundary=None,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {"centres": ArrayField("float64", "k d")}
 
-    centres: np.ndarray
+    centres: Annotated[np.ndarray, ArrayField("float64", "k d")]
 
     @classmethod
     def by_size(cls, centres: np.ndarray, labels: np.ndarray) -> Centres:
@@ -126,21 +125,13 @@ class Splits(Rule):
         boundary=None,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {
-        "directions": ArrayField("float32", "m d"),
-        "thresholds": ArrayField("float64", "m"),
-        "children": ChildrenField("int64", "m 2"),
-        "clusters": ClustersField("int32", "m", least=LEAF),
-        "mean": ArrayField("float64", "d"),
-        "spreads": ArrayField("float64", "m", above=0.0),
-    }
 
-    directions: np.ndarray
-    thresholds: np.ndarray
-    children: np.ndarray
-    clusters: np.ndarray
-    mean: np.ndarray
-    spreads: np.ndarray
+    directions: Annotated[np.ndarray, ArrayField("float32", "m d")]
+    thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
+    children: Annotated[np.ndarray, ChildrenField("int64", "m 2")]
+    clusters: Annotated[np.ndarray, ClustersField("int32", "m", least=LEAF)]
+    mean: Annotated[np.ndarray, ArrayField("float64", "d")]
+    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]
 
     @property
     def n_clusters(self) -> int:

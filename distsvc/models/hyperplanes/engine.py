@@ -10,7 +10,7 @@ import numpy as np
 
 from distsvc.errors import UnusableRowsError
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.hyperplanes.tree import FIELDS, ClusterTree, Cut, GrowingTree, elbow, valley
+from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
@@ -221,9 +221,10 @@ class TreeEngine:
 
     def _restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Stream:
         """Return where a restart was; `DataError` for what is none of its states."""
+        forms = forms_of(GrowingTree)
         check_fields({"n_rows": whole(0, MOST)}, facts, {})
-        check_fields(FIELDS, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
-        tree = GrowingTree(**{name: arrays[name] for name in FIELDS})
+        check_fields(forms, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
+        tree = GrowingTree(**{name: arrays[name] for name in forms})
         return Stream(Position.restored(facts.get("place", {})), facts["n_rows"], tree)
 
     def _sample_rows(self, n_rows: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -47,21 +47,8 @@ class TreeRule(ClusterTree, Rule):
         boundary=None,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {
-        "numbers": ArrayField("int64", "m", least=1),
-        "V": ArrayField("float32", "m d"),
-        "thresholds": ArrayField("float64", "m"),
-        "spreads": ArrayField("float64", "m", above=0.0),
-        "b": ArrayField("float64", "m"),
-        "counts": ArrayField("float64", "m", least=0.0),
-        "sums_of_squares": ArrayField("float64", "m"),
-        "children": ChildrenField("int32", "m 2"),
-        "splits": ArrayField("int32", "s", may_be_empty=True),
-        "curve": ArrayField("float64", "L"),
-        "cut_into": whole(1, MOST_CLUSTERS),
-    }
 
-    cut_into: int
+    cut_into: Annotated[int, whole(1, MOST_CLUSTERS)]
 
     @property
     def n_clusters(self) -> int:

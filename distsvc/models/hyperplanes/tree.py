@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -25,18 +26,6 @@ HALF_A_ROW = 0.5
 FEWEST_ROWS = 10
 WINDOWS_A_SIDE = 160
 REACH = 4.0
-
-FIELDS: dict[str, Field] = {
-    "means": ArrayField("float32", "nodes d"),
-    "V": ArrayField("float32", "nodes d"),
-    "b": ArrayField("float64", "nodes"),
-    "variances": ArrayField("float64", "nodes", least=0.0),
-    "visits": ArrayField("int64", "nodes", least=0),
-    "counts": ArrayField("float64", "nodes", least=0.0),
-    "sums": ArrayField("float64", "nodes d"),
-    "squares": ArrayField("float64", "nodes", least=0.0),
-}
-"""The fields of a `GrowingTree`."""
 
 
 @dataclass
@@ -55,14 +44,14 @@ class GrowingTree:
 
     """
 
-    means: np.ndarray
-    V: np.ndarray
-    b: np.ndarray
-    variances: np.ndarray
-    visits: np.ndarray
-    counts: np.ndarray
-    sums: np.ndarray
-    squares: np.ndarray
+    means: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
+    V: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
+    b: Annotated[np.ndarray, ArrayField("float64", "nodes")]
+    variances: Annotated[np.ndarray, ArrayField("float64", "nodes", least=0.0)]
+    visits: Annotated[np.ndarray, ArrayField("int64", "nodes", least=0)]
+    counts: Annotated[np.ndarray, ArrayField("float64", "nodes", least=0.0)]
+    sums: Annotated[np.ndarray, ArrayField("float64", "nodes d")]
+    squares: Annotated[np.ndarray, ArrayField("float64", "nodes", least=0.0)]
 
     @classmethod
     def start(cls, depth: int, d: int) -> GrowingTree:
@@ -224,16 +213,16 @@ class ClusterTree:
 
     """
 
-    numbers: np.ndarray
-    V: np.ndarray
-    thresholds: np.ndarray
-    spreads: np.ndarray
-    b: np.ndarray
-    counts: np.ndarray
-    sums_of_squares: np.ndarray
-    children: np.ndarray
-    splits: np.ndarray
-    curve: np.ndarray
+    numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]
+    V: Annotated[np.ndarray, ArrayField("float32", "m d")]
+    thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
+    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]
+    b: Annotated[np.ndarray, ArrayField("float64", "m")]
+    counts: Annotated[np.ndarray, ArrayField("float64", "m", least=0.0)]
+    sums_of_squares: Annotated[np.ndarray, ArrayField("float64", "m")]
+    children: Annotated[np.ndarray, ChildrenField("int32", "m 2")]
+    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]
+    curve: Annotated[np.ndarray, ArrayField("float64", "L")]
 
     @property
     def n_leaves(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -34,17 +34,12 @@ class LinearRule(Rule):
 
     float64: ClassVar[bool] = True
     quick_pulls: ClassVar[bool] = True
-    needs: ClassVar[Mapping[str, Field]] = {
-        "weights": ArrayField("float64", "d"),
-        "mean": ArrayField("float64", "d"),
-        "offset": real(),
-        "ball": Fact(Literal[False]),
-    }
 
-    weights: np.ndarray
-    mean: np.ndarray
-    offset: float
-    ball: bool = False
+
+    weights: Annotated[np.ndarray, ArrayField("float64", "d")]
+    mean: Annotated[np.ndarray, ArrayField("float64", "d")]
+    offset: Annotated[float, real()]
+    ball: Annotated[bool, Fact(Literal[False])] = False
 
     @property
     def n_clusters(self) -> int:
@@ -120,9 +115,7 @@ class BallRule(LinearRule):
         has_clusters=False,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {**LinearRule.needs, "ball": Fact(Literal[True])}
-
-    ball: bool = True
+    ball: Annotated[bool, Fact(Literal[True])] = True
 
 
 def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:

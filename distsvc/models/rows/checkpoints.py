@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -53,9 +53,9 @@ NO_CHECKPOINT = NoCheckpoint()
 class Position:
     """A position in a stream: the epoch, the block in it, and the rows fed of that, from 0."""
 
-    epoch: int = 0
-    block: int = 0
-    row: int = 0
+    epoch: Annotated[int, whole(0, MOST)] = 0
+    block: Annotated[int, whole(0, MOST)] = 0
+    row: Annotated[int, whole(0, MOST)] = 0
 
     def facts(self) -> dict[str, int]:
         """Return it as JSON can hold it; `restored` takes it back."""
@@ -64,7 +64,7 @@ class Position:
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Position:
         """Return the position that `facts` stands for; `DataError` where it is none."""
-        check_fields(dict.fromkeys(("epoch", "block", "row"), whole(0, MOST)), facts, {})
+        check_fields(forms_of(cls), facts, {})
         return cls(facts["epoch"], facts["block"], facts["row"])
 
     def pieces(

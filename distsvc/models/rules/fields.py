@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any
+from functools import cache, cached_property
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import pydantic
@@ -137,6 +137,13 @@ def real(gt: float | None = None, ge: float | None = None, le: float | None = No
 def whole(least: int, most: int) -> Fact:
     """Return the form of a whole number from `least` to `most`."""
     return Fact(Annotated[int, pydantic.Field(ge=least, le=most)])
+
+
+@cache
+def forms_of(cls: type) -> dict[str, Field]:
+    """Return the forms that the annotations of a class give to its fields, by name."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: of.__metadata__[0] for name, of in hints.items() if hasattr(of, "__metadata__")}
 
 
 def check_fields(

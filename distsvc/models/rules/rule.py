@@ -49,7 +49,8 @@ class ScoreWords:
 class Rule(ABC):
     """Labels rows by its fields, which are arrays, or facts: what JSON can hold.
 
-    A subclass is a frozen dataclass.
+    A subclass is a frozen dataclass whose fields are annotated with their forms; ``d`` is the number
+    of columns there.
 
     Attributes
     ----------
@@ -64,8 +65,6 @@ class Rule(ABC):
     words : ScoreWords
     quick_pulls : bool
         Whether `pulls` takes little more time than `label`.
-    needs : mapping of str to Field
-        The form of each field; ``d`` is the number of columns.
     beside : mapping of str to Field
         Fields that a model may hold beside the rule.
 
@@ -77,7 +76,6 @@ class Rule(ABC):
     shared: ClassVar[str] = ""
     words: ClassVar[ScoreWords] = ScoreWords()
     quick_pulls: ClassVar[bool] = False
-    needs: ClassVar[Mapping[str, Field]] = {}
     beside: ClassVar[Mapping[str, Field]] = {}
 
     @property
@@ -142,7 +140,7 @@ class Rule(ABC):
         """
         sizes = {} if d is None else {"d": d}
         known: dict[str, Any] = {**facts, **arrays}
-        check_fields(cls.needs, known, sizes)
+        check_fields(forms_of(cls), known, sizes)
         check_fields({n: of for n, of in cls.beside.items() if n in known}, known, sizes)
         rule = cls(**{f.name: known[f.name] for f in fields(cls)})  # type: ignore[arg-type]
         rule.check()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -57,23 +57,17 @@ class BoundaryRule(Rule):
         "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
         "outlier": OUTLIER,
     }
-    needs: ClassVar[Mapping[str, Field]] = {
-        "S": ArrayField("float32", "d B"),
-        "a": ArrayField("float32", "B"),
-        "points": ArrayField("float32", "m d"),
-        "cluster": ClustersField("int32", "m"),
-        "gamma": GAMMA,
-    }
+
     beside: ClassVar[Mapping[str, Field]] = {
         "equilibria": ArrayField("float32", "e d", may_be_empty=True),
         "equilibrium_labels": ArrayField("int32", "e", least=-1, may_be_empty=True),
     }
 
-    S: np.ndarray
-    a: np.ndarray
-    points: np.ndarray
-    cluster: np.ndarray
-    gamma: float
+    S: Annotated[np.ndarray, ArrayField("float32", "d B")]
+    a: Annotated[np.ndarray, ArrayField("float32", "B")]
+    points: Annotated[np.ndarray, ArrayField("float32", "m d")]
+    cluster: Annotated[np.ndarray, ClustersField("int32", "m")]
+    gamma: Annotated[float, GAMMA]
 
     @property
     def n_clusters(self) -> int:

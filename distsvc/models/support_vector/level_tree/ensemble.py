@@ -37,10 +37,6 @@ PENALTY = 2.0
 
 BUDGET = 200
 
-POINTS: dict[str, Field] = {
-    "heights": ArrayField("float32", "m"),
-    "places": ArrayField("float32", "m q"),
-}
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
 
@@ -90,7 +86,7 @@ class Growing(DescentProgress):
         """Return the member whose `state` these are, of the same descent; errors as there."""
         points = None
         if "heights" in arrays:
-            check_fields(POINTS, arrays, {"q": self.descent.vectors.shape[0]})
+            check_fields(forms_of(LowestPoints), arrays, {"q": self.descent.vectors.shape[0]})
             points = LowestPoints(arrays["heights"], arrays["places"])
         course = super().restored(facts, arrays)
         return Growing(course.descent, course.position, course.history, points)

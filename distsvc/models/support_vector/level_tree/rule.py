@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,20 +20,6 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
 """The power of a kernel sum in a share, for a kernel much narrower than the clusters; at most."""
-
-SCORED: Mapping[str, Field] = {
-    "components": ArrayField("float32", "c d", row_major=False),
-    "few_vectors": ArrayField("float32", "u U"),
-    "few_weights": ArrayField("float32", "U", above=0.0),
-    "few_gamma": GAMMA,
-    "most_vectors": ArrayField("float32", "v V"),
-    "most_weights": ArrayField("float32", "V", above=0.0),
-    "most_gamma": GAMMA,
-    "score_middles": ArrayField("float64", "4"),
-    "score_spreads": ArrayField("float64", "4", least=LEAST_SPREAD),
-    "score_limit": real(),
-}
-"""The forms of the fields of `Scored`."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +37,16 @@ class Scored:
 
     """
 
-    components: np.ndarray
-    few_vectors: np.ndarray
-    few_weights: np.ndarray
-    few_gamma: float
-    most_vectors: np.ndarray
-    most_weights: np.ndarray
-    most_gamma: float
-    score_middles: np.ndarray
-    score_spreads: np.ndarray
-    score_limit: float
+    components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
+    few_vectors: Annotated[np.ndarray, ArrayField("float32", "u U")]
+    few_weights: Annotated[np.ndarray, ArrayField("float32", "U", above=0.0)]
+    few_gamma: Annotated[float, GAMMA]
+    most_vectors: Annotated[np.ndarray, ArrayField("float32", "v V")]
+    most_weights: Annotated[np.ndarray, ArrayField("float32", "V", above=0.0)]
+    most_gamma: Annotated[float, GAMMA]
+    score_middles: Annotated[np.ndarray, ArrayField("float64", "4")]
+    score_spreads: Annotated[np.ndarray, ArrayField("float64", "4", least=LEAST_SPREAD)]
+    score_limit: Annotated[float, real()]
 
     @staticmethod
     def fields_of(components: np.ndarray, score: DensityScore, seen: int = 0) -> dict[str, Any]:
@@ -134,20 +120,13 @@ class LevelRule(Scored, Rule):
         "lower end.",
         axis="score by density; negative is outside every cluster",
     )
-    needs: ClassVar[Mapping[str, Field]] = {
-        "S": ArrayField("float32", "q B"),
-        "a": ArrayField("float32", "B", above=0.0),
-        "part": ClustersField("int64", "B"),
-        "gamma": GAMMA,
-        "nearest": FLAG,
-        **SCORED,
-    }
 
-    S: np.ndarray
-    a: np.ndarray
-    part: np.ndarray
-    gamma: float
-    nearest: bool
+
+    S: Annotated[np.ndarray, ArrayField("float32", "q B")]
+    a: Annotated[np.ndarray, ArrayField("float32", "B", above=0.0)]
+    part: Annotated[np.ndarray, ClustersField("int64", "B")]
+    gamma: Annotated[float, GAMMA]
+    nearest: Annotated[bool, FLAG]
 
     @classmethod
     def of(

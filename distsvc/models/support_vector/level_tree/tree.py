@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -43,8 +44,8 @@ PIECE_WORK = 2**33
 class LowestPoints:
     """The lowest values (m,) float32 of g on the first m edges, and the places (m, q) float32."""
 
-    heights: np.ndarray
-    places: np.ndarray
+    heights: Annotated[np.ndarray, ArrayField("float32", "m")]
+    places: Annotated[np.ndarray, ArrayField("float32", "m q")]
 
     @classmethod
     def none(cls, n_features: int) -> LowestPoints:
