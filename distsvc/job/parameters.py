@@ -1,8 +1,8 @@
 """The parameters of every algorithm: one table, for the estimators and the job file.
 
 A constraint says which values one of them may have (`distsvc.job.constraints`), a rule which values
-do not go together. A new algorithm adds its entries to `PARAMETERS` and `RULES`; defaults stay in the
-signature of its estimator.
+do not go together. A new algorithm adds its entries to `PARAMETERS` and `RULES`; defaults stay in
+the signature of its estimator.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from distsvc.models.rules.fields import (
     ClustersField,
     Fact,
     check_fields,
+    forms_of,
     real,
     whole,
 )

@@ -32,7 +32,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import ArrayField, Field, check_fields, real, whole
+from distsvc.models.rules.fields import ArrayField, check_fields, forms_of, real, whole
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192

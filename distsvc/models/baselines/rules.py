@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.baselines.split_tree import LEAF, SplitTree, centred
-from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField, Field
+from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -53,7 +53,6 @@ class Centres(Rule):
         axis="distance to the nearest hyperplane midway to another centre",
         boundary=None,
     )
-
 
     centres: Annotated[np.ndarray, ArrayField("float64", "k d")]
 
@@ -124,7 +123,6 @@ class Splits(Rule):
         axis="distance to the nearest hyperplane on the row's path",
         boundary=None,
     )
-
 
     directions: Annotated[np.ndarray, ArrayField("float32", "m d")]
     thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]

@@ -14,7 +14,7 @@ from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
-from distsvc.models.rules.fields import check_fields, whole
+from distsvc.models.rules.fields import check_fields, forms_of, whole
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5

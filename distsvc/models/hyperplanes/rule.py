@@ -12,7 +12,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
-from distsvc.models.rules.fields import ArrayField, ChildrenField, Field, whole
+from distsvc.models.rules.fields import whole
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -46,7 +46,6 @@ class TreeRule(ClusterTree, Rule):
         axis="distance to the nearest hyperplane on the row's path, in standard deviations",
         boundary=None,
     )
-
 
     cut_into: Annotated[int, whole(1, MOST_CLUSTERS)]
 

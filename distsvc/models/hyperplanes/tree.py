@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from distsvc.kernels.hyperplane import add_rows, learn, route
-from distsvc.models.rules.fields import ArrayField, Field
+from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 SMALLEST_LONGEST_CURVE = 10
 CURVES = 30

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from distsvc.models.rows.scaling import check_finite
-from distsvc.models.rules.fields import ArrayField, Fact, Field, real
+from distsvc.models.rules.fields import ArrayField, Fact, real
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -34,7 +34,6 @@ class LinearRule(Rule):
 
     float64: ClassVar[bool] = True
     quick_pulls: ClassVar[bool] = True
-
 
     weights: Annotated[np.ndarray, ArrayField("float64", "d")]
     mean: Annotated[np.ndarray, ArrayField("float64", "d")]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 
-from distsvc.models.rules.fields import check_fields, whole
+from distsvc.models.rules.fields import check_fields, forms_of, whole
 
 State = tuple[dict[str, Any], dict[str, np.ndarray]]
 """Facts, which JSON can hold, and arrays, which are used before the learner goes on."""
@@ -64,7 +64,7 @@ class Position:
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Position:
         """Return the position that `facts` stands for; `DataError` where it is none."""
-        check_fields(forms_of(cls), facts, {})
+        check_fields(forms_of(Position), facts, {})
         return cls(facts["epoch"], facts["block"], facts["row"])
 
     def pieces(

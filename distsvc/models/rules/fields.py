@@ -140,7 +140,7 @@ def whole(least: int, most: int) -> Fact:
 
 
 @cache
-def forms_of(cls: type) -> dict[str, Field]:
+def forms_of(cls: Any) -> dict[str, Field]:
     """Return the forms that the annotations of a class give to its fields, by name."""
     hints = get_type_hints(cls, include_extras=True)
     return {name: of.__metadata__[0] for name, of in hints.items() if hasattr(of, "__metadata__")}

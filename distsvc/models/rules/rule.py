@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from distsvc.models.rules.fields import Field, check_fields
+from distsvc.models.rules.fields import Field, check_fields, forms_of
 from distsvc.models.rules.reasons import Typical, pulls
 
 
@@ -49,8 +49,8 @@ class ScoreWords:
 class Rule(ABC):
     """Labels rows by its fields, which are arrays, or facts: what JSON can hold.
 
-    A subclass is a frozen dataclass whose fields are annotated with their forms; ``d`` is the number
-    of columns there.
+    A subclass is a frozen dataclass, whose fields are annotated with their forms; ``d`` is the
+    number of columns in a form.
 
     Attributes
     ----------

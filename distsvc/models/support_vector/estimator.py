@@ -180,7 +180,7 @@ class SupportVectorClustering(ClusterEstimator):
         Wall-clock time that `fit` took: ``"training"``, phase one with its choice of gamma and C
         (and the growing of the level trees), and ``"clustering"``, phase two and the labels.
     notes_ : list of str
-        Cases that the papers leave undefined, and their solutions; also issued as warnings by `fit`.
+        Cases that the papers leave undefined; also issued as warnings by `fit`.
 
     Notes
     -----

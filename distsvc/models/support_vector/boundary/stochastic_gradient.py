@@ -113,22 +113,9 @@ class StochasticGradient:
         if self.stopped or not len(X):
             return
         self._reserve(min(self.budget, self.n_vectors + len(X)) + 1)
-        kernels.descend(
-            X,
-            self._S,
-            self._counts,
-            self._counts32,
-            self._born,
-            self._moments,
-            self._state,
-            self._sums,
-            self.gamma,
-            self.C,
-            self.budget,
-            self.strategy,
-            self.projection_size,
-            self.theta,
-        )
+        vectors = self._S, self._counts, self._counts32, self._born, self._moments
+        how = self.budget, self.strategy, self.projection_size, self.theta
+        kernels.descend(X, *vectors, self._state, self._sums, self.gamma, self.C, *how)
 
     @property
     def piece_rows(self) -> int:

@@ -16,7 +16,7 @@ from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.mass import FLAT, least_mass
-from distsvc.models.rules.fields import ArrayField, Field, check_fields
+from distsvc.models.rules.fields import check_fields, forms_of
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient

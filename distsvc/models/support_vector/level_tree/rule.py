@@ -12,7 +12,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels.projection import project
 from distsvc.kernels.shares import nearest_shares, vote_shares
-from distsvc.models.rules.fields import FLAG, ArrayField, ClustersField, Field, real
+from distsvc.models.rules.fields import FLAG, ArrayField, ClustersField, real
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.boundary.rule import GAMMA, LABEL, OUTLIER, SOFTENED, grouped
 from distsvc.models.support_vector.level_tree.density_score import LEAST_SPREAD, DensityScore, Sums
@@ -53,18 +53,10 @@ class Scored:
         """Return the fields by name, of a rule that sees at least `seen` components."""
         few, most = score.few, score.most
         seen = max(seen, len(few.S), len(most.S))
-        return {
-            "components": components[:seen],
-            "few_vectors": few.S,
-            "few_weights": few.a,
-            "few_gamma": few.gamma,
-            "most_vectors": most.S,
-            "most_weights": most.a,
-            "most_gamma": most.gamma,
-            "score_middles": score.middles,
-            "score_spreads": score.spreads,
-            "score_limit": score.limit,
-        }
+        sums = {"few_vectors": few.S, "few_weights": few.a, "few_gamma": few.gamma}
+        sums |= {"most_vectors": most.S, "most_weights": most.a, "most_gamma": most.gamma}
+        usual = {"score_middles": score.middles, "score_spreads": score.spreads}
+        return {"components": components[:seen], **sums, **usual, "score_limit": score.limit}
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float64 of centred rows Z (n, d) float32."""
@@ -120,7 +112,6 @@ class LevelRule(Scored, Rule):
         "lower end.",
         axis="score by density; negative is outside every cluster",
     )
-
 
     S: Annotated[np.ndarray, ArrayField("float32", "q B")]
     a: Annotated[np.ndarray, ArrayField("float32", "B", above=0.0)]

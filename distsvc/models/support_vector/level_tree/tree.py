@@ -26,6 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from distsvc.kernels import level_tree as kernels
+from distsvc.models.rules.fields import ArrayField
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
 NEIGHBOURS = 10
