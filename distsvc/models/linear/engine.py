@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -87,12 +87,8 @@ class LinearEngine(ABC):
 
     Attributes
     ----------
-    algorithm : str
-    is_ball : bool
     notes : list of str
         Remarks on the fit.
-    solver, tol, max_iter
-        The parameters.
     sparse : bool
         Whether the rows come in CSR form.
     centre : ndarray of shape (d,), float64
@@ -109,6 +105,7 @@ class LinearEngine(ABC):
     algorithm: ClassVar[str]
     is_ball: ClassVar[bool]
     rule_type: ClassVar[type[LinearRule]]
+    problem: ClassVar[Callable[..., Problem]]
 
     n_features: int
     centre: np.ndarray
@@ -154,8 +151,8 @@ class LinearEngine(ABC):
 
         """
         total = self.total(X.shape[0])
-        origin = self._origin(X)
-        state = start(_rows(X if origin is None else X - origin), self._problem, total)
+        origin = X.mean(axis=0) if self.is_ball and not sparse.issparse(X) else None
+        state = start(_rows(X if origin is None else X - origin), self.problem, total)
         converged = solve(
             state, self.solver, self.tol, self.max_iter, self.seed, checkpoint=checkpoint
         )
@@ -234,17 +231,9 @@ class LinearEngine(ABC):
         self.solution = Solution(**{field.name: known[field.name] for field in fields(Solution)})
         self.notes = list(facts["notes"])
 
-    @abstractmethod
-    def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
-        """Return the problem of rows with their |x|^2 (n,)."""
-
-    @abstractmethod
     def _per_score(self, total: float) -> float:
         """Return the unit of the score in that of the gradients."""
-
-    def _origin(self, X: Any) -> np.ndarray | None:
-        """Return the origin (d,) to subtract from the rows before they are solved."""
-        return None
+        return 1.0 if self.is_ball else 1.0 / total
 
     @abstractmethod
     def _decision(
@@ -263,16 +252,11 @@ class OneClassEngine(LinearEngine):
     algorithm = "linear-one-class"
     is_ball = False
     rule_type = OneClassRule
+    problem = Problem.one_class
 
     def total(self, n_rows: int) -> float:
         """Return nu n."""
         return float(self.parameters["nu"]) * n_rows
-
-    def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
-        return Problem.one_class(rows, squares, total)
-
-    def _per_score(self, total: float) -> float:
-        return 1.0 / total
 
     def _decision(
         self, u: np.ndarray, rho: float, origin: np.ndarray | None
@@ -290,6 +274,7 @@ class BallEngine(LinearEngine):
     algorithm = "linear-svdd"
     is_ball = True
     rule_type = BallRule
+    problem = Problem.data_description
 
     def total(self, n_rows: int) -> float:
         """Return 1 / C, or nu n; raises ParameterError where C is too small for so few rows."""
@@ -301,15 +286,6 @@ class BallEngine(LinearEngine):
                 f"C must be at least 1 / n = {1.0 / n_rows:.6g} for {n_rows} rows, found {C!r}"
             )
         return min(max(1.0 / float(C), 1.0), float(n_rows))
-
-    def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
-        return Problem.data_description(rows, squares, total)
-
-    def _per_score(self, total: float) -> float:
-        return 1.0
-
-    def _origin(self, X: Any) -> np.ndarray | None:
-        return None if sparse.issparse(X) else X.mean(axis=0)
 
     def _decision(
         self, u: np.ndarray, rho: float, origin: np.ndarray | None

@@ -240,14 +240,14 @@ def _merged(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
     radius = MERGE_TOLERANCE * f.sigma
     distinct, member = np.unique(ends, axis=0, return_inverse=True)
     pairs = cKDTree(distinct).query_pairs(radius, output_type="ndarray")
-    group = _groups(pairs, len(distinct))
+    group = components(pairs, len(distinct))
     height = f(distinct)
     best = np.lexsort((-height, group))
     first = np.searchsorted(group[best], np.arange(group.max() + 1))
     return distinct[best[first]], group[member.reshape(-1)]
 
 
-def _groups(pairs: np.ndarray, n: int) -> np.ndarray:
+def components(pairs: np.ndarray, n: int) -> np.ndarray:
     """Return the connected component (n,) of every vertex, numbered by their first vertices."""
     edges = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     return connected_components(edges, directed=False)[1].astype(np.int64)
@@ -277,7 +277,7 @@ def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int
         inside = batch[lowest >= level]
         if len(inside):
             found = np.concatenate([found, inside])
-            group = _groups(found, len(E))
+            group = components(found, len(E))
             todo = todo[group[todo[:, 0]] != group[todo[:, 1]]]
     return found
 
@@ -285,11 +285,6 @@ def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int
 def pair_blocks(n_equilibria: int) -> int:
     """Return the number of blocks that `connected_pairs` divides the pairs of equilibria into."""
     return -(-n_equilibria // PAIR_ROWS)
-
-
-def components(pairs: np.ndarray, n_equilibria: int) -> np.ndarray:
-    """Return the component (M,) int64 of every equilibrium."""
-    return _groups(pairs, n_equilibria)
 
 
 @dataclass(frozen=True)
