@@ -37,10 +37,6 @@ class AutomaticEngine(Engine):
 
     Attributes
     ----------
-    levels : LevelTreeEngine
-    trees : TreeEngine
-    parameters_of : mapping of str to dict
-        The parameters.
     centre : ndarray of shape (d,), float64
         The origin of the rows, the same for both.
     chosen : str
@@ -51,7 +47,6 @@ class AutomaticEngine(Engine):
         Adjusted Rand index of both answers on the pilot; None where hyperplanes were not asked.
     rule : Rule
         Clusters of the answer; scores of the level tree, whichever it is.
-
     """
 
     chosen: str

@@ -50,27 +50,16 @@ class TreeEngine:
     ----------
     notes : list of str
         Remarks on the fit.
-    n_rows : int
-        Rows of the table.
     centre : ndarray of shape (d,), float64
         The origin of the rows.
     pilot : ndarray of shape (m, d), float32
         Centred rows that the choice is made on.
     cut : Cut
         The answer. From here on: set by `choose`.
-    cluster_tree : ClusterTree
-        The tree of the answer.
-    n_clusters : int
     restart : int
         Number of the chosen tree among those grown.
-    agreement : float
-        Mean normalised mutual information of its clusters with the other trees'; NaN for one tree.
-    valleys : ndarray of shape (n_clusters - 1,), float64
-        z of every split of the answer, by importance (`distsvc.models.hyperplanes.tree.valley`).
-    clearest_valley : float
-        The largest z of any split at the elbow, in any tree.
-    n_samples : int
-        Rows that the chosen tree counted.
+    agreement, valleys, clearest_valley, n_samples
+        As the attributes of `IncrementalMDH`; NaN agreement for one tree.
 
     """
 

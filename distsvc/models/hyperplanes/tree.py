@@ -32,16 +32,9 @@ REACH = 4.0
 class GrowingTree:
     """A complete tree of hyperplanes that learns from a stream of rows.
 
-    Attributes
-    ----------
-    means, V : ndarray of shape (nodes, d), float32
-    b, variances : ndarray of shape (nodes,), float64
-    visits : ndarray of shape (nodes,), int64
-        The state of `distsvc.kernels.hyperplane.learn`; node k starts along feature k mod d.
-    counts, squares : ndarray of shape (nodes,), float64
-    sums : ndarray of shape (nodes, d), float64
-        Rows that `count` sent to every bottom node: their number, sum and sum of ||x||^2.
-
+    The first five arrays are the state of `distsvc.kernels.hyperplane.learn`; node k starts along
+    feature k mod d. The others are number, sum and sum of ||x||^2 of the rows that `count` sent to
+    every bottom node.
     """
 
     means: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
@@ -194,23 +187,20 @@ class ClusterTree:
 
     Attributes
     ----------
-    numbers : ndarray of shape (m,), int64
-        The nodes' numbers in the complete tree, the paper's: 1 is the root, below i are 2 i and
-        2 i + 1. Nodes that do not split any rows are left out, so children may skip levels.
-    V : ndarray of shape (m, d), float32
-        Unit normals.
-    thresholds, spreads, b : ndarray of shape (m,), float64
-        A row x goes to the first child when V.x < threshold; spreads are standard deviations of
-        V.x, and b is the threshold relative to the node's mean.
-    counts, sums_of_squares : ndarray of shape (m,), float64
+    numbers
+        The nodes' numbers in the complete tree, the paper's: 1 is the root, below i are 2 i and 2 i
+        + 1. Nodes that do not split any rows are left out, so children may skip levels.
+    V, thresholds, spreads, b
+        Unit normals; a row x goes to the first child when V.x < threshold; standard deviations of
+        V.x; the threshold relative to the node's mean.
+    counts, sums_of_squares
         Rows, and their sum of squares about the node's learned mean.
-    children : ndarray of shape (m, 2), int32
-        Places in these arrays, -1 for leaves.
-    splits : ndarray of shape (L - 1,), int32
+    children
+        Positions in these arrays, -1 for leaves.
+    splits
         The inner nodes by importance: read backwards, the sequence of merges.
-    curve : ndarray of shape (L,), float64
+    curve
         curve[K - 1] is the within-cluster sum of squares of K clusters.
-
     """
 
     numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]
@@ -244,14 +234,8 @@ class ClusterTree:
 class Cut:
     """A tree cut into clusters.
 
-    Attributes
-    ----------
-    tree : ClusterTree
-    children : ndarray of shape (m, 2), int32
-        As the tree's, but -1 for clusters and everything below.
-    labels : ndarray of shape (m,), int32
-        The cluster of a node, 0 the largest; -1 for nodes that are none.
-
+    `children` (m, 2) int32 are the tree's, but -1 for clusters and everything below; `labels` (m,)
+    int32 are the nodes' clusters, 0 the largest, -1 for nodes that are none.
     """
 
     tree: ClusterTree

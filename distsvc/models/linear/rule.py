@@ -20,16 +20,8 @@ AXIS = "decision value; negative is outside"
 class LinearRule(Rule):
     """A decision on dense rows; there is one cluster.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (d,), float64
-        w, or for a ball its centre.
-    mean : ndarray of shape (d,), float64
-        Of the prepared rows.
-    offset : float
-        rho, or for a ball -R^2: rows with a score of less are outside.
-    ball : bool
-
+    `weights` are w, or the centre of a ball; `offset` is rho, or -R^2 of a ball: rows with a lower
+    score are outside. `mean` is the mean of the prepared rows.
     """
 
     float64: ClassVar[bool] = True

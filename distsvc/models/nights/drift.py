@@ -28,13 +28,8 @@ NEEDS: dict[str, Field] = {
 class ColumnCounts:
     """Rows between the edges of every column.
 
-    Attributes
-    ----------
-    edges : ndarray of shape (d, BINS - 1), float64
-        Rising or level in each row.
-    counts : ndarray of shape (d, BINS + 1), int64
-        Bin j has values at or above j of the edges; the last one has missing values.
-
+    `edges` (d, BINS - 1) float64 do not fall along a row. Bin j of `counts` (d, BINS + 1) int64 has
+    values at or above j of the edges; the last one has missing values.
     """
 
     edges: np.ndarray

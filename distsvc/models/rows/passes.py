@@ -47,16 +47,8 @@ def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input 
 class Values:
     """Labels, scores or shares of rows by a rule, as a function that can be sent to the rows.
 
-    Attributes
-    ----------
-    rule : Rule
-    centre : ndarray of shape (d,), float64
-        Subtracted from raw rows.
-    column : str
-        ``label``, ``score`` or ``share``.
-    least : float
-        Label rows with a lower score as -1.
-
+    `column` is ``label``, ``score`` or ``share``; `centre` (d,) float64 is subtracted from raw
+    rows. Rows with a score below `least` are labelled -1.
     """
 
     rule: Rule

@@ -56,17 +56,10 @@ def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 class ColumnSums:
     """Exact sums of every column of the rows seen so far, which merge in any order.
 
-    Attributes
-    ----------
-    shift : ndarray of shape (d,), float64
-        Subtracted from every value; sums merge only when it is the same. It should lie near the
-        data: squares are taken of x - shift, rounded once to float64.
-    first, second : list of int
-        Sums of x - shift and of (x - shift)^2 in units of 2^-1074.
-    least, most : ndarray of shape (d,), float64
-    counts : ndarray of shape (d,), int64
-        Values that were not missing (NaN).
-
+    `shift` (d,) float64 is subtracted from every value; sums merge only when it is the same. It
+    should lie near the data: squares are taken of x - shift, rounded once to float64. `first` and
+    `second` are sums of x - shift and of (x - shift)^2 in units of 2^-1074; `least` and `most` (d,)
+    float64 the extremes, `counts` (d,) int64 the values that were not missing (NaN).
     """
 
     shift: np.ndarray

@@ -35,17 +35,9 @@ NEAR = 20.0
 class ColumnSpread:
     """Statistics of a column that tell whether a few far rows decide its scale.
 
-    Attributes
-    ----------
-    low, middle, high : float
-        The median, and the ends of the bulk: all rows but `TAIL` on either side.
-    spread : float
-        Of the bulk; of a normal column the standard deviation.
-    farthest : float
-        Of all rows' values the farthest from the median.
-    deviation : float
-        The standard deviation of all rows.
-
+    `middle` is the median, `low` and `high` are the ends of the bulk: all rows but `TAIL` on either
+    side. `spread` is that of the bulk; of a normal column it is the standard deviation. `farthest`
+    is the value farthest from the median and `deviation` the standard deviation, of all rows.
     """
 
     low: float

@@ -26,14 +26,9 @@ BY_HYPERPLANES = (
 class Membership:
     """The shares of n rows.
 
-    Attributes
-    ----------
-    own : ndarray of shape (n,), float32
-        That of a row's own cluster, in [0, 1].
-    others : ndarray of shape (n, m), int32
-        The m clusters of the largest shares besides, the largest first, of equal ones the first.
-    other_shares : ndarray of shape (n, m), float32
-
+    `own` (n,) float32 are the shares of the rows' own clusters, in [0, 1]; `others` (n, m) int32
+    the clusters of the m largest shares besides, the largest first, of equal ones the first;
+    `other_shares` (n, m) float32 their shares.
     """
 
     own: np.ndarray

@@ -35,19 +35,11 @@ TOLD_APART = 2
 
 @dataclass(frozen=True)
 class ColumnRange:
-    """One column of a profile.
+    """One column of a profile, by its position.
 
-    Attributes
-    ----------
-    place : int
-        The column's position.
-    apart : float
-        J of the range.
-    low, high : float
-        The range; infinite where it has the column's least or greatest value, and others.
-    inside, outside : ndarray of shape (4,), float64
-        Of the cluster's rows and of the others: quartiles, and the share in the range.
-
+    `apart` is J of the range from `low` to `high`; an end is infinite where it is the column's
+    least or greatest value. `inside` and `outside` (4,) float64 are the quartiles of the cluster's
+    rows and of the others, and their shares in the range.
     """
 
     place: int

@@ -24,15 +24,9 @@ LOWEST = 0.01
 class Typical:
     """Usual values and scores of the pilot's rows.
 
-    Attributes
-    ----------
-    values : ndarray of shape (k, d), float64
-        The median of every column in every cluster, of prepared rows.
-    score : float
-        The median of the scores. Whatever is above it is as usual.
-    least : float
-        Rows with a score below it are explained: 0 where these are the outliers.
-
+    `values` (k, d) float64 are the medians of every column of prepared rows in every cluster;
+    `score` is the median of the scores: whatever is above it is usual. Rows with a score below
+    `least` are explained; it is 0 where these are the outliers.
     """
 
     values: np.ndarray

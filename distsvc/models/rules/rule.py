@@ -21,21 +21,10 @@ from distsvc.models.rules.reasons import Typical, pulls
 class ScoreWords:
     """The page's words on a rule's score and its outliers.
 
-    Attributes
-    ----------
-    has_outliers : bool
-        Whether the rule tells rows inside from rows outside.
-    has_clusters : bool
-        Whether it tells anything else.
-    meaning : str
-        A paragraph on the score; empty where it is the decision value f(x). Where there are
-        clusters and outliers, the page says before it how many rows lie outside.
-    heading, axis : str
-        The heading of the scores' histogram, and the label of its axis; empty for the words on
-        decision values.
-    boundary : float or None
-        The score that divides rows inside from rows outside.
-
+    `meaning` is a paragraph on the score; empty where it is the decision value f(x). Where there
+    are clusters and outliers, the page says before it how many rows lie outside. `heading` stands
+    above the scores' histogram and `axis` below it, empty for the words on decision values.
+    `boundary` is the score that divides rows inside from rows outside, where there is one.
     """
 
     has_outliers: bool = True

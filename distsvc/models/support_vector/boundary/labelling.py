@@ -46,14 +46,8 @@ CELL = 32
 class DecisionFunction:
     """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
 
-    Attributes
-    ----------
-    S : ndarray of shape (d, B), float32
-        Support vectors, feature by feature.
-    a : ndarray of shape (B,), float32
-        Their weights, all positive.
-    gamma : float
-
+    S (d, B) float32 are the support vectors, feature by feature; a (B,) float32 their positive
+    weights.
     """
 
     S: np.ndarray
@@ -289,15 +283,7 @@ def pair_blocks(n_equilibria: int) -> int:
 
 @dataclass(frozen=True)
 class Clusters:
-    """The points that label rows, and the cluster of each.
-
-    Attributes
-    ----------
-    points : ndarray of shape (m, d), float32
-    cluster : ndarray of shape (m,), int32
-    n_clusters : int
-
-    """
+    """The points (m, d) float32 that label rows, and the cluster (m,) int32 of each."""
 
     points: np.ndarray
     cluster: np.ndarray

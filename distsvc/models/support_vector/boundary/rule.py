@@ -32,19 +32,8 @@ SOFTENED = 0.5
 class BoundaryRule(Rule):
     """The cluster of the nearest of some points, mostly on the boundary of the domain of novelty.
 
-    A point's label is its own.
-
-    Attributes
-    ----------
-    S : ndarray of shape (d, B), float32
-        Support vectors, feature by feature.
-    a : ndarray of shape (B,), float32
-        Their weights in the score, f(x) = sum_j a_j K(s_j, x) - 1.
-    points : ndarray of shape (m, d), float32
-    cluster : ndarray of shape (m,), int32
-        The points' clusters.
-    gamma : float
-
+    `cluster` has the clusters of the `points`. The score of a row is f(x) = sum_j a_j K(s_j, x) -
+    1, of support vectors S, feature by feature.
     """
 
     form: ClassVar[str] = "support-vector"

@@ -54,17 +54,10 @@ class Sums:
 class DensityScore:
     """Scores rows: 0 where a row begins to lie outside, less the farther it does.
 
-    Attributes
-    ----------
-    few, most : Sums
-        Of the two models.
-    middles, spreads : ndarray of shape (4,), float64
-        The usual values inside a cluster: median and median absolute deviation of the logarithms of
-        the two models' sums, narrow and wide.
-    limit : float
-        The number added to the mean of the four, so that the score is 0 where rows begin to be
-        outside.
-
+    `few` and `most` are the sums of the two models. `middles` and `spreads` (4,) float64 are the
+    usual values inside a cluster: median and median absolute deviation of the logarithms of the
+    sums, narrow and wide. `limit` is added to the mean of the four, so that the score is 0 where
+    rows begin to be outside.
     """
 
     few: Sums

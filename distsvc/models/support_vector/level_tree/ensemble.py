@@ -96,19 +96,9 @@ class Growing(DescentProgress):
 class Ensemble:
     """The models to train; the same on the driver and on every worker.
 
-    Attributes
-    ----------
-    components : ndarray of shape (q, d), float32
-        Directions that rows are projected on, the leading ones first (`leading_directions`).
-    members : list of Member
-    budget : int or None
-        Support vectors of each.
-    maintenance, projection_size
-        As in `StochasticGradient`.
-    steps : int
-        Most steps of each.
-    seed : int
-
+    Rows are projected on `components` (q, d) float32, the leading directions first. Each member has
+    `budget` support vectors and does `steps` steps at most; `maintenance` and `projection_size` are
+    those of `StochasticGradient`.
     """
 
     components: np.ndarray

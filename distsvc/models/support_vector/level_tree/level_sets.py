@@ -37,8 +37,6 @@ class LevelSets:
 
     Attributes
     ----------
-    ensemble : Ensemble
-    trees : list of LevelTree
     pilot : ndarray of shape (m, q), float32
         Viewed pilot rows.
     n_rows : int
@@ -46,15 +44,14 @@ class LevelSets:
     granularity : str
         A key of `REFERENCE_ROWS`.
     level : float or None
-        Level of g at which f is 0, where g reaches it; None for a tenth of the median of the
-        levels at which the clusters were born.
+        Level of g at which f is 0, where g reaches it; None for a tenth of the median of the levels
+        at which the clusters were born.
     nu : float or None
         Share of the pilot that lies outside; None for rows as `DensityScore` sees them.
     nearest : bool
         Rows take the cluster of their nearest support vector, not that of the vote.
     n_clusters : int or None
         Clusters wanted; None to find their number.
-
     """
 
     ensemble: Ensemble

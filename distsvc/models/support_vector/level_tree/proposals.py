@@ -87,21 +87,9 @@ def entropy(labels: np.ndarray) -> float:
 class Proposal:
     """A cut that a member proposes.
 
-    Attributes
-    ----------
-    member : int
-    weight : float
-        Of its vote.
-    z : float
-        Of the least significant split that is kept; infinite for one cluster.
-    kept : ndarray of shape (b,), bool
-        The branches that are clusters.
-    labels : ndarray of shape (m,), int32
-        Clusters of the vote's rows.
-    separated : float
-        `VoteRows.separated` of them.
-    entropy : float
-
+    Its vote has a `weight`; `z` is that of the least significant split kept, infinite for one
+    cluster. `kept` (b,) bool are the branches that are clusters, `labels` (m,) int32 the clusters
+    of the vote's rows, `separated` and `entropy` those of the labels.
     """
 
     member: int

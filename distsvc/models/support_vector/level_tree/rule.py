@@ -26,15 +26,8 @@ TRUSTED, MOST_TRUSTED = 0.25, 2.0
 class Scored:
     """The fields of a rule that scores rows by `DensityScore`.
 
-    Attributes
-    ----------
-    components : ndarray of shape (c, d), float32
-        Directions that rows are projected on first.
-    few_vectors, few_weights, few_gamma, most_vectors, most_weights, most_gamma
-        The sums that score rows.
-    score_middles, score_spreads, score_limit
-        Their usual values, and the distance from which a row is outside.
-
+    Rows are projected on `components`. The sums ``few_...`` and ``most_...`` score them;
+    ``score_...`` are the sums' usual values, and the distance from these at which a row is outside.
     """
 
     components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
@@ -81,18 +74,9 @@ class Scored:
 class LevelRule(Scored, Rule):
     """The cluster whose support vectors have the largest weighted kernel sum at a row.
 
-    Attributes
-    ----------
-    S : ndarray of shape (q, B), float32
-        Support vectors, feature by feature, on the first q of them.
-    a : ndarray of shape (B,), float32
-        Their weights in g(x) = sum_j a_j K(s_j, x).
-    part : ndarray of shape (B,), int64
-        Their clusters.
-    gamma : float
-    nearest : bool
-        Rows take the cluster of their nearest support vector instead.
-
+    Support vectors S, feature by feature on the first q components, have the weights `a` in g(x) =
+    sum_j a_j K(s_j, x) and the clusters `part`. With `nearest` rows take the cluster of their
+    nearest support vector instead.
     """
 
     form: ClassVar[str] = "level-tree"
