@@ -19,7 +19,7 @@ from distsvc.bench.rows import Row, show
 
 SETS = ("aggregation", "compound", "d31", "r15", "breast_cancer", "banana", "s_set1", "texture",
         "page_blocks", "magic")  # fmt: skip
-"""Other sets than those on which the constants of memberships were chosen (decision 049)."""
+"""Other sets than those on which the constants of memberships were chosen, see README.md."""
 
 METHODS = ("auto", "support-vector", "imdh", "equilibria", "bico")
 LEAST = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)

@@ -24,7 +24,7 @@ from distsvc.job.file import parse_job
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/**/*.md", "deploy/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "deploy/*.md", "benchmarks/*.md")
     for page in ROOT.glob(pattern)
 )
 DECISIONS = sorted(page.name for page in (ROOT / "docs/design").glob("[0-9]*.md"))
