@@ -175,18 +175,8 @@ FIELDS: dict[str, Field] = {
 class Growth:
     """A tree that grows on rows Z (n, d) float32, with the parameters of a `DePDDP`.
 
-    Attributes
-    ----------
-    tree : SplitTree
-    members : dict of int to ndarray
-        The rows of every leaf, ascending.
-    found : dict of int to (ndarray, LeafSplit)
-        Direction and split of every node that has one.
-    heap : list of LeafSplit
-        The splits that leaves would get.
-    splits : list of int
-        The nodes that were split, in order.
-
+    `members` are the rows of every leaf, ascending; `found` has direction and split of every node
+    that has one, `heap` the splits of leaves, `splits` the nodes that were split, in order.
     """
 
     def __init__(self, Z: np.ndarray, of: DePDDP):

@@ -244,20 +244,8 @@ class TreeEngine:
 class TreeStream:
     """One tree, and the rows of the stream that a choice of clusters needs.
 
-    Rows are counted as they come, under the tree of that moment.
-
-    Parameters
-    ----------
-    engine : TreeEngine
-        With its centre settled.
-    n_features : int
-
-    Attributes
-    ----------
-    growing : GrowingTree
-    pilot : ndarray of shape (m, d), float32
-        Centred rows of the stream: the latest where old ones are forgotten, else a sample of all.
-
+    Rows are counted as they come, under the tree of that moment. `pilot` (m, d) float32 are centred
+    rows of the stream: the latest where old ones are forgotten, else a sample of all.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):

@@ -120,22 +120,15 @@ class Boundary:
     is kept whole, as in the paper. Beyond, its rows are divided by their nearest support vector, so
     that every part of the domain keeps its share, and each part keeps its q rows with the lowest
     random keys, for the largest q that fits. (With more support vectors than `limit`, q is 1.) Kept
-    rows are the starts of trajectories and the points that label all others, so what is lost is
+    rows are the starts of trajectories and the points that label all others, so the loss is one of
     resolution: a row takes the label of a boundary point that may be a little farther away.
 
     A part of a table never keeps fewer rows of a support vector than the whole would, so merging is
     exact: the result does not depend on how the table was cut.
 
-    Attributes
-    ----------
-    X : ndarray of shape (m, d), float32
-    keys : ndarray of shape (m,), uint64
-        The rows' random keys (`distsvc.models.rows.sampling.row_keys`), all different.
-    owner : ndarray of shape (m,), int32
-        Nearest support vector.
-    counts : ndarray of shape (B,), int64
-        Rows of B_eps by nearest support vector, kept or not.
-
+    X (m, d) float32 are the kept rows, `keys` (m,) uint64 their keys, all different, `owner` (m,)
+    int32 their nearest support vectors; `counts` (B,) int64 has the rows of B_eps by nearest
+    support vector, kept or not.
     """
 
     X: np.ndarray

@@ -37,14 +37,8 @@ standing."""
 
 
 class VoteRows:
-    """The rows on which candidates are compared; it remembers what it was asked.
-
-    Parameters
-    ----------
-    view : ndarray of shape (m, q), float32
-        Viewed pilot rows, more than one.
-
-    """
+    """The viewed pilot rows (m, q) float32, m > 1, on which candidates are compared, with a
+    cache."""
 
     def __init__(self, view: np.ndarray):
         self.view = view

@@ -211,17 +211,9 @@ class LevelTree:
 class Voter:
     """Labels rows by kernel vote: the cluster whose support vectors have the largest sum there.
 
-    Parameters
-    ----------
-    S, a, gamma
-        Support vectors (q, B) float32, their weights (B,) float32, and the kernel's width.
-    part : ndarray of shape (B,)
-        Cluster of every support vector.
-    level : float
-        The score is g(x) / level - 1, with g(x) = sum_j a_j K(s_j, x).
-    nearest : bool
-        Take the cluster of the nearest support vector instead.
-
+    Support vectors S (q, B) float32 have the weights a (B,) float32 and the clusters `part` (B,).
+    The score is g(x) / level - 1, with g(x) = sum_j a_j K(s_j, x). With `nearest`, rows take the
+    cluster of their nearest support vector instead.
     """
 
     def __init__(
