@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.models.support_vector.engine import Engine
+from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.models.support_vector.engines import engine_for
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
@@ -26,8 +26,8 @@ the drawn boundary inwards, for between two points of the grid f is taken as lin
 class SupportVectorJob(AlgorithmJob):
     """Begins by the parameters, which decide between the two engines."""
 
-    engine_type: ClassVar[type[Engine]]
-    engine: Engine
+    engine_type: ClassVar[type[SupportVectorEngine]]
+    engine: SupportVectorEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
@@ -39,7 +39,9 @@ class SupportVectorJob(AlgorithmJob):
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
 
-def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart | None:
+def domain_part(
+    run: RunDirectory, engine: SupportVectorEngine, sample: Sample
+) -> DomainPart | None:
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     if len(run.plan.table.columns) != 2:
         return None
