@@ -231,8 +231,7 @@ class _Held:
     def ordered(self) -> tuple[np.ndarray, np.ndarray]:
         """Return rows (s, d) and keys (s,) in the order of keys, and let go of them."""
         self._lower()
-        keys = np.concatenate(self.keys)
-        return sampling.in_key_order(self.rows, keys, self.rows[0][:0]), np.sort(keys)
+        return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
         """Lower the limit to what a table of so many rows needs, and drop the rows above it."""

@@ -9,7 +9,7 @@ and merged, and is always the same.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -114,17 +114,26 @@ def memory_blocks(
         yield block if epoch == 0 else block[epoch_order(seed, epoch, number, len(block))]
 
 
-def in_key_order(rows: list[np.ndarray], keys: np.ndarray, empty: np.ndarray) -> np.ndarray:
-    """Return parts of rows together (n, d), in the order of their keys (n,), and empty the list.
+def in_order_of_keys(
+    rows: list[np.ndarray], keys: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows (n, d) and keys (n,) of parts in the order of keys; empty the list `rows`.
 
-    Rows are put in place part by part, so that they are hardly held twice; `empty` (0, d) has
-    their type.
+    The first part tells the rows' type. They are put in place one by one, hardly held twice.
     """
-    place = np.empty(len(keys), np.int64)
-    place[np.argsort(keys)] = np.arange(len(keys))
-    X, first = np.empty((len(keys), empty.shape[1]), empty.dtype), 0
-    while rows:
-        part = rows.pop(0)
+    all_keys, shape, dtype = np.concatenate(keys), rows[0].shape[1:], rows[0].dtype
+    order = np.argsort(all_keys)
+    taken = (rows.pop(0) for _ in range(len(rows)))
+    X = in_places(np.empty((len(order), *shape), dtype), taken, order)
+    return X, all_keys[order]
+
+
+def in_places(X: np.ndarray, parts: Iterable[np.ndarray], order: np.ndarray) -> np.ndarray:
+    """Write the rows of parts, which `order` (n,) sorts, into X (n, d); return it."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    first = 0
+    for part in parts:
         X[place[first : first + len(part)]] = part
         first += len(part)
     return X

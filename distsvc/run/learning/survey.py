@@ -226,10 +226,21 @@ class Collected:
         self.keys.append(keys)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return X (n, d) and keys (n,) uint64 in the order of keys, and let go of them."""
+        """Return X (n, d) and keys (n,) uint64 in the order of keys, and let go of them.
+
+        They are put in place block by block, which needs little memory.
+        """
         keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
-        empty = np.empty((0, self.n_columns), self.dtype)
-        return {"X": sampling.in_key_order(self.rows, keys, empty), "keys": np.sort(keys)}
+        order = np.argsort(keys)
+        place = np.empty(len(keys), np.int64)
+        place[order] = np.arange(len(keys))
+        X = np.empty((len(keys), self.n_columns), self.dtype)
+        first = 0
+        while self.rows:
+            rows = self.rows.pop(0)
+            X[place[first : first + len(rows)]] = rows
+            first += len(rows)
+        return {"X": X, "keys": keys[order]}
 
 
 class _Sample(Collected):
