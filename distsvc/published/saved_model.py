@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,33 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.rows import Answer, Input
-from distsvc.published.raw_rows import NAME, Given, array_columns, names_of, raw_blocks, raw_rows
+from distsvc.inputs.rows import Input, RowValues
+from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.labelling.shares import shared_columns
 from distsvc.run.learning.preparation import Preparation, checked_rows
-from distsvc.run.model.files import FILES, read_model
-from distsvc.run.model.form import features_of, job_of, restored
-from distsvc.storage.places.arrays import read_arrays
-from distsvc.storage.publishing.columns import published_columns
+from distsvc.run.model.content import ModelFile
+from distsvc.run.model.files import read_labeller, read_model
+from distsvc.run.work.partitions import choose_block_rows
+from distsvc.storage.publishing.formats.columns import published_columns
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.features import names_of
+from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
+from distsvc.storage.rows.usable import chosen, usable_rows
 
 UNLABELLED = -1
 """In place of a label, of a row that the job would have left out."""
+
+
+@dataclass(frozen=True)
+class RawBlock:
+    """Some of the given rows: all of them, and the usable ones, which `known` (n,) bool tells."""
+
+    all: Block
+    usable: Block
+    known: np.ndarray
 
 
 class Model:
@@ -61,17 +75,15 @@ class Model:
 
     """
 
-    def __init__(self, content: dict[str, Any], preparation: Preparation, labeller: Labeller):
-        self._features = features_of(content)
+    def __init__(self, model: ModelFile, preparation: Preparation, labeller: Labeller):
+        job, self._features = model.job(NAME, NAME), model.learned_from
         self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
-        self._missing = content["preprocess"].get("missing", "error")
-        self._asked = job_of(content, NAME, NAME).output
+        self._missing, self._asked = job.preprocess.missing, job.output
         self.columns = tuple(feature.column for feature in self._features)
         self.array_columns = array_columns(self._features)
-        self.id: str | None = content["input"]["id"]
-        self.algorithm: str = content["algorithm"]
-        self.parameters: dict[str, Any] = content["parameters"]
+        self.id = model.input.id
+        self.algorithm, self.parameters = model.algorithm, model.parameters
         self.ids = labeller.ids
         names = published_names(type(labeller.rule), self._asked)
         self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
@@ -88,19 +100,17 @@ class Model:
             It is damaged.
 
         """
-        content = read_model(folder)
-        try:
-            return cls(content, *restored(content, read_arrays(folder / FILES[1])))
-        except DataError as error:
-            raise DataError(f"{folder}: {error}") from None
+        model = read_model(folder)
+        preparation, labeller, _ = read_labeller(model, folder)
+        return cls(model, preparation, labeller)
 
     def predict(self, X: Any) -> Any:
         """Return the labels (n,) int32 of raw rows."""
-        return self._values(X, Answer("label", np.int32))
+        return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: Any) -> Any:
         """Return the scores (n,) float32 of raw rows, whose meaning the manifest tells."""
-        return self._values(X, Answer("score", np.float32))
+        return self._values(X, RowValues("score", np.float32))
 
     def predict_proba(self, X: Any) -> Any:
         """Return the shares (n, k) float32 of all clusters in raw rows, in the order of `ids`.
@@ -112,7 +122,7 @@ class Model:
                 "predict_proba needs a model with clusters, found one that only tells rows inside "
                 "from rows outside"
             )
-        return self._values(X, Answer("share", np.float32, self.ids.tolist()))
+        return self._values(X, RowValues("share", np.float32, self.ids.tolist()))
 
     def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
         """Yield what a job publishes of raw rows, batch by batch, in their order.
@@ -129,7 +139,7 @@ class Model:
             model has one and X, too. A batch of X becomes one batch, or several if it is long.
 
         """
-        rows = raw_rows(X, self._features)
+        rows = self._rows(X)
         reasons = Reasons(self._labeller, self._features, self._asked.reasons)
         for given in self._blocks(rows):
             columns = self._columns(given, self._prepared(given, rows), reasons)
@@ -145,13 +155,13 @@ class Model:
         batches = list(self.predict_batches(X))
         return pa.Table.from_batches(batches, None if batches else self.published)
 
-    def _values(self, X: Any, answer: Answer) -> Any:
+    def _values(self, X: Any, answer: RowValues) -> Any:
         """Return the values of raw rows, as lazy as these are."""
-        rows = raw_rows(X, self._features)
+        rows = self._rows(X)
         of_part = partial(self._of_part, answer)
         return rows.map_parts(of_part, answer) if rows.lazy else of_part(rows)
 
-    def _of_part(self, answer: Answer, rows: Input) -> np.ndarray:
+    def _of_part(self, answer: RowValues, rows: Input) -> np.ndarray:
         """Return the values of rows that are not lazy, wherever they are."""
         parts, missing = [], UNLABELLED if answer.name == "label" else np.nan
         for given in self._blocks(rows):
@@ -168,16 +178,22 @@ class Model:
             return rule.shares(Z)
         return self.ids[rule.labels(Z)] if name == "label" else rule.label(Z)["score"]
 
-    def _blocks(self, rows: Input) -> Iterator[Given]:
-        unit = self._preparation.scaling.kind == "unit"
-        return raw_blocks(rows, self._features, self._missing, unit, self.id)
+    def _rows(self, X: Any) -> Input:
+        return given_rows(X, self._features, choose_block_rows(len(self._numbers)))
 
-    def _prepared(self, given: Given, rows: Input) -> np.ndarray:
+    def _blocks(self, rows: Input) -> Iterator[RawBlock]:
+        """Yield rows, of which those that ``missing = "drop"`` leaves out are not usable."""
+        unit = self._preparation.scaling.kind == "unit"
+        for block in given_blocks(rows, self._features, self.id):
+            known = usable_rows(block, rows.shown, self._features, self._missing, unit)
+            yield RawBlock(block, chosen(block, known), known)
+
+    def _prepared(self, given: RawBlock, rows: Input) -> np.ndarray:
         return checked_rows(self._preparation, given.usable, rows.shown, self._numbers)
 
-    def _columns(self, given: Given, Z: np.ndarray, reasons: Reasons) -> dict[str, Any]:
+    def _columns(self, given: RawBlock, Z: np.ndarray, reasons: Reasons) -> Columns:
         """Return what is published of the usable rows of a block, prepared as Z (n, d)."""
-        columns = dict(self._labeller.rule.label(Z))
+        columns: Columns = dict(self._labeller.rule.label(Z))
         if self._asked.reasons:
             columns |= reasons.add(given.usable, Z, columns)
         columns |= shared_columns(self._asked, self._labeller, Z, columns["label"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from distsvc.report.template import template
+from distsvc.report.formats import template
 
 TITLE = "How good, how fast: every system of the papers"
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
-from distsvc.inputs.rows import Answer
+from distsvc.inputs.rows import RowValues
 from distsvc.job.parameters import check_parameters
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
@@ -50,9 +50,9 @@ class Decision:
     sides: bool
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> RowValues:
         """The form of the values."""
-        return Answer("label", np.int64) if self.sides else Answer("score", np.float64)
+        return RowValues("label", np.int64) if self.sides else RowValues("score", np.float64)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values (n,) of rows X (n, d)."""

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
-from distsvc.inputs.rows import Answer, Input, OfRows, block_rows, cut
+from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.validation import check_length, validated
@@ -57,10 +57,10 @@ class Values:
     least: float = -np.inf
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> RowValues:
         """The form of the values: labels and scores (n,), or shares (n, k)."""
         clusters = range(self.rule.n_clusters) if self.column == "share" else None
-        return Answer(self.column, DTYPES[self.column], clusters)
+        return RowValues(self.column, DTYPES[self.column], clusters)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values of raw rows X (n, d)."""

@@ -1,52 +1,48 @@
 """Support vector clustering as the papers have it: one model, whose boundary decides.
 
-The model is trained on a stream of the sample. One reading of the table finds the rows near its
-boundary; these climb to equilibria, which are joined where segments stay inside.
+1. ``train``: the driver descends on a stream of the sample.
+2. ``boundary``: workers read the table for the rows near the boundary; ``climb``: to equilibria.
+3. ``segments``: equilibria are joined where the segments between them stay inside.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from distsvc.job.config import Job
+from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
-from distsvc.run.algorithms.algorithm import (
-    Checkpoint,
-    Held,
-    Parts,
-    Phase,
-    Result,
-    Rows,
-    Rule,
-    RunDirectory,
-    Sizes,
-    Steps,
-    Survey,
-)
-from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
+from distsvc.run.algorithms.algorithm import TRAINED, Learned, Parts, PilotRows
+from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
 from distsvc.run.learning.aside import learned_blocks
 from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_stream, sample_blocks
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
 
 CLIMB_ROWS = 512
 EXACT_BYTES = 16.0 * EXACT_ROWS**2
 """Of the kernel values of the exact solver, at most."""
 
-TRAINED, STARTS, VERTICES = "train", "starts", "vertices"
+STARTS, VERTICES = "starts", "vertices"
 
 
-class BoundaryModel(SupportVectorRoom):
+class BoundaryModel(SupportVectorJob):
     """Phase one and phase two of Pham, Le and Dang (2017)."""
 
     rules = (BoundaryRule,)
-    learning = (TRAINED,)
     readings = ("boundary",)
     engine_type = BoundaryEngine
     engine: BoundaryEngine
@@ -83,10 +79,10 @@ class BoundaryModel(SupportVectorRoom):
         facts, arrays = engine.trained()
         return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
 
-    def work(self, n_rows: int) -> float:
-        """Return the most steps of the descent, or what the exact solver's time grows with."""
+    def work(self, n_rows: int) -> dict[str, float]:
+        """Return the most steps of the descent, or the square of the exact solver's rows."""
         given = self.engine.parameters
-        return float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)
+        return {TRAINED: float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)}
 
     def held(self, sizes: Sizes) -> Held:
         """Return the solver's kernel values and vectors, and the rows near the boundary."""
@@ -103,16 +99,14 @@ class BoundaryModel(SupportVectorRoom):
         }
         return Held(driver, {"rows near the boundary": near})
 
-    def more_arrays(self) -> dict[str, np.ndarray]:
-        """Return the equilibria and their clusters."""
-        return {
-            "equilibria": self.engine.equilibria,
-            "equilibrium_labels": self.engine.equilibrium_labels,
-        }
+    def learned(self, job: Job) -> Learned:
+        """Return the equilibria besides, and the domain of novelty of a table with two columns."""
+        engine = self.engine
+        arrays = {"equilibria": engine.equilibria, "equilibrium_labels": engine.equilibrium_labels}
+        return replace(super().learned(job), arrays=arrays, parts=self._parts)
 
-    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
-        """Return the domain of novelty of a table with two columns."""
-        return Parts(picture=domain_part(run, self.engine, rows.sample))
+    def _parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        return Parts(picture=domain_part(run, self.engine, pilot.sample))
 
 
 def find_boundary(run: RunDirectory, number: int) -> Result:

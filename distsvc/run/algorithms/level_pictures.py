@@ -10,7 +10,7 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from distsvc.report.content.model_parts import (
     Branch,
-    Candidate,
+    CandidatePart,
     Granularity,
     LevelModel,
     LevelsPart,
@@ -28,7 +28,7 @@ def levels_part(found: LevelSets) -> LevelsPart:
     return LevelsPart(
         tree=_tree(found),
         models=_models(found),
-        candidates=[Candidate.model_validate(row) for row in found.answer.candidates],
+        candidates=[CandidatePart.model_validate(row) for row in found.answer.candidates],
         granularity=[
             Granularity(
                 name=name,

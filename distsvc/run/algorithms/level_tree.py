@@ -1,39 +1,30 @@
 """Support vector clustering by the tree of level sets, whose models vote.
 
-Every model is a task that streams the sample; the splits of all trees are tested in one reading of
-the table. Of a wide table both take rows as the models see them, which a reading before has kept.
+1. ``views``, of wide tables only: one reading keeps the rows as the models see them.
+2. ``learn``: every model is a task, which streams the sample and grows a tree of level sets.
+3. ``splits``: one reading tests the splits of all trees; then the driver counts the votes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from distsvc.job.config import Job
 from distsvc.models.nights.continuity import MATCHED_ROWS
 from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
-from distsvc.run.algorithms.algorithm import (
-    Checkpoint,
-    Held,
-    Job,
-    Parts,
-    Phase,
-    Result,
-    Rows,
-    Rule,
-    RunDirectory,
-    Sizes,
-    Steps,
-    Survey,
-    Table,
-)
+from distsvc.run.algorithms.algorithm import Learned, Parts, PilotRows
 from distsvc.run.algorithms.level_pictures import levels_part
 from distsvc.run.algorithms.level_views import (
     ENSEMBLE,
@@ -44,15 +35,19 @@ from distsvc.run.algorithms.level_views import (
     partition_views,
     sample_views,
 )
-from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
+from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
+from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_stream
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
+from distsvc.storage.rows.blocks import Table
 
 
-class LevelTrees(SupportVectorRoom):
+class LevelTrees(SupportVectorJob):
     """Models that differ in width and subspace, and a vote among the cuts of their trees."""
 
     rules = (LevelRule,)
-    learning = ("learn",)
     engine_type = LevelTreeEngine
     engine: LevelTreeEngine
     viewed = False
@@ -60,20 +55,16 @@ class LevelTrees(SupportVectorRoom):
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> LevelTrees | None:
-        """Return the room of a job for the level tree."""
-        room = super().begin(job, table, estimator)
-        return room.of_table(job, table) if isinstance(room, LevelTrees) else None
+        """Return the algorithm of a job for the level tree."""
+        begun = super().begin(job, table, estimator)
+        return begun.of_table(job, table) if begun else None
 
     def of_table(self, job: Job, table: Table) -> LevelTrees:
-        """Settle whether rows are kept as models see them; return the room."""
+        """Settle whether rows are kept as models see them, and which reading tests splits."""
         self.viewed = self.engine.parameters.gamma == "auto" and len(table.columns) > WIDE
         self.matched_rows = MATCHED_ROWS if job.continuity.previous else 1
+        self.readings = (VIEWS.name,) if self.viewed else (SPLITS.name,)
         return self
-
-    @property
-    def readings(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The reading that tests splits, or the one that keeps what they are tested on."""
-        return (VIEWS.name,) if self.viewed else (SPLITS.name,)
 
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the engine's; of a table whose rows are kept viewed, those that are matched."""
@@ -97,12 +88,13 @@ class LevelTrees(SupportVectorRoom):
             engine.choose(trees, np.split(sums, ends, axis=1), survey.n_rows)
         return engine.rule
 
-    def work(self, n_rows: int) -> float:
+    def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a model takes, which are as many for every table but the smallest.
 
         A small one is passed over at most so many times.
         """
-        return float(min(STEPS, self.engine.parameters.max_iter, PASSES * n_rows))
+        most = min(STEPS, self.engine.parameters.max_iter, PASSES * n_rows)
+        return {LEARN.name: float(most)}
 
     def intensity(self, n_rows: int) -> float:
         """Return the share of the models whose splits a row tests."""
@@ -125,14 +117,14 @@ class LevelTrees(SupportVectorRoom):
         viewed = {"rows as models see them": 8.0 * q * sizes.block_rows}
         return Held(model, held_stream(sizes) | model | viewed)
 
-    def warnings(self) -> list[str]:
-        """Return what is remarkable; the doubts have a place of their own on the page."""
+    def learned(self, job: Job) -> Learned:
+        """Return hills, votes and the domain of novelty; the page shows doubts beside the votes."""
         doubts = self.engine.levels.doubts()
-        return [note for note in self.engine.notes if note not in doubts]
+        notes = [note for note in self.engine.notes if note not in doubts]
+        return replace(super().learned(job), warnings=notes, parts=self._parts)
 
-    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
-        """Return the hills of density and why they are so many, and the domain of novelty."""
-        domain = domain_part(run, self.engine, rows.sample)
+    def _parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        domain = domain_part(run, self.engine, pilot.sample)
         return Parts(picture=domain, levels=levels_part(self.engine.levels))
 
 

@@ -15,11 +15,12 @@ import numpy as np
 from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.ensemble import Ensemble
-from distsvc.run.algorithms.algorithm import Phase, Result, RunDirectory, Steps
 from distsvc.run.learning.aside import learned_blocks
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.stream import KeyedRows, keyed_blocks, sample_blocks
 from distsvc.run.learning.survey import MOST_PARTS, Collected, shared_parts
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
 
 ENSEMBLE = "ensemble"
 

@@ -1,44 +1,43 @@
-"""The baselines of the papers: fitted in memory on a sample, the whole of a smaller table."""
+"""The baselines of the papers, estimators in memory, as jobs.
+
+1. The survey draws a sample, which is the whole of a smaller table.
+2. ``train``: the driver fits the estimator on it.
+3. Its rule, a few arrays, labels the table.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
+from distsvc.job.config import Job
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.sampled import SampledEngine
-from distsvc.run.algorithms.algorithm import (
-    Checkpoint,
-    Held,
-    Job,
-    Result,
-    Room,
-    Rule,
-    RunDirectory,
-    Sizes,
-    Steps,
-    Survey,
-    Table,
-)
+from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rules.rule import Rule
+from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
+from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Steps
+from distsvc.storage.rows.blocks import Table
 
-BASELINES = ("bico", "spdc", "depddp", "fuzzy-c-means")
-TRAINED = "train"
 
-
-class Sampled(Room):
+class Sampled(AlgorithmJob):
     """An estimator that knows nothing of jobs."""
 
     rules = (Centres, Splits)
-    learning = (TRAINED,)
 
     def __init__(self, engine: SampledEngine):
         self.parameters, self.engine = engine.estimator.get_params(), engine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Sampled | None:
-        """Return the room of a job for one of the baselines."""
-        if job.model.algorithm not in BASELINES:
+        """Return the algorithm of a job for any baseline."""
+        from distsvc.models.baselines.estimator import Baseline
+
+        if not isinstance(estimator, Baseline):
             return None
         estimator.check_parameters()
         engine = SampledEngine(estimator)

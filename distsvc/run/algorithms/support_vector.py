@@ -1,17 +1,20 @@
-"""What both ways of support vector clustering do alike in a job."""
+"""The common part of both ways of support vector clustering as a job."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from distsvc.job.config import Job
 from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.models.support_vector.engines import engine_for
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
-from distsvc.run.algorithms.algorithm import Job, Room, RunDirectory, Table
+from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.rows.blocks import Table
 
 GRID = 120
 
@@ -20,8 +23,8 @@ DEPTH = 3.0
 the drawn boundary inwards, for between two points of the grid f is taken as linear."""
 
 
-class SupportVectorRoom(Room):
-    """What both ways of support vector clustering share: how they begin, and the drawn domain."""
+class SupportVectorJob(AlgorithmJob):
+    """Begins by the parameters, which decide between the two engines."""
 
     engine_type: ClassVar[type[SupportVectorEngine]]
     engine: SupportVectorEngine
@@ -30,8 +33,8 @@ class SupportVectorRoom(Room):
         self.parameters, self.engine = parameters, engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> SupportVectorRoom | None:
-        """Return the room of a job for support vector clustering, if its engine is this room's."""
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
+        """Return the algorithm of a job for support vector clustering with this engine."""
         if job.model.algorithm != "support-vector":
             return None
         parameters = estimator.get_params()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from distsvc.errors import JobFileError
 from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rules.rule import Rule
-from distsvc.run.algorithms.algorithm import Room
-from distsvc.run.labelling.labeller import read_rule
+from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.labelling.shares import check_shares
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
-from distsvc.storage.places.place import Place
-from distsvc.storage.publishing.columns import COLUMNS, Part, meanings
+from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.tables.opening import Table, id_type
+from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import id_type
 
 ROW = COLUMNS[0].name
 
@@ -25,10 +25,10 @@ def published_names(rule: type[Rule], asked: OutputConfig | Plan) -> list[str]:
     return [*rule.meanings, *(name for name, of in wanted.items() if of)]
 
 
-def check_output(job: Job, table: Table, room: Room) -> None:
+def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
     """Check, before anything is computed, that the output's format can hold what is published."""
-    check_shares(room.rules[0], job.output)
-    names = published_names(room.rules[0], job.output)
+    check_shares(algorithm.rules[0], job.output)
+    names = published_names(algorithm.rules[0], job.output)
     if table.id in names:
         raise JobFileError(
             f"input.id = {table.id!r} is the name of a published column besides "
@@ -37,15 +37,14 @@ def check_output(job: Job, table: Table, room: Room) -> None:
     output_format(job.output.format).check(table.id or ROW, id_type(table), names)
 
 
-def new_part(plan: Plan, rule: type[Rule]) -> Part:
+def new_part(plan: Plan, rule: type[Rule]) -> PartWriter:
     """Return an empty part of what is published of a table."""
     names = published_names(rule, plan)
-    return Part(plan.table.id or ROW, id_type(plan.table), names)
+    return PartWriter(plan.table.id or ROW, id_type(plan.table), names)
 
 
-def schema(run: RunDirectory) -> dict[str, str]:
-    """Return what the manifest says of every column that a run publishes."""
-    rule = read_rule(run)
+def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
+    """Return what the manifest says of every column that a run publishes, labelled by a rule."""
     names = published_names(type(rule), run.plan)
     own = dict(rule.meanings)
     if run.plan.shares:
@@ -53,7 +52,7 @@ def schema(run: RunDirectory) -> dict[str, str]:
     return meanings(run.plan.table.id or ROW, names, own)
 
 
-def parts_place(run: RunDirectory) -> Place:
+def parts_place(run: RunDirectory) -> Store:
     """Return the place of the parts, which is one of the run's work if they are not published."""
     if output_format(run.plan.output_format).publishes_parts:
         return run.place("labels")

@@ -1,6 +1,6 @@
-"""What labels rows in a run: a rule with the ids of its clusters, and what is counted besides.
+"""The labeller of a run: a rule with the ids of its clusters, and the edges of counts.
 
-A run has one of its own. One that goes on from another run has that run's as well.
+A run has one of its own. One that continues another run has that run's as well.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ HISTOGRAM_BINS = 60
 FENCE = 5.0
 RULE = "rule"
 COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
-"""The result that has what the rows of a model's own table were counted to, and its arrays."""
+"""The result with the counts of a model's own table, and its arrays."""
 
 OWN, PREVIOUS = "", "previous-"
-"""How the names of results begin that belong to the run's labeller, and to another run's."""
+"""Prefixes of the names of results: of the run's own labeller, and of the previous run's."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Ids:
 
 @dataclass(frozen=True)
 class Labeller:
-    """What labels rows: a rule, and what is published and counted besides.
+    """Labels rows by a rule, and says how its clusters are published and its scores counted.
 
     Attributes
     ----------
@@ -155,6 +155,12 @@ def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ty
     return Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
 
 
-def read_rule(run: RunDirectory) -> Rule:
-    """Return the rule that labels the table; errors as in `Labeller.read`."""
-    return Labeller.read(run).rule
+def read_labellers(run: RunDirectory, of: str = OWN) -> tuple[Labeller, Labeller | None]:
+    """Return the labeller in use, and that of the run before, which is None if there is none.
+
+    Both are the same where the run before labels the table; errors as in `Labeller.read`.
+    """
+    labeller = Labeller.read(run, of)
+    if of == PREVIOUS or not run.has(PREVIOUS + RULE):
+        return labeller, labeller if of == PREVIOUS else None
+    return labeller, Labeller.read(run, PREVIOUS)

@@ -8,12 +8,12 @@ import numpy as np
 
 from distsvc.models.rules.reasons import PIECE_BYTES
 from distsvc.report.content.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
-from distsvc.run.algorithms.algorithm import Columns, Rows
+from distsvc.run.algorithms.algorithm import Columns, PilotRows
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Feature, groups_of, names_of, one_hot_columns
-from distsvc.storage.tables.opening import Block
 
 FARTHEST = 10
 """Rows that the report shows."""
@@ -98,7 +98,7 @@ class Reasons:
         self.leading = self.leading + other.arrays["leading"]
         self._keep({name: other.arrays[name] for name in self.far})
 
-    def part(self, rows: Rows, preparation: Preparation) -> ReasonsPart:
+    def part(self, rows: PilotRows, preparation: Preparation) -> ReasonsPart:
         """Return what the page says: the columns that most often do most, and the farthest rows.
 
         `rows` are the pilot, and `preparation` is that of the rule.
@@ -158,7 +158,7 @@ class Reasons:
             f"{self._named(k, row)} ({share:.0%})" for k, share in named if share >= LEAST_SHARE
         )
 
-    def _rows(self, rows: Rows, preparation: Preparation) -> list[FarRow]:
+    def _rows(self, rows: PilotRows, preparation: Preparation) -> list[FarRow]:
         """Return the farthest rows with their reasons, and what is usual there in their cluster."""
         far, found = self.far, []
         if not len(far["rows"]):

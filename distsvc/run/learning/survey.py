@@ -19,7 +19,7 @@ from distsvc.errors import DataError
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import ColumnSums
-from distsvc.run.learning.aside import FarRow, far_rows, learned_blocks, rows_aside, set_aside
+from distsvc.run.learning.aside import RowAside, far_rows, learned_blocks, rows_aside, set_aside
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
@@ -45,7 +45,7 @@ class Survey:
     sums : ColumnSums
     lowest : Pilot
         The raw rows with the lowest keys.
-    aside : sequence of FarRow
+    aside : sequence of RowAside
         The rows, far from all others, that nothing is learned from.
 
     """
@@ -53,7 +53,7 @@ class Survey:
     n_rows: int
     sums: ColumnSums
     lowest: Pilot
-    aside: Sequence[FarRow] = ()
+    aside: Sequence[RowAside] = ()
 
     @property
     def pilot(self) -> np.ndarray:

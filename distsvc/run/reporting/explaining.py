@@ -12,15 +12,16 @@ from distsvc.models.rules.reasons import Typical
 from distsvc.report.content.explained_parts import (
     MembershipPart,
     ProfileColumn,
+    ProfilePart,
     ProfilesPart,
     ReasonsPart,
     Spread,
     TypicalRow,
 )
-from distsvc.report.content.explained_parts import Profile as ProfilePart
-from distsvc.run.algorithms.algorithm import Rows, RunDirectory
+from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.features import Feature, OneHot, Vector
 
 MOST_PROFILES = 200
@@ -38,7 +39,9 @@ class Explained(TypedDict):
     membership: MembershipPart | None
 
 
-def explained(run: RunDirectory, rows: Rows, reasons: Reasons, shares: np.ndarray) -> Explained:
+def explained(
+    run: RunDirectory, rows: PilotRows, reasons: Reasons, shares: np.ndarray
+) -> Explained:
     """Return what the reasons of a table, and its labelled pilot, say in columns.
 
     `shares` (SHARE_BINS,) are its rows by the share of their own cluster.
@@ -52,7 +55,9 @@ def explained(run: RunDirectory, rows: Rows, reasons: Reasons, shares: np.ndarra
     return {"reasons": part, "profiles": profiles, "membership": membership}
 
 
-def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> ProfilesPart | None:
+def profiles_part(
+    rows: PilotRows, features: Sequence[Feature], typical: Typical
+) -> ProfilesPart | None:
     """Return what sets clusters apart, by the labelled pilot; None where it is in one cluster.
 
     Vectors are told of by their leading principal components.
@@ -72,7 +77,9 @@ def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> 
     return ProfilesPart(rows=len(X), clusters=parts)
 
 
-def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarray, list[slice]]:
+def _told(
+    rows: PilotRows, features: Sequence[Feature]
+) -> tuple[list[str], np.ndarray, list[slice]]:
     """Return the columns that profiles are told by: names, values (m, c) float64, and one-hot ones.
 
     The latter are slices of the columns.

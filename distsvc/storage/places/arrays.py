@@ -7,6 +7,7 @@ file that is mapped.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -129,12 +130,18 @@ def json_bytes(content: Any) -> bytes:
     return (json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n").encode()
 
 
+def described(path: Path) -> dict[str, int | str]:
+    """Return a file's size in bytes and SHA-256."""
+    with open(path, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
+
+
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write named arrays to one ``.npz`` file; the same arrays give the same bytes."""
     for name, array in arrays.items():
         _check_plain(name, array)
-    content: dict[str, Any] = arrays  # the names of arrays could be those of other arguments
-    write_whole(path, lambda stream: np.savez(stream, **content))
+    write_whole(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:

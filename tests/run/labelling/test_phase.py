@@ -17,12 +17,12 @@ from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, read_rule, score_edges
+from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, score_edges
 from distsvc.run.labelling.phase import label_partition
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.work.directory import Result
-from distsvc.storage.publishing.columns import part_file
-from tests.small_runs import FORMS, ROOMS, digests, fit, small_job, three_clusters, write_table
+from distsvc.storage.publishing.formats.columns import part_file
+from tests.small_runs import FORMS, MODELS, digests, fit, small_job, three_clusters, write_table
 
 N = 700
 X = three_clusters(N)
@@ -135,7 +135,7 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
     assert first.rows == first.facts["part"]["rows"] == 300
     start, stop = run.plan.partitions[1]
     found = pq.read_table(Path(run.place("labels").address) / part_file(1))
-    expected = read_rule(run).label(prepared(run, X[start:stop]))
+    expected = Labeller.read(run).rule.label(prepared(run, X[start:stop]))
     assert found.column_names == ["event", *expected]
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name].to_numpy(), values)
@@ -145,7 +145,7 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
 
 
 def test_rows_are_numbered_where_there_is_no_id(table, tmp_path):
-    run = fit(small_job(table, ROOMS["sampled"], input={"columns": ["x0", "x1"]}), tmp_path).run
+    run = fit(small_job(table, MODELS["sampled"], input={"columns": ["x0", "x1"]}), tmp_path).run
     label_partition(run, 2)
     found = pq.read_table(Path(run.place("labels").address) / part_file(2))
     assert found["row"].to_pylist() == list(range(600, 700))
@@ -153,7 +153,7 @@ def test_rows_are_numbered_where_there_is_no_id(table, tmp_path):
 
 def test_the_whole_table_is_counted(table, tmp_path):
     given = {"columns": ["x0", "x1"], "label": "kind"}
-    run = fit(small_job(table, ROOMS["boundary"], input=given), tmp_path)
+    run = fit(small_job(table, MODELS["boundary"], input=given), tmp_path)
     counts = run.label().counts
     found = pq.read_table(sorted(Path(run.run.place("labels").address).iterdir()))
     label, outlier = found["label"].to_numpy(), found["outlier"].to_numpy()
