@@ -22,10 +22,10 @@ from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import read_labeller, read_model
 from distsvc.run.work.partitions import choose_block_rows
 from distsvc.storage.publishing.formats.columns import published_columns
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import names_of
 from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
 from distsvc.storage.rows.usable import chosen, usable_rows
-from distsvc.storage.tables.opening import Block
 
 UNLABELLED = -1
 """In place of a label, of a row that the job would have left out."""

@@ -25,7 +25,7 @@ from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 
 class Automatic(AlgorithmJob):

@@ -27,7 +27,8 @@ from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.storage.tables.opening import Table, sparse_rows
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import sparse_rows
 
 PROBLEMS: dict[str, type[LinearEngine]] = {
     "linear-one-class": OneClassEngine,

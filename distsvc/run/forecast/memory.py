@@ -22,7 +22,8 @@ from distsvc.run.work.cluster import Workers
 from distsvc.run.work.partitions import choose_block_rows
 from distsvc.run.work.plan import cut, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
-from distsvc.storage.tables.opening import Table, decoding_bytes
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import decoding_bytes
 
 PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"

@@ -12,7 +12,8 @@ from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings
-from distsvc.storage.tables.opening import Table, id_type
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import id_type
 
 ROW = COLUMNS[0].name
 

@@ -12,8 +12,8 @@ from distsvc.run.algorithms.algorithm import Columns, PilotRows
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Feature, groups_of, names_of, one_hot_columns
-from distsvc.storage.tables.opening import Block
 
 FARTHEST = 10
 """Rows that the report shows."""

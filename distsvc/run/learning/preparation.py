@@ -14,7 +14,7 @@ from distsvc.models.rows.validation import LONGEST, check_length
 from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
 from distsvc.run.learning.aside import rows_aside
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.storage.tables.opening import Block
+from distsvc.storage.rows.blocks import Block
 
 PREPARATION = "scaling"
 NEEDS: dict[str, Field] = {

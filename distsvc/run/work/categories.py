@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from distsvc.run.work.progress import Meter
+from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.categories import Category, Frequency, OneHot, Uncounted
 from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.counting import ValueCounts
-from distsvc.storage.tables.opening import Table
 
 STRANGE = 0.5
 """Share of a table's first rows by which a bucket may be larger before a warning."""

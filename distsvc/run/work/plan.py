@@ -18,9 +18,10 @@ from distsvc.run.work.categories import strangers, with_categories
 from distsvc.run.work.partitions import choose_block_rows, plan_partitions
 from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
+from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.usable import chosen, unusable, usable_rows
-from distsvc.storage.tables.opening import Block, Table, read_blocks
+from distsvc.storage.tables.opening import read_blocks
 
 PILOT_BYTES = 16 * 2**20
 FIRST_VALUES = 2**26

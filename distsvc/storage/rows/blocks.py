@@ -299,15 +299,9 @@ def _value_bytes(kind: str) -> int:
 def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
-    """Yield the blocks of a table whose format gives Arrow arrays.
+    """Yield the blocks of a span of a table whose format gives Arrow arrays.
 
-    Parameters
-    ----------
-    table, span
-        Which rows of what.
-    batches
-        Called with the names of columns; its batches together are the span's rows, in order.
-
+    `batches` gets the names of columns; its batches together are the span's rows, in order.
     """
     making = _Making(table, span)
     row, block = span.start, making.block(span.start)

@@ -17,21 +17,9 @@ def usable_rows(
 ) -> np.ndarray:
     """Return which rows (n,) of a block are used: all, but for those that ``drop`` leaves out.
 
-    Parameters
-    ----------
-    block
-    shown, features
-        The table's name and what its columns of numbers are made of, for messages.
-    missing
-        ``error``, ``drop`` or ``median``, as in the job.
-    unit
-        Whether rows are divided by their lengths, which must not be 0 then.
-
-    Raises
-    ------
-    DataError
-        A value is infinite, or is missing or a row without length where such are not left out.
-
+    `shown` and `features` are for messages, `missing` is the job's. With `unit` rows are divided by
+    their lengths, which must not be 0. `DataError` for an infinite value, and for a missing one or
+    a row without length unless these are left out.
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():

@@ -11,13 +11,8 @@ import zarr
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.tables.opening import (
-    Table,
-    fingerprint,
-    id_type,
-    sparse_rows,
-    states_width,
-)
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import fingerprint, id_type, sparse_rows, states_width
 from distsvc.storage.tables.sources import SOURCES, find_source, source_named
 from tests.small_tables import everything, opened, sample
 

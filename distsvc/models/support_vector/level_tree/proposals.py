@@ -37,7 +37,7 @@ standing."""
 
 
 class VoteRows:
-    """The viewed pilot rows (m, q) float32, m > 1, that candidates are compared on; it caches."""
+    """The viewed pilot rows (m, q) float32, m > 1, on which candidates are compared; it caches."""
 
     def __init__(self, view: np.ndarray):
         self.view = view
