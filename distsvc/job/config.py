@@ -15,9 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetPydanticSchema,
@@ -32,6 +30,7 @@ from pydantic_core.core_schema import (
     tagged_union_schema,
 )
 
+from distsvc.errors.forms import Form
 from distsvc.errors.urls import shown_url, shown_urls, without_user
 from distsvc.job.constraints import LAST_SEED, MOST
 from distsvc.job.parameters import PARAMETERS, check_together
@@ -50,10 +49,8 @@ def _usable_path(path: str) -> str:
     return path
 
 
-class _Section(BaseModel):
+class _Section(Form, extra="forbid"):
     """Numbers are numbers: no text, and true and false are none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -126,7 +123,7 @@ class PreprocessConfig(_Section):
     scale: Literal["standard", "minmax", "robust", "unit", "none"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
-    encode: dict[Text, Literal["onehot", "frequency"]] = {}
+    encode: dict[Text, Literal["onehot", "frequency"]] = Field(default_factory=dict)
 
 
 Rows = Annotated[int, Field(ge=1, le=MOST)]
@@ -153,7 +150,7 @@ class ModelConfig(_Section):
 
 def _model_section(algorithm: str) -> type[ModelConfig]:
     """Make the ``[model]`` section of an algorithm: every key may be left out."""
-    types = {name: one.job_type() for name, one in PARAMETERS[algorithm].items()}
+    types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     keys: Section = {name: (of | None, None) for name, of in types.items() if of}
     keys["algorithm"] = (Literal[algorithm], algorithm)
     return create_model(f"ModelConfig[{algorithm}]", __base__=ModelConfig, **keys)

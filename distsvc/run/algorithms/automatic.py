@@ -16,7 +16,7 @@ from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEn
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.rules import LevelRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.algorithms.hyperplanes import TREES, Hyperplanes

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from distsvc.models.rules.profiles import Profile, profiles
+from distsvc.models.rules.profiles import ClusterProfile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.report.content.explained_parts import (
     MembershipPart,
@@ -115,7 +115,7 @@ def components(Z: np.ndarray) -> np.ndarray:
 
 
 def _part(
-    profile: Profile,
+    profile: ClusterProfile,
     columns: Sequence[str],
     numbers: np.ndarray,
     raw: np.ndarray,

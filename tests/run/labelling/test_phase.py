@@ -13,7 +13,8 @@ from distsvc.kernels.histogram import count_between
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.linear.rule import OneClassRule
-from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, score_edges
