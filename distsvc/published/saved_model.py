@@ -14,10 +14,9 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.inputs.rows import Answer, Input
 from distsvc.run.algorithms.algorithm import Columns
-from distsvc.run.labelling.columns import published_names
+from distsvc.run.labelling.asked import AskedColumns
+from distsvc.run.labelling.columns import asked_columns, published_names
 from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.labelling.reasons import Reasons
-from distsvc.run.labelling.shares import shared_columns
 from distsvc.run.learning.preparation import Preparation, checked_rows
 from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import read_labeller, read_model
@@ -79,13 +78,13 @@ class Model:
         job, self._features = model.job(NAME, NAME), model.learned_from
         self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
-        self._missing, self._asked = job.preprocess.missing, job.output
+        self._missing, self._output = job.preprocess.missing, job.output
         self.columns = tuple(feature.column for feature in self._features)
         self.array_columns = array_columns(self._features)
         self.id = model.input.id
         self.algorithm, self.parameters = model.algorithm, model.parameters
         self.ids = labeller.ids
-        names = published_names(type(labeller.rule), self._asked)
+        names = published_names(type(labeller.rule), self._output)
         self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
 
     @classmethod
@@ -140,9 +139,9 @@ class Model:
 
         """
         rows = self._rows(X)
-        reasons = Reasons(self._labeller, self._features, self._asked.reasons)
+        asked = asked_columns(self._labeller, self._features, self._output, reported=False)
         for given in self._blocks(rows):
-            columns = self._columns(given, self._prepared(given, rows), reasons)
+            columns = self._columns(given, self._prepared(given, rows), asked)
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
             if not given.known.all():
                 places = pa.array(np.cumsum(given.known) - 1, mask=~given.known)
@@ -191,12 +190,11 @@ class Model:
     def _prepared(self, given: RawBlock, rows: Input) -> np.ndarray:
         return checked_rows(self._preparation, given.usable, rows.shown, self._numbers)
 
-    def _columns(self, given: RawBlock, Z: np.ndarray, reasons: Reasons) -> Columns:
+    def _columns(self, given: RawBlock, Z: np.ndarray, asked: list[AskedColumns]) -> Columns:
         """Return what is published of the usable rows of a block, prepared as Z (n, d)."""
         columns: Columns = dict(self._labeller.rule.label(Z))
-        if self._asked.reasons:
-            columns |= reasons.add(given.usable, Z, columns)
-        columns |= shared_columns(self._asked, self._labeller, Z, columns["label"])
+        for one in asked:
+            columns |= one.add(given.usable, Z, columns)
         columns["label"] = self.ids[columns["label"]]
         return columns
 

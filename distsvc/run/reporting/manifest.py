@@ -98,6 +98,6 @@ def _files(run: RunDirectory, counts: Counts) -> list[dict[str, Any]]:
                 files.append(part | {"file": name})
             else:
                 raise TemporaryError(f"{name} has {n_bytes} bytes, and had {part['bytes']}")
-    if known and output_format(run.plan.output_format).publishes_parts:
+    if known and output_format(run.plan.output.format).publishes_parts:
         raise TemporaryError(f"{min(known)} has gone from {run.output.address}")
     return files

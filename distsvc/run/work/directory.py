@@ -103,7 +103,7 @@ class RunDirectory:
     @property
     def output(self) -> Place:
         """Where the run is published."""
-        return place_of(self.plan.output)
+        return place_of(self.plan.output.path)
 
     def folder(self, kind: str) -> str:
         """Return the folder, in the output, of what this run publishes of a kind in `PLACES`."""
