@@ -20,7 +20,7 @@ from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.rows.features import Feature, OneHot, Vector
+from distsvc.storage.rows.features import Feature, Vector
 
 MOST_PROFILES = 200
 """Clusters that get one, the largest."""
@@ -78,7 +78,7 @@ def _told(
         if isinstance(feature, Vector) and len(names) > 1:
             values = components(rows.X[:, places])
             names = [f"{feature.whole}: component {k + 1}" for k in range(values.shape[1])]
-        if isinstance(feature, OneHot):
+        if feature.one_hot:
             one_hot.append(slice(len(columns), len(columns) + len(names)))
         columns.extend(names)
         parts.append(values)

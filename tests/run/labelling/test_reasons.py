@@ -11,7 +11,7 @@ from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.reasons import Typical
 from distsvc.run.labelling.reasons import FARTHEST, OF_PILOT, Reasons
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.features import Number, OneHot
+from distsvc.storage.rows.features import Numeric, OneHot
 
 NAMES = ("heat", "noise", "wear")
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
@@ -22,7 +22,7 @@ PLANE = OneClassRule(np.array([1.0, 2.0, -1.0]), np.array([1.0, 1.0, 1.0]), 0.0)
 def reasons_of(rule, count, names=NAMES, typical=NONE):
     """Return no reasons yet of a rule of one cluster whose typical rows are 0."""
     labeller, output = SimpleNamespace(rule=rule, typical=typical), SimpleNamespace(reasons=count)
-    return Reasons(labeller, list(map(Number, names)), output)
+    return Reasons(labeller, list(map(Numeric, names)), output)
 
 
 def block_of(X, first=0):
@@ -195,7 +195,7 @@ def test_a_value_that_is_missing_has_no_number():
 def test_categories_are_one_reason_which_names_the_rows_own_value():
     kind = OneHot(column="kind", known=("a", "b"), rest=0.0)
     labeller = SimpleNamespace(rule=BallRule(np.zeros(4), np.zeros(4), -1.0), typical=NONE)
-    reasons = Reasons(labeller, [Number("heat"), kind], SimpleNamespace(reasons=2))
+    reasons = Reasons(labeller, [Numeric("heat"), kind], SimpleNamespace(reasons=2))
     X = np.array([[1.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]])
     text = reasons.add(block_of(X), X, reasons.rule.label(X))["reasons"]
     assert text == ["heat (50%), kind=b (50%)", "heat (90%), kind=a (10%)",
