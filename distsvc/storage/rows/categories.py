@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from distsvc.storage.rows.described import DescribedFeature
+from distsvc.storage.rows.feature import DescribedFeature
 
 MOST_ONE_HOT = 32
 """Values that have a column of their own."""
@@ -55,7 +55,7 @@ class Category(DescribedFeature):
     kind: str
     known: Words
     rest: Share
-    expected: ClassVar[str] = "text, booleans or integers"
+    wants: ClassVar[str] = "text, booleans or integers"
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Any:
@@ -195,7 +195,7 @@ class Uncounted(DescribedFeature):
     """A column of categories whose values are still to be counted; it makes no columns yet."""
 
     kind: str
-    expected: ClassVar[str] = Category.expected
+    wants: ClassVar[str] = Category.wants
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,8 @@ from distsvc.inputs.arrow import numbers
 from distsvc.storage.rows.categories import Category as Category
 from distsvc.storage.rows.categories import Encoding
 from distsvc.storage.rows.categories import Uncounted as Uncounted
-from distsvc.storage.rows.described import DescribedFeature
+from distsvc.storage.rows.feature import DescribedFeature
+from distsvc.storage.rows.feature import Feature as Feature
 
 MOST_COLUMNS = 2**20
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
@@ -41,79 +42,12 @@ class UnusableValueError(ValueError):
         self.column, self.place = column, place
 
 
-class Feature(Protocol):
-    """What is made of one stored column: one column of numbers, or several."""
-
-    @property
-    def column(self) -> str:
-        """The stored column."""
-        ...
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns of numbers."""
-        ...
-
-    @property
-    def shown(self) -> str:
-        """What a list of the features that are used says of it."""
-        ...
-
-    @property
-    def expected(self) -> str:
-        """What the stored column has to hold, in a message."""
-        ...
-
-    @property
-    def whole(self) -> str | None:
-        """The name of all columns together, where they are one thing to those who read of them."""
-        ...
-
-    @property
-    def one_hot(self) -> bool:
-        """Whether each column stands for a value, and is 1 in the rows that have it."""
-        ...
-
-    def takes(self, kind: pa.DataType) -> bool:
-        """Return whether values of an Arrow type can be turned into the numbers."""
-        ...
-
-    def fits_float32(self, kind: str) -> bool:
-        """Return whether float32 holds the numbers made of an Arrow type, given by its words."""
-        ...
-
-    def values(self, array: pa.Array) -> np.ndarray:
-        """Return some rows' numbers, (n,) or (n, len(names)), of their Arrow values; null is NaN.
-
-        The dtype is any whose values float64 holds, as far as the stored ones do.
-
-        Raises
-        ------
-        UnusableValueError
-            A value is not one that it can take.
-
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Numeric:
+class Numeric(Feature):
     """A column that holds numbers: integers, floats, decimals or booleans."""
 
     column: str
-    expected: ClassVar[str] = "numbers"
-    whole: ClassVar[None] = None
-    one_hot: ClassVar[bool] = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The column's own name."""
-        return (self.column,)
-
-    @property
-    def shown(self) -> str:
-        """The column's own name."""
-        return self.column
+    wants: ClassVar[str] = "numbers"
 
     def takes(self, kind: pa.DataType) -> bool:
         """Return whether the type is one of numbers."""
@@ -132,7 +66,7 @@ class Log(DescribedFeature):
     """The logarithm of a number x as sign(x) log(1 + |x|), which is 0 at 0 and defined for all."""
 
     kind: Literal["log"] = "log"
-    expected: ClassVar[str] = "numbers"
+    wants: ClassVar[str] = "numbers"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -164,7 +98,7 @@ class Time(DescribedFeature):
 
     kind: Literal["time"] = "time"
     unit: Literal["days", "seconds"]
-    expected: ClassVar[str] = "dates, times or durations"
+    wants: ClassVar[str] = "dates, times or durations"
 
     @classmethod
     def of(cls, column: str, kind: pa.DataType) -> Time:

@@ -11,7 +11,8 @@ from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.reasons import Typical
 from distsvc.run.labelling.reasons import FARTHEST, OF_PILOT, Reasons
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.features import Numeric, OneHot
+from distsvc.storage.rows.categories import OneHot
+from distsvc.storage.rows.features import Numeric
 
 NAMES = ("heat", "noise", "wear")
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
