@@ -32,7 +32,7 @@ from distsvc.inputs import rows as input_rows
 from distsvc.inputs.given import opened
 from distsvc.inputs.kept import Kept, readable_again
 from distsvc.models.rows import passes, sampling
-from distsvc.models.support_vector.level_tree.tree import ensemble
+from distsvc.models.support_vector.level_tree import ensemble
 
 N, D = 10_500, 4
 NAMES = [f"f{k}" for k in range(D)]

@@ -12,8 +12,8 @@ from sklearn.metrics import adjusted_rand_score
 from distsvc import SupportVectorClustering
 from distsvc.errors import JobFileError
 from distsvc.models.rows import sampling
+from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
-from distsvc.models.support_vector.level_tree.tree import ensemble
 from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import level_tree
 from distsvc.run.reporting import files as report_files

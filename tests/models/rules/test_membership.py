@@ -6,8 +6,8 @@ from sklearn.exceptions import NotFittedError
 
 from distsvc import AutoClustering, IncrementalMDH, SupportVectorClustering
 from distsvc.models.baselines.rules import Centres
+from distsvc.models.rules import membership
 from distsvc.models.rules.membership import Membership
-from distsvc.models.rules.rule import membership
 from tests.small_runs import three_clusters
 
 ROWS = np.random.default_rng(0).normal(size=(90, 2))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from distsvc.models.rules import reasons
 from distsvc.models.rules.reasons import Typical, pulls
-from distsvc.models.rules.rule import reasons
 
 EACH = np.arange(4)
 

@@ -12,7 +12,7 @@ from distsvc.models.linear import working_set
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.boundary import training
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.level_tree.tree import tree as level_tree
+from distsvc.models.support_vector.level_tree import tree as level_tree
 from distsvc.run.algorithms import linear_passes
 from distsvc.run.work import checkpoints
 from distsvc.run.work.checkpoints import Checkpoint

@@ -13,7 +13,8 @@ from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.run.work.categories import with_categories
 from distsvc.storage.rows.categories import MOST_ONE_HOT, Frequency, OneHot, Uncounted
 from distsvc.storage.rows.features import descriptions, one_hot_columns, restored
-from distsvc.storage.tables.opening import counting, fingerprint, open_table, shown_columns
+from distsvc.storage.tables import counting
+from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
 from tests.small_tables import everything
 
 TEXT = ["b"] * 20 + ["a"] * 20 + ["c"] * 12 + ["rare"] * 3 + [None]

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from distsvc.models.support_vector.level_tree import directions
 from distsvc.models.support_vector.level_tree.directions import (
     MOST_COMPONENTS,
     leading_directions,
@@ -8,7 +9,6 @@ from distsvc.models.support_vector.level_tree.directions import (
     placed,
     scatter_of_pairs,
 )
-from distsvc.models.support_vector.level_tree.tree import directions
 
 
 def rows_about_centres(n=1500, d=120, k=6, wide=20, spread=0.4, seed=0):

@@ -4,6 +4,7 @@ from sklearn.datasets import make_blobs
 
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.kernel_width import density_gamma
+from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.ensemble import (
     EFFORTS,
@@ -13,7 +14,6 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     least_mass,
     make_ensemble,
 )
-from distsvc.models.support_vector.level_tree.tree import ensemble
 
 
 def pilot(d, n=300, seed=0):
