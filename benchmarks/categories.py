@@ -27,7 +27,8 @@ from distsvc.bench.rows import Row, mean_of, pivot, show
 from distsvc.datasets import load
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from distsvc.storage.places.place import place_of
+from distsvc.run.work.start import Start
+from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 
 SAMPLE_ROWS = 2000
@@ -179,14 +180,14 @@ def by_job(table: Mixed, way: str, seed: int, stem: Path) -> np.ndarray:
         "cluster": {"workers": 0},
         "output": {"path": str(path / "out")},
     }
-    run_job(parse_job(job), overwrite=True)
+    run_job(parse_job(job), start=Start(overwrite=True))
     return labels_of(str(path / "out"))
 
 
 def labels_of(out: str) -> np.ndarray:
     """Return the labels (n,) of a published run."""
-    place = place_of(out)
-    files = [one["file"] for one in read_manifest(place)["files"] if "part-" in one["file"]]
+    place = store_of(out)
+    files = [one.file for one in read_manifest(place).files if "part-" in one.file]
     parts = [pq.read_table(f"{out}/{name}", columns=["label"]) for name in sorted(files)]
     return pa.concat_tables(parts)["label"].to_numpy()
 

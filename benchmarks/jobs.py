@@ -20,6 +20,7 @@ from distsvc.bench.measure import alone
 from distsvc.bench.rows import Row
 from distsvc.bench.suites import BSGD_SPLITS
 from distsvc.datasets import load
+from distsvc.run.work.start import ClusterAddress
 
 WORKERS = 2
 NOISE = 0.01
@@ -113,7 +114,7 @@ def run_here(
         "cluster": cluster,
         "output": {"path": str(output)},
     } | (more or {})
-    return Report(run_job(parse_job(job), scheduler=scheduler).dumped())
+    return Report(run_job(parse_job(job), ClusterAddress(scheduler)).dumped())
 
 
 @contextmanager

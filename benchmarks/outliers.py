@@ -129,10 +129,11 @@ def score_of_job(table: Path, output: Path, seed: int) -> np.ndarray:
     """Run a job with its defaults on a table and return how outlying (n,) its rows are."""
     import pyarrow.parquet as pq
 
+    from distsvc.storage.publishing.manifest import read_manifest
     from distsvc.storage.publishing.publication import Output
 
     run_here(table, output, {"label": "label"}, {"seed": seed}, {"workers": 0})
-    files = [file["file"] for file in (Output(output).manifest() or {})["files"]]
+    files = [file.file for file in read_manifest(Output(output).store).files]
     parts = [output / name for name in files if name.startswith("labels/")]
     return -pq.read_table(parts).sort_by("row")["score"].to_numpy()
 

@@ -160,10 +160,11 @@ def sums_of(output: Path) -> Row:
     """Return partitions, rows, clusters and SHA-256 sums of what was published in a folder."""
     import pyarrow.parquet as pq
 
+    from distsvc.storage.publishing.manifest import read_manifest
     from distsvc.storage.publishing.publication import Output
 
     model = Output(output).file("arrays.npz")
-    files = [file["file"] for file in (Output(output).manifest() or {})["files"]]
+    files = [file.file for file in read_manifest(Output(output).store).files]
     parts = [output / name for name in files if name.startswith("labels/")]
     table = pq.read_table(parts)
     values = {name: table[name].to_numpy().tobytes() for name in table.column_names}

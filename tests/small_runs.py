@@ -25,7 +25,7 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
-from distsvc.storage.publishing.columns import described
+from distsvc.storage.places.arrays import described
 from distsvc.storage.tables.opening import open_table
 
 MODELS: dict[str, dict[str, Any]] = {

@@ -18,6 +18,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work.cluster import connected
 from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ClusterAddress
 from distsvc.storage.places.arrays import make_folder
 
 KNOWN = (*SUITES, "linear", "peers")
@@ -128,7 +129,7 @@ def run_suite(
     suite = SUITES[name]
     _check_sets(name, choice, suite.sets)
     folder = Folder(out / ".fits")
-    with connected(cluster, 0, progress, scheduler, scheduler_file) as client:
+    with connected(cluster, 0, progress, ClusterAddress(scheduler, scheduler_file)) as client:
         first = suite.first(choice)
         rows = done(folder, first, data, client, progress, f"{name}, first fits")
         then = suite.then(choice, rows)

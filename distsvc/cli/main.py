@@ -10,17 +10,19 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from distsvc import __version__
 from distsvc.cli import outputs as cli_outputs
 from distsvc.cli import tables as cli_tables
-from distsvc.cli.ending import failing_cleanly, watched
+from distsvc.cli.ending import failing_cleanly
 from distsvc.cli.nights import backfill, cluster_options
 from distsvc.cli_evaluation import bench, datasets, shown_progress
 from distsvc.errors import one_line
+from distsvc.published.calling import run_told
+from distsvc.run.work.start import ClusterAddress, Start
 
 if TYPE_CHECKING:
     from distsvc.report.content.report import Report
@@ -69,16 +71,14 @@ def demo(out: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
     job_file: str,
-    settings: tuple[str, ...],
-    scheduler: str | None,
-    scheduler_file: str | None,
-    require_tls: bool,
     run_date: str | None,
+    settings: tuple[str, ...],
     overwrite: bool,
     fresh: bool,
-    metrics_file: str | None,
     skip_missing: bool,
+    metrics_file: str | None,
     as_json: bool,
+    **cluster: Any,
 ) -> None:
     """Cluster a table and publish labels, model and report.
 
@@ -86,32 +86,25 @@ def run(
     folder, a glob or a URL): the default job clusters it, into out/NAME, which --set
     output.path=... changes, as any other key.
     """
-    with failing_cleanly(), watched(job_file, metrics_file) as watch, shown_progress() as progress:
-        from distsvc.run.drafts.asked_job import asked_job
-        from distsvc.run.job import run_job
-
-        job = watch.begins(asked_job(job_file, run_date, settings))
-        report = run_job(
-            job,
+    with failing_cleanly():
+        job, report = run_told(
+            job_file,
+            run_date,
+            settings,
+            at=ClusterAddress(**cluster),
+            start=Start(overwrite, fresh, skip_missing),
             command=shlex.join(["distsvc", *sys.argv[1:]]),
-            scheduler=scheduler,
-            scheduler_file=scheduler_file,
-            require_tls=require_tls,
-            overwrite=overwrite,
-            fresh=fresh,
-            skip_missing=skip_missing,
-            progress=progress,
+            metrics_file=metrics_file,
         )
-        watch.ends(report)
     if as_json:
         click.echo(json.dumps(report.dumped()))
         return
     seconds = sum(phase.seconds for phase in report.phases)
     k = len(report.clusters)
     alone = report.outliers.only
-    found = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
+    clusters = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
     where = outside(report, "" if alone else " every cluster")
-    click.echo(f"{found}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
+    click.echo(f"{clusters}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
     for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
         click.echo(one_line(f"warning: {warning}"))
     click.echo(f"{job.output.path}/report.html")
@@ -133,34 +126,22 @@ def predict(
     input_path: str,
     output_path: str,
     settings: tuple[str, ...],
-    scheduler: str | None,
-    scheduler_file: str | None,
-    require_tls: bool,
-    overwrite: bool,
-    fresh: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
     with failing_cleanly(), shown_progress() as progress:
         from distsvc.job.file import cluster_settings
         from distsvc.published.predict import predict_table
 
+        keys = cluster_settings(settings)
         manifest = predict_table(
-            run_dir,
-            input_path,
-            output_path,
-            settings=cluster_settings(settings),
-            scheduler=scheduler,
-            scheduler_file=scheduler_file,
-            require_tls=require_tls,
-            overwrite=overwrite,
-            fresh=fresh,
-            progress=progress,
+            run_dir, input_path, output_path, settings=keys, progress=progress, **options
         )
     if as_json:
-        click.echo(json.dumps(manifest))
+        click.echo(json.dumps(manifest.dumped()))
     else:
-        click.echo(f"{manifest['rows']:,} rows labelled in {output_path}/labels")
+        click.echo(f"{manifest.rows:,} rows labelled in {output_path}/labels")
 
 
 def outside(report: Report, of: str = "") -> str:

@@ -12,6 +12,7 @@ import click
 
 from distsvc.cli.ending import failing_cleanly
 from distsvc.errors import one_line
+from distsvc.run.work.start import ClusterAddress, Start
 
 TOLD = "day", "output", "state", "words", "exit_code", "held"
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -56,28 +57,19 @@ def backfill(
     last: datetime.datetime,
     reprocess: Any,
     settings: tuple[str, ...],
-    scheduler: str | None,
-    scheduler_file: str | None,
-    require_tls: bool,
     fresh: bool,
     skip_missing: bool,
     as_json: bool,
+    **cluster: Any,
 ) -> None:
     """Run JOB.toml for every day of a range, the oldest first; stop at the first that fails."""
     if first > last:
         raise click.UsageError("--from is after --to")
-    options: dict[str, Any] = {
-        "scheduler": scheduler,
-        "scheduler_file": scheduler_file,
-        "require_tls": require_tls,
-        "fresh": fresh,
-    }
-    if skip_missing:
-        options["skip_missing"] = True
+    at = ClusterAddress(**cluster)
     shared = [f"--set={one}" for one in settings]
-    shared += [f"--scheduler={scheduler}"] if scheduler else []
-    shared += [f"--scheduler-file={scheduler_file}"] if scheduler_file else []
-    shared += ["--require-tls"] if require_tls else []
+    shared += [f"--scheduler={at.scheduler}"] if at.scheduler else []
+    shared += [f"--scheduler-file={at.scheduler_file}"] if at.scheduler_file else []
+    shared += ["--require-tls"] if at.require_tls else []
 
     def command(*words: str) -> str:
         return shlex.join(["distsvc", *words, *shared])
@@ -89,7 +81,7 @@ def backfill(
         kept += ["--skip-missing"] if skip_missing else []
         return command("backfill", job_file, "--from", day, "--to", until, *kept)
 
-    nights: list[Any] = []
+    days: list[Any] = []
     with failing_cleanly():
         from distsvc.errors.urls import masked
         from distsvc.job.file import load_job
@@ -100,27 +92,28 @@ def backfill(
             first.date(),
             last.date(),
             reprocess,
+            at,
+            Start(fresh=fresh, skip_missing=skip_missing),
             commands=lambda day: command("run", job_file, "--run-date", day),
-            options=options,
         )
-        for night in done:
-            nights.append(night)
+        for day in done:
+            days.append(day)
             if not as_json:
-                click.echo(one_line(night.line()))
-        code = nights[-1].exit_code
-        go_on = backfills.going_on(nights[-1], until, again) if code else []
+                click.echo(one_line(day.line()))
+        code = days[-1].exit_code
+        go_on = backfills.going_on(days[-1], until, again) if code else []
         go_on = [masked(line) for line in go_on]
     if as_json:
-        told = [{name: getattr(night, name) for name in TOLD} for night in nights]
+        told = [{name: getattr(day, name) for name in TOLD} for day in days]
         click.echo(json.dumps({"nights": told, "go_on": go_on}))
     if code:
-        _tell_stop(nights, go_on)
+        _tell_stop(days, go_on)
     sys.exit(code)
 
 
-def _tell_stop(nights: list[Any], go_on: list[str]) -> None:
+def _tell_stop(days: list[Any], go_on: list[str]) -> None:
     """Say which days are done, which one stopped the backfill, and how to go on."""
-    *done, stopped = nights
+    *done, stopped = days
     before = f"done up to {done[-1].day}" if done else "no day is done"
     lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {before}"]
     for line in [*lines, "to go on:", *(f"  {line}" for line in go_on)]:

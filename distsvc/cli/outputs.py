@@ -45,12 +45,11 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 
         manifest = publish_held(output_path, run_id)
     if as_json:
-        click.echo(json.dumps(manifest))
+        click.echo(json.dumps(manifest.dumped()))
         return
-    click.echo(f"run {run_id} is published: {manifest['rows']:,} rows")
-    for check in manifest.get("checks", []):
-        if check["state"] == "failed":
-            click.echo(one_line(f"warning: {check['words']}"))
+    click.echo(f"run {run_id} is published: {manifest.rows:,} rows")
+    for check in manifest.failed:
+        click.echo(one_line(f"warning: {check.words}"))
     click.echo(f"{output_path.rstrip('/')}/report.html")
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.rows import Answer, Asked, Input, no_rows
+from distsvc.inputs.rows import Input, Reading, RowValues, no_rows
 
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 """What pyarrow raises for a table, or a value in it, that it can't read."""
@@ -33,7 +33,7 @@ class Tables(Input):
     def __init__(
         self,
         X: Any,
-        asked: Asked,
+        asked: Reading,
         tables: Callable[[], Iterable[Any]],
         *,
         in_memory: bool = False,
@@ -93,7 +93,7 @@ class DaskFrame(Tables):
 
     lazy = True
 
-    def __init__(self, X: Any, asked: Asked):
+    def __init__(self, X: Any, asked: Reading):
         super().__init__(X, asked, self._computed)
 
     def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
@@ -105,14 +105,14 @@ class DaskFrame(Tables):
         for number in range(self.X.npartitions):
             yield self.X.partitions[number].compute()
 
-    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
         """Return a series or a dataframe of the values, with the index of the input."""
         task = partial(_of_partition, of_part, answer, self.asked)
         return self.X.map_partitions(task, meta=task(self.X._meta))
 
 
 def _of_partition(
-    of_part: Callable[[Input], np.ndarray], answer: Answer, asked: Asked, frame: Any
+    of_part: Callable[[Input], np.ndarray], answer: RowValues, asked: Reading, frame: Any
 ) -> Any:
     """Return the values of one partition, with its index, wherever dask computes it."""
     part = Tables(frame, asked, lambda: [frame])
@@ -124,7 +124,7 @@ def _of_partition(
     return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)
 
 
-def _parts(table: Any, asked: Asked) -> Iterator[Any]:
+def _parts(table: Any, asked: Reading) -> Iterator[Any]:
     """Yield a table; one of pandas in slices, so that it is not copied whole."""
     if not hasattr(type(table), "iloc"):
         yield table

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from distsvc.inputs.arrays import Array, DaskArray
-from distsvc.inputs.rows import Asked, Input, check_array, no_rows
+from distsvc.inputs.arrays import ArrayRows, DaskArray
+from distsvc.inputs.rows import Input, Reading, check_array, no_rows
 
 TABLE = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 """Arrow makes a table of what has one of these."""
@@ -27,8 +27,8 @@ def opened(X: Any) -> Input | None:
         It is one of these and no table of numbers.
 
     """
-    found = rows_of(X, Asked())
-    if found is None or not (isinstance(found, Array) and found.in_memory):
+    found = rows_of(X, Reading())
+    if found is None or not (isinstance(found, ArrayRows) and found.in_memory):
         return found and found.opened()
     check_array(found.X)
     return None
@@ -36,11 +36,11 @@ def opened(X: Any) -> Input | None:
 
 def is_elsewhere(X: Any) -> bool:
     """Return whether X is read block by block and is nothing that NumPy takes as it is."""
-    found = rows_of(X, Asked())
+    found = rows_of(X, Reading())
     return found is not None and not found.in_memory
 
 
-def rows_of(X: Any, asked: Asked) -> Input | None:
+def rows_of(X: Any, asked: Reading) -> Input | None:
     """Return what reads X in pieces, as it is asked for; None where it is no array and no table.
 
     Parameters
@@ -66,7 +66,7 @@ def rows_of(X: Any, asked: Asked) -> Input | None:
     if _is_table(kind) or _is_query(kind):
         return _of_table(X, asked)
     if hasattr(X, "shape"):
-        return Array(X, asked) if _has(kind, "__getitem__") or _has(kind, "tocsr") else None
+        return ArrayRows(X, asked) if _has(kind, "__getitem__") or _has(kind, "tocsr") else None
     if issubclass(kind, dict):
         return _of_table(X, asked)
     return _of_many(X, asked) if _has(kind, "__iter__") and not _has(kind, "__array__") else None
@@ -98,7 +98,7 @@ def _is_stream(kind: type) -> bool:
     return _has(kind, "__arrow_c_stream__") and not _has(kind, "shape")
 
 
-def _of_dask(X: Any, asked: Asked) -> Input:
+def _of_dask(X: Any, asked: Reading) -> Input:
     if _has(type(X), "rechunk"):
         return DaskArray(X, asked)
     if not _has(type(X), "map_partitions") or X.ndim != 2:
@@ -108,7 +108,7 @@ def _of_dask(X: Any, asked: Asked) -> Input:
     return DaskFrame(X, asked)
 
 
-def _of_table(X: Any, asked: Asked) -> Input | None:
+def _of_table(X: Any, asked: Reading) -> Input | None:
     from distsvc.inputs.arrow import Tables
 
     kind = type(X)
@@ -124,7 +124,7 @@ def _of_table(X: Any, asked: Asked) -> Input | None:
     return Tables(X, asked, lambda: [X], in_memory=in_memory, once=_is_stream(kind))
 
 
-def _of_many(X: Any, asked: Asked) -> Input | None:
+def _of_many(X: Any, asked: Reading) -> Input | None:
     """Return what reads an iterable of tables; None for a sequence of something else."""
     from distsvc.inputs.arrow import Tables
 

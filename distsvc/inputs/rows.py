@@ -17,7 +17,7 @@ BLOCK_VALUES = 2**20
 
 
 @dataclass(frozen=True)
-class Answer:
+class RowValues:
     """What values rows get.
 
     Attributes
@@ -48,7 +48,7 @@ class OfRows(Protocol):
     """What has values for rows; those of a row depend on no other row."""
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> RowValues:
         """What they are."""
         ...
 
@@ -58,7 +58,7 @@ class OfRows(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Reading:
     """What differs between those who read rows.
 
     Attributes
@@ -88,7 +88,7 @@ class Input(ABC):
     ----------
     X : object
         What was given.
-    asked : Asked
+    asked : Reading
     shape : tuple or None
         Of an array, whose columns have no names.
     in_memory : bool
@@ -118,7 +118,7 @@ class Input(ABC):
     n_features: int
     dtype: np.dtype
 
-    def __init__(self, X: Any, asked: Asked):
+    def __init__(self, X: Any, asked: Reading):
         self.X, self.asked = X, asked
 
     @property
@@ -187,7 +187,7 @@ class Input(ABC):
             )
         return found
 
-    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
         """Return what a function gives for each part of what is lazy, put together by dask.
 
         Of an array it is an array with the same chunks of rows; of a dataframe a series, or a

@@ -153,7 +153,7 @@ class ModelConfig(_Section):
 
 def _model_section(algorithm: str) -> type[ModelConfig]:
     """Make the ``[model]`` section of an algorithm: every key may be left out."""
-    types = {name: one.job_type() for name, one in PARAMETERS[algorithm].items()}
+    types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     keys: dict[str, Any] = {name: (of | None, None) for name, of in types.items() if of}
     keys["algorithm"] = (Literal[algorithm], algorithm)
     return create_model(f"ModelConfig[{algorithm}]", __base__=ModelConfig, **keys)

@@ -15,6 +15,7 @@ from distsvc.job.file import load_job
 from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.places.arrays import make_folder, write_text, write_whole
 
 JOBS: dict[str, dict[str, Any]] = {
@@ -94,8 +95,6 @@ def run_demo(folder: Path, progress: Progress) -> dict[str, Report]:
         path = folder / "jobs" / f"{name}.toml"
         write_text(path, tomli_w.dumps(demo_job(name, str(folder))))
         job = load_job(path)
-        reports[name] = run_job(
-            job, command=f"distsvc run {path}", overwrite=True, progress=Progress(quiet=True)
-        )
+        reports[name] = run_job(job, start=Start(overwrite=True), command=f"distsvc run {path}")
         progress.event("demo", job=name, clusters=len(reports[name].clusters))
     return reports

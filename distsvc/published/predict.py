@@ -19,10 +19,13 @@ from distsvc.run.model.files import (
     with_previous,
 )
 from distsvc.run.reporting.manifest import make_manifest
-from distsvc.run.starting.beginning import Asked, begun
+from distsvc.run.starting.opening import begun
+from distsvc.run.starting.resuming import Request
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ClusterAddress, Start
+from distsvc.storage.publishing.manifest import Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
@@ -39,7 +42,7 @@ def predict_table(
     overwrite: bool = False,
     fresh: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Manifest:
     """Label another table with a published model and publish the labels; return the manifest.
 
     The table needs the model's columns; others that it has are ignored, and named in an event.
@@ -53,23 +56,26 @@ def predict_table(
         The table, and where its labels are published.
     settings
         Keys of ``[cluster]``.
-    scheduler, scheduler_file, require_tls, overwrite, fresh, progress
+    scheduler, scheduler_file, require_tls
+        Where the cluster is, as of `distsvc.run.work.start.ClusterAddress`.
+    overwrite, fresh
+        As of `distsvc.run.work.start.Start`.
+    progress
         As of `distsvc.run.job.run_job`.
 
     """
     progress = progress or Progress(quiet=True)
-    source, output = Output(published).place, Output(output_path)
-    if os.path.realpath(source.address) == os.path.realpath(output.place.address):
+    source, output = Output(published).store, Output(output_path)
+    if os.path.realpath(source.address) == os.path.realpath(output.store.address):
         raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
     folder = checked_model(source)
     model = read_model(folder)
     job = model.job(path, output_path, settings)
     digest = with_previous(job.digest(), model_digest(folder))
-    asked = Asked(job, digest, model=digest, fresh=fresh)
-    with begun(output, asked, overwrite, progress) as found:
-        if found is None:
-            return output.manifest() or {}
-        run = found.run
+    request = Request(job, output, digest, model=digest)
+    with begun(request, Start(overwrite, fresh), progress) as run:
+        if run is None:
+            return read_manifest(output.store)
         with progress.phase("open"):
             restore_model(model, folder, run)
             if not run.is_planned:
@@ -79,8 +85,8 @@ def predict_table(
             table = run.plan.table
             for note in run.plan.notes:
                 progress.event("unknown values", because=note)
-        where = job.cluster, table.nbytes, scheduler, scheduler_file, require_tls
-        with steps_on(run, progress, *where) as steps:
+        at = ClusterAddress(scheduler, scheduler_file, require_tls)
+        with steps_on(run, progress, job.cluster, at) as steps:
             check_labelling(job, table, steps.workers, model.rule.float64)
             labelled = label_table(steps)
             fill_output(steps, labelled.counts)

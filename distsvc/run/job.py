@@ -23,18 +23,15 @@ from distsvc.run.reporting.manifest import publish
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE, FIRST, ClusterAddress, Start
 
 
 def run_job(
     job: Job,
+    at: ClusterAddress = ANYWHERE,
+    start: Start = FIRST,
     *,
     command: str = "",
-    scheduler: str | None = None,
-    scheduler_file: str | None = None,
-    require_tls: bool = False,
-    overwrite: bool = False,
-    fresh: bool = False,
-    skip_missing: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Cluster a table and publish labels, model and report; return the report.
@@ -46,35 +43,30 @@ def run_job(
     ----------
     job
         The validated job file.
+    at
+        Where the cluster is; see `distsvc.run.work.cluster.connected`.
+    start
+        What may be replaced, started over or skipped.
     command
         What the page names as the way to run it again.
-    scheduler, scheduler_file, require_tls
-        Where the cluster is; see `distsvc.run.work.cluster.connected`.
-    overwrite
-        Whether something else that is published at the output is replaced.
-    fresh
-        Whether to start over where an earlier run was interrupted, which otherwise goes on.
-    skip_missing
-        Whether an input that is not there yet is to be skipped (`SkippedError`).
     progress
         Where phases and events are shown; nowhere when not given.
 
     """
     progress = progress or Progress(quiet=True)
-    with opened(job, overwrite, progress, fresh, skip_missing) as found:
-        if found is None:
+    with opened(job, start, progress) as opening:
+        if opening is None:
             progress.event("already published", output=job.output.path)
             return read_report(job.output.path)
-        run, job = found.run, found.job
-        where = job.cluster, found.table.nbytes, scheduler, scheduler_file, require_tls
-        with steps_on(run, progress, *where) as steps:
-            memory = check_memory(job, found.table, steps.workers, found.algorithm).part()
-            learned, labelled = assign_table(steps, job, found.previous) or cluster_table(
-                steps, job, found.algorithm
+        run, asked, previous = opening.run, opening.job, opening.previous
+        with steps_on(run, progress, asked.cluster, at) as steps:
+            memory = check_memory(asked, opening.table, steps.workers, opening.algorithm).part()
+            learned, labelled = assign_table(steps, asked, previous) or cluster_table(
+                steps, asked, opening.algorithm
             )
             fill_output(steps, labelled.counts)
-        comparison = compared(run, job, found.previous, labelled, learned.facts.get("agreement"))
-        report = write_report(run, job, learned, labelled, comparison, command, progress, memory)
+        comparison = compared(run, asked, previous, labelled, learned.facts.get("agreement"))
+        report = write_report(run, asked, learned, labelled, comparison, command, progress, memory)
         with progress.phase("publish"):
-            publish(found, labelled, report)
+            publish(opening, labelled, report)
     return report.with_phases(progress.phases)

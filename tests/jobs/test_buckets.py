@@ -23,6 +23,7 @@ from distsvc.published.predict import predict_table
 from distsvc.published.status import status
 from distsvc.run.job import run_job
 from distsvc.run.work.phases import Phase
+from distsvc.run.work.start import ClusterAddress
 from distsvc.storage.publishing.publication import collect
 from tests.published_files import listed
 from tests.s3_server import BUCKET, SETTINGS, client, content, keys, s3_server
@@ -263,7 +264,7 @@ def test_workers_that_share_no_folder(tables, tmp_path, out, monkeypatch, caplog
         assert len(folders) == 2
         assert str(Path.cwd()) not in folders
         assert sees == {not can_unshare()}
-        run_job(job, scheduler_file=str(file))
+        run_job(job, ClusterAddress(scheduler_file=str(file)))
     run_job(small_job(tables / "t.parquet", MODELS["level tree"], output={"path": str(mine / "o")}))
     assert of_bucket(out) == of_disk(mine / "o")
     check_tidy(out)

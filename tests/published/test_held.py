@@ -16,6 +16,7 @@ from distsvc.published.held import publish_held
 from distsvc.published.status import in_words, status
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import read_report
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 from tests.storage.written_runs import (
@@ -34,7 +35,7 @@ from tests.storage.written_runs import (
 
 def held_back(job) -> str:
     with pytest.raises(CheckFailedError, match="min_rows: 600 rows, at least 1,000 expected"):
-        run_job(job, overwrite=True)
+        run_job(job, start=Start(overwrite=True))
     [run_id] = Output(job.output.path).held()
     return run_id
 
@@ -88,7 +89,7 @@ def hold(out, mark: str, created: str = "") -> str:
     output = Output(out)
     with output.locked(), work_of(output, digest_of(mark)) as work:
         run_id = name_of(work)
-        output.hold(write_run(output, run_id, mark) | {"created": created})
+        output.hold(write_run(output, run_id, mark).model_copy(update={"created": created}))
     return run_id
 
 
@@ -98,7 +99,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
     def overridden(output, manifest):
-        mark = (output.place.root / manifest["files"][0]["file"]).read_text().split()[0]
+        mark = (output.store.root / manifest.files[0].file).read_text().split()[0]
         return {name: f"{mark} {name}" for name in ("report.html", "report.json")}
 
     monkeypatch.setattr(held, "_overridden", overridden)
@@ -170,8 +171,8 @@ def test_what_was_published_although_a_check_failed_is_replaced_like_any_run(tmp
 
 
 def check_whole(out, manifest):
-    for file in manifest["files"]:
-        assert (out / file["file"]).stat().st_size == file["bytes"]
+    for file in manifest.files:
+        assert (out / file.file).stat().st_size == file.bytes
 
 
 def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(

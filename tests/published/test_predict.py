@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 def test_predicting_the_same_table_gives_the_same_labels(blob_table, blob_run, tmp_path):
     manifest = predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
     assert labels(tmp_path / "out").equals(labels(blob_run[0]))
-    assert manifest == check_manifest(tmp_path / "out")
-    assert manifest["rows"] == N
+    assert manifest.dumped() == check_manifest(tmp_path / "out")
+    assert manifest.rows == N
 
 
 def test_predict_scales_new_rows_as_the_models(blob_run, tmp_path):

@@ -16,7 +16,7 @@ from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEn
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.rules import LevelRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.algorithms.hyperplanes import TREES, Hyperplanes
@@ -65,7 +65,7 @@ class Automatic(AlgorithmJob):
         return self.engine.rule
 
     def learned(self, job: Job) -> Learned:
-        """Return what the algorithm that has the answer says, and why it is that one."""
+        """Return the description of the chosen algorithm, and the reason for the choice."""
         engine = self.engine
         chosen = {LEVEL_TREE: self.levels, HYPERPLANES: self.trees}[engine.chosen].learned(job)
         considered = [
@@ -90,6 +90,6 @@ class Automatic(AlgorithmJob):
         return self.levels.intensity(n_rows)
 
     def held(self, sizes: Sizes) -> Held:
-        """Return what both hold."""
+        """Return the memory of both."""
         first, second = (one.held(sizes) for one in (self.levels, self.trees))
         return Held(first.driver | second.driver, first.worker | second.worker)

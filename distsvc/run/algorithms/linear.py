@@ -17,14 +17,14 @@ from distsvc.job.parameters import check_parameters
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import working_rows
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.algorithms.linear_passes import descend_table
-from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.preparation import Preparation, prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.checkpoints import Checkpoint
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.tables.opening import Table, sparse_rows
@@ -46,9 +46,6 @@ class Linear(AlgorithmJob):
     all_rows = True  # nu is a share of them
     readings = ("begin", "pass")
     engine: LinearEngine
-
-    def __init__(self, parameters: dict[str, Any], engine: LinearEngine):
-        self.parameters, self.engine = parameters, engine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Linear | None:
@@ -79,7 +76,7 @@ class Linear(AlgorithmJob):
 
     def _mean(self, run: RunDirectory, survey: Survey) -> np.ndarray:
         """Return the mean (d,) of the prepared rows, or of the pilot's if scaling is not linear."""
-        if not Preparation.restored(run.read(PREPARATION)).scaling.is_linear:
+        if not Preparation.read(run).scaling.is_linear:
             return prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
         return prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
 

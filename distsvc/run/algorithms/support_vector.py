@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.models.support_vector.engine import Engine
+from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.models.support_vector.engines import engine_for
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import AlgorithmJob
-from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.tables.opening import Table
 
@@ -26,11 +26,8 @@ the drawn boundary inwards, for between two points of the grid f is taken as lin
 class SupportVectorJob(AlgorithmJob):
     """Begins by the parameters, which decide between the two engines."""
 
-    engine_type: ClassVar[type[Engine]]
-    engine: Engine
-
-    def __init__(self, parameters: dict[str, Any], engine: Engine):
-        self.parameters, self.engine = parameters, engine
+    engine_type: ClassVar[type[SupportVectorEngine]]
+    engine: SupportVectorEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
@@ -42,11 +39,13 @@ class SupportVectorJob(AlgorithmJob):
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
 
-def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart | None:
+def domain_part(
+    run: RunDirectory, engine: SupportVectorEngine, sample: Sample
+) -> DomainPart | None:
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     if len(run.plan.table.columns) != 2:
         return None
-    preparation = Preparation.restored(run.read(PREPARATION))
+    preparation = Preparation.read(run)
     drawn = np.column_stack([sample.x, sample.y])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums, Scaling
-from distsvc.models.rows.spread import Column, known
+from distsvc.models.rows.spread import ColumnSpread, known
 from distsvc.run.algorithms.algorithm import Learner
 from distsvc.run.learning.aside import RowAside
 from distsvc.run.learning.preparation import PREPARATION, Preparation
@@ -45,12 +45,9 @@ def prepare(
 
 
 def make_scaling(
-    config: PreprocessConfig,
-    survey: Survey,
-    columns: Sequence[str],
-    together: Sequence[slice] = (),
+    config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Turn the column sums into the scaling that the job asks for, and say what is remarkable.
+    """Turn the column sums into the scaling that the job asks for, and return notes.
 
     The columns of a slice of `together` are the values of one column.
     """
@@ -113,9 +110,9 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
     ends = zip(sums.least.tolist(), sums.most.tolist(), deviations.tolist(), strict=True)
     columns = names_of(features)
     values_of_categories = {n for group in one_hot_columns(features) for n in columns[group]}
-    found: dict[str, Column] = {}
+    found: dict[str, ColumnSpread] = {}
     for name, values, end in zip(columns, known(survey.pilot), ends, strict=True):
-        column = Column.of(values, *end) if values.size else None
+        column = ColumnSpread.of(values, *end) if values.size else None
         if column is not None and column.decided(kind) and name not in values_of_categories:
             found[name] = column
     if not found:
@@ -129,7 +126,7 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
     ]
 
 
-def _words(column: Column) -> str:
+def _words(column: ColumnSpread) -> str:
     bulk = (
         f"are {column.low:,.6g}"
         if column.low == column.high

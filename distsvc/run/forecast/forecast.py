@@ -1,4 +1,4 @@
-"""What a job will take: rows, tasks, bytes, memory, and the time by a short calibration."""
+"""The forecast of a job: rows, tasks, bytes, memory, and time by a short calibration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LABEL_BYTES = 17
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a job will take.
+    """Size, memory and time of a job.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Forecast:
     seconds : dict of str to float
         By phase; empty where the calibration failed.
     because : str
-        Why it failed.
+        The reason of the failure.
     waits_for : str
         What the input lacks that ``input.ready`` waits for; empty where it is complete.
 
@@ -70,13 +70,13 @@ class Forecast:
     waits_for: str = ""
 
     def dumped(self) -> dict[str, Any]:
-        """Return what JSON holds: bytes, seconds, and sums besides their terms."""
+        """Return the content of JSON: bytes, seconds, and sums besides their terms."""
         sums = {name: sum(terms.values()) for name, terms in asdict(self.memory).items()}
         total = round(sum(self.seconds.values()), 2) if self.seconds else None
         return asdict(self) | {"memory_bytes": sums, "seconds_in_all": total}
 
     def lines(self) -> list[str]:
-        """Return what the command prints."""
+        """Return the lines that the command prints."""
         read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
         told = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
         told += [
@@ -128,7 +128,7 @@ def _forecast(job: Job) -> Forecast:
         run = RunDirectory(folder)
         run.write_plan(plan)
         began = clock()
-        here = steps_on(run, Progress(quiet=True), job.cluster, table.nbytes)
+        here = steps_on(run, Progress(quiet=True), job.cluster)
         steps = stack.enter_context(here)
         seconds["cluster"] = clock() - began
         memory = check_memory(job, table, steps.workers, algorithm)
@@ -143,7 +143,7 @@ def _forecast(job: Job) -> Forecast:
     seconds |= extrapolated(measured, table.n_rows, most, readings)
     tasks = sum(
         len(plan.partitions) if first_name(phase) in readings else n
-        for phase, n in measured.more.tasks.items()
+        for phase, n in measured[-1].tasks.items()
         if first_name(phase) in seconds
     )
     return replace(forecast, tasks=tasks, seconds=seconds)

@@ -14,9 +14,9 @@ from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.labelling.shares import Shares
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
-from distsvc.storage.places.place import Place
-from distsvc.storage.publishing.columns import COLUMNS, Part, meanings
+from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.opening import Table, id_type
 
@@ -59,10 +59,10 @@ def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
     output_format(job.output.format).check(table.id or ROW, id_type(table), names)
 
 
-def new_part(plan: Plan, rule: type[Rule]) -> Part:
+def new_part(plan: Plan, rule: type[Rule]) -> PartWriter:
     """Return an empty part of what is published of a table."""
     names = published_names(rule, plan.output)
-    return Part(plan.table.id or ROW, id_type(plan.table), names)
+    return PartWriter(plan.table.id or ROW, id_type(plan.table), names)
 
 
 def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
@@ -74,7 +74,7 @@ def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
     return meanings(run.plan.table.id or ROW, names, own)
 
 
-def parts_place(run: RunDirectory) -> Place:
+def parts_place(run: RunDirectory) -> Store:
     """Return the place of the parts, which is one of the run's work if they are not published."""
     if output_format(run.plan.output.format).publishes_parts:
         return run.place("labels")

@@ -17,8 +17,8 @@ from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
-from distsvc.storage.publishing.columns import part_file
 from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats.columns import part_file
 
 
 @dataclass(frozen=True)

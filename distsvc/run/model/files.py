@@ -6,7 +6,7 @@ import hashlib
 import json
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -22,15 +22,21 @@ from distsvc.run.model.content import MODEL_VERSION, ModelFile
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import (
+    described,
     read_arrays,
     read_json,
     write_arrays,
     write_json,
     write_whole,
 )
-from distsvc.storage.places.place import Place
-from distsvc.storage.publishing.columns import described
-from distsvc.storage.publishing.manifest import MANIFEST, checked, listed, read_manifest
+from distsvc.storage.places.store import Store
+from distsvc.storage.publishing.manifest import (
+    MANIFEST,
+    Manifest,
+    checked,
+    listed,
+    read_manifest,
+)
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.where import where_columns
@@ -112,10 +118,10 @@ def read_labeller(model: ModelFile, folder: Path) -> tuple[Preparation, Labeller
         raise DataError(f"{folder}: {error}") from None
 
 
-def checked_model(published: Place, manifest: dict[str, Any] | None = None) -> Path:
+def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
     """Return where a published run's model can be read, its files compared with the manifest.
 
-    The manifest is the one that is there now, unless one is given.
+    `manifest` is the present one by default.
 
     Raises
     ------
@@ -142,7 +148,7 @@ def model_digest(folder: Path) -> str:
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return a SHA-256 of what decides the labels but the table: a job's, and another's model."""
+    """Return a SHA-256 of all that decides labels but the table: a job, and a previous model."""
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()

@@ -1,10 +1,9 @@
-"""The published run that a run goes on from: whose clusters keep their ids, or label its rows."""
+"""The published run that a run continues: its clusters keep their ids, or its model is used."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
@@ -18,7 +17,7 @@ from distsvc.run.model.files import (
     with_previous,
 )
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, names_of
@@ -55,11 +54,11 @@ class Previous:
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """What its model was learned from."""
+        """The features of its model."""
         return self.model.learned_from
 
-    def named(self) -> dict[str, Any]:
-        """Return what manifest and lineage say of it."""
+    def named(self) -> dict[str, str]:
+        """Return its path, id and digest, for manifest and lineage."""
         return {"path": self.path, "run_id": self.run_id, "model_sha256": self.digest}
 
 
@@ -75,14 +74,14 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
     """
     for nights, path in enumerate(config.previous):
-        place = place_of(path)
+        store = store_of(path)
         try:
-            manifest = read_manifest(place)
+            manifest = read_manifest(store)
         except InputNotFoundError:
             continue
-        folder = checked_model(place)
+        folder = checked_model(store)
         known = read_model(folder)
-        where = path, place.address, str(manifest["run_id"])
+        where = path, store.address, manifest.run_id
         return Previous(*where, model_digest(folder), folder, known, nights)
     if required and config.previous:
         more = f" or at {len(config.previous) - 1} others" if len(config.previous) > 1 else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.models.rules.profiles import Profile, profiles
+from distsvc.models.rules.profiles import ClusterProfile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.report.content.explained_parts import (
     ProfileColumn,
@@ -18,7 +18,7 @@ from distsvc.report.content.explained_parts import (
 )
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.labelling.phase import Labelled
-from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.features import Feature, Vector
 
@@ -31,8 +31,7 @@ COMPONENTS = 20
 
 def explained(run: RunDirectory, rows: PilotRows, labelled: Labelled) -> dict[str, Any]:
     """Return the parts of the report that explain an answer, by their names there."""
-    preparation = Preparation.restored(run.read(PREPARATION))
-    typical = labelled.labeller.typical
+    preparation, typical = Preparation.read(run), labelled.labeller.typical
     parts: dict[str, Any] = {"profiles": profiles_part(rows, run.plan.table.features, typical)}
     for one in labelled.asked:
         parts |= one.parts(rows, preparation)
@@ -99,7 +98,7 @@ def components(Z: np.ndarray) -> np.ndarray:
 
 
 def _part(
-    profile: Profile,
+    profile: ClusterProfile,
     columns: Sequence[str],
     numbers: np.ndarray,
     raw: np.ndarray,

@@ -74,7 +74,7 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
     table = run.plan.table
     return InputPart(
         path=job.input.model_dump(mode="json")["path"],
-        format=table.format,
+        format=table.layout.format,
         n_rows=counts.n_rows,
         n_rows_read=table.n_rows,
         n_features=len(table.columns),

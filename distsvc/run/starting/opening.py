@@ -1,11 +1,12 @@
-"""Opening a run: the output is held, the input found and cut, and the job checked against it."""
+"""Opening a run: its output is held, its table found and cut, and the job checked against both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from distsvc.errors import JobFileError, ParameterError
 from distsvc.job.config import Job, with_key
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.algorithms.begin import begin
@@ -18,10 +19,11 @@ from distsvc.run.nights.previous import (
     labelled_by,
     with_previous,
 )
-from distsvc.run.starting.beginning import Asked, begun, naming_the_section
+from distsvc.run.starting.resuming import Attempt, Request, note_death, run_directory
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import Meter, Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import Table, fingerprint, open_table, shown_columns
 from distsvc.storage.tables.ready import check_ready
@@ -29,21 +31,21 @@ from distsvc.storage.tables.ready import check_ready
 
 @dataclass(frozen=True)
 class Opened:
-    """A run that can begin.
+    """A run that can begin: everything is opened once, and carried from here.
 
     Attributes
     ----------
     job : Job
-        With what a model before decides of it, but for the columns.
+        With what the previous model decides of it, but for the columns.
     run : RunDirectory
     output : Output
         Where it is published.
     digest, inputs : str
-        SHA-256 of the job, and of what its table is.
+        SHA-256 of the job, and of the table.
     table : Table
     algorithm : AlgorithmJob
     previous : Previous or None
-        The published run that this one goes on from.
+        The published run that this one continues.
 
     """
 
@@ -58,44 +60,29 @@ class Opened:
 
 
 @contextmanager
-def opened(
-    job: Job,
-    overwrite: bool,
-    progress: Progress,
-    fresh: bool = False,
-    skip_missing: bool = False,
-) -> Iterator[Opened | None]:
+def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | None]:
     """Hold the output of a job, and open its table; None where the run is already published.
 
-    A run that was interrupted goes on, unless a `fresh` one is asked for. Nothing is touched where
-    the input is not there yet.
+    Nothing is touched where the input is not there yet.
 
     Raises
     ------
     DistsvcError
-        What `check_ready`, `Output.locked`, `open_table`, `Output.check_free`, `run_directory` and
-        the algorithm raise of a job that can't be done.
+        What `check_ready`, `find_previous`, `begun`, `open_table` and the algorithm raise of a job
+        that can't be done.
 
     """
-    check_ready(job.input, skip_missing)
+    check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
     named, job = job.input.columns, labelled_by(job, previous)
-    output, model = Output(job.output.path), previous.digest if previous else ""
-    kept = tuple(one.column for one in previous.features) if previous else ()
-    asked = Asked(job, with_previous(job.digest(), model), model=model, fresh=fresh, kept=kept)
-    if previous is not None and previous.address == output.place.address:
-        asked = replace(asked, also=_itself(output, job))
-    with naming_the_section(), begun(output, asked, overwrite, progress) as found:
-        if found is None:
+    request = _requested(job, previous)
+    with naming_the_section(), begun(request, start, progress) as run:
+        if run is None:
             yield None
             return
-        run = found.run
         with progress.phase("open") as meter:
             if not run.is_planned:
-                known = features_by(job, previous)
-                table = open_table(job.input, run.staging, job.preprocess, known, asked.kept)
-                before = previous.features if previous is not None else ()
-                run.write_plan(Plan.of(job, table, before, meter))
+                run.write_plan(_planned(request, run, previous, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
             algorithm = begin(job, table)
@@ -103,20 +90,62 @@ def opened(
             _tell(job, previous, progress)
             if previous is not None:
                 adopt(previous, run, list(table.columns))
-        inputs = fingerprint(table)
         job = with_key(job, "input", "columns", named)
-        yield Opened(job, run, output, asked.digest, inputs, table, algorithm, previous)
+        inputs = fingerprint(table)
+        yield Opened(job, run, request.output, request.digest, inputs, table, algorithm, previous)
 
 
-def _itself(output: Output, job: Job) -> str:
-    """Return the digest of a run that goes on from what it replaced, if that is published."""
-    before = (output.manifest() or {}).get("previous")
-    known = before.get("model_sha256", "") if isinstance(before, dict) else ""
-    return with_previous(job.digest(), str(known))
+@contextmanager
+def begun(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
+    """Hold an output and yield a run in it; None where the run is published already.
+
+    Errors as in `Output.check_apart`, `Output.check_free`, `Output.locked` and `run_directory`.
+    """
+    output, attempt = request.output, Attempt(progress)
+    for path in request.job.input.paths:
+        output.check_apart(path)
+    if request.is_published(start.overwrite):  # before anything is made
+        yield None
+        return
+    with output.locked(request.digest, start.overwrite, attempt.doing) as before:
+        if request.is_published(start.overwrite):  # in the meantime
+            yield None
+            return
+        note_death(output, before)
+        with run_directory(request, start.fresh, attempt) as run:
+            yield run
+
+
+def _requested(job: Job, previous: Previous | None) -> Request:
+    output = Output(job.output.path)
+    if previous is None:
+        return Request(job, output, job.digest())
+    digest, also = with_previous(job.digest(), previous.digest), ""
+    if previous.address == output.store.address:  # it may have published what replaced that
+        manifest = output.manifest()
+        before = manifest.previous if manifest else None
+        also = with_previous(job.digest(), before.model_sha256 if before else "")
+    kept = tuple(feature.column for feature in previous.features)
+    return Request(job, output, digest, previous.digest, also, kept)
+
+
+def _planned(request: Request, run: RunDirectory, previous: Previous | None, meter: Meter) -> Plan:
+    job, known = request.job, features_by(request.job, previous)
+    table = open_table(job.input, run.staging, job.preprocess, known, request.kept)
+    return Plan.of(job, table, previous.features if previous is not None else (), meter)
+
+
+@contextmanager
+def naming_the_section() -> Iterator[None]:
+    """Say that a parameter that is not allowed is one of the job file's ``[model]``."""
+    try:
+        yield
+    except ParameterError as error:
+        raise JobFileError(f"model: {error}") from error
 
 
 def _tell(job: Job, previous: Previous | None, progress: Progress) -> None:
-    """Say which run this one goes on from."""
+    """Say which run this one continues."""
     wanted = job.continuity.previous
     if previous is not None:
         skipped = {"not_published": wanted[0]} if previous.nights else {}

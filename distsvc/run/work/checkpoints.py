@@ -22,7 +22,7 @@ SECONDS = 45.0
 """Between two checkpoints: with the work under way and the writing, less than a minute is lost."""
 
 
-class Checkpoint:
+class TaskCheckpoints:
     """The checkpoints of the task, or the driver's step, whose result will have a name."""
 
     def __init__(self, run: RunDirectory, name: str):

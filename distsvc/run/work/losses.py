@@ -17,7 +17,7 @@ IDLE_SECONDS = 120.0
 """How long no worker may run, or the scheduler not answer, before a run is given up."""
 
 
-class Watch:
+class WorkerWatch:
     """Asks the scheduler for its workers now and then, and gives up where none of them runs.
 
     A worker near its memory limit is paused: it is alive, and whoever waits for it waits for ever.

@@ -17,7 +17,7 @@ from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.categories import strangers, with_categories
 from distsvc.run.work.partitions import choose_block_rows, plan_partitions
 from distsvc.run.work.progress import Meter
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.usable import chosen, unusable, usable_rows
 from distsvc.storage.tables.opening import Block, Table, read_blocks
@@ -97,7 +97,7 @@ class Plan:
             seed=job.model.seed,
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
-            output=job.output.model_copy(update={"path": place_of(job.output.path).address}),
+            output=job.output.model_copy(update={"path": store_of(job.output.path).address}),
             notes=[*notes, *strangers(table, first.X)],
         )
 
@@ -147,7 +147,7 @@ def cut(job: Job, table: Table) -> list[tuple[int, int]]:
             f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
             f"more than {MOST_PARTITIONS} partitions of {rows} rows"
         )
-    return plan_partitions(table.extents, rows)
+    return plan_partitions(table.layout.extents, rows)
 
 
 def pilot_rows(n_columns: int) -> int:

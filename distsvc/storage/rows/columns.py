@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
+from distsvc.storage.rows.blocks import Layout
 from distsvc.storage.rows.categories import is_category
 from distsvc.storage.rows.features import (
     MOST_COLUMNS,
@@ -43,8 +43,7 @@ class Scan:
 
     Attributes
     ----------
-    format, path, root, files, file_units, file_depths, extents
-        As in a `blocks.Table`.
+    layout : Layout
     types : dict
         Each column's type, dictionary encoding undone.
     shown : dict
@@ -58,27 +57,18 @@ class Scan:
         The columns by which the table is cut into folders, or partitioned by its log.
     sources : tuple of str
         What finds the table again, in the state that was looked at; empty where the paths do.
-    lake : dict
-        As in a `blocks.Table`.
     apart : dict
         Why columns that are not in `default` are not there, of those of which the format tells.
 
     """
 
-    format: str
-    path: str
+    layout: Layout
     types: dict[str, pa.DataType]
     shown: dict[str, str]
     problems: dict[str, str]
     default: tuple[str, ...]
-    extents: tuple[int, ...]
-    root: str = ""
-    files: tuple[str, ...] = ()
-    file_units: tuple[int, ...] = ()
-    file_depths: tuple[int, ...] = ()
     keys: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    lake: dict[str, Any] = field(default_factory=dict)
     apart: dict[str, str] = field(default_factory=dict)
 
 

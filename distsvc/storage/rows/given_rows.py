@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from distsvc.errors import DataError
 from distsvc.inputs.given import rows_of
-from distsvc.inputs.rows import Asked, Input, no_rows
-from distsvc.storage.rows.blocks import Block
+from distsvc.inputs.rows import Input, Reading, no_rows
+from distsvc.storage.rows.blocks import Block, fill
 from distsvc.storage.rows.columns import plain, some
 from distsvc.storage.rows.features import (
     Feature,
@@ -23,7 +23,6 @@ from distsvc.storage.rows.features import (
     is_as_stored,
     names_of,
 )
-from distsvc.storage.rows.filling import fill
 
 NAME = "the rows"
 """What messages call them."""
@@ -51,7 +50,7 @@ def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
         X is nothing of that.
 
     """
-    rows = rows_of(X, Asked(NAME, block_rows, index=True))
+    rows = rows_of(X, Reading(NAME, block_rows, index=True))
     if rows is None:
         raise no_rows(X, NAME)
     if rows.shape is not None:

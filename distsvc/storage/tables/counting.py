@@ -40,7 +40,7 @@ class ValueCounts:
         where = self._condition.columns if self._condition else ()
         wanted = list(dict.fromkeys([*self.counts, *where]))
         span = Span(start, stop, _ROWS)
-        for batch in source_named(self.table.format).batches(self.table, span, wanted):
+        for batch in source_named(self.table.layout.format).batches(self.table, span, wanted):
             arrays = {name: undictionaried(array) for name, array in batch.items()}
             if self._condition is not None:
                 others = {name: arrays[name].cast(self.table.type_of(name)) for name in where}

@@ -11,7 +11,7 @@ from typing import Any
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.places.location import Location
-from distsvc.storage.rows.versions import Version, Versions, version_of
+from distsvc.storage.rows.versions import Versions, version_of
 from distsvc.storage.tables.lakes.refused import refuse_lakes
 
 _Infos = dict[str, dict[str, Any]]
@@ -63,31 +63,20 @@ class Files:
 
     @cached_property
     def versions(self) -> Versions:
-        """Which version of each file is there; looked up once, so that later looks can differ.
+        """The version of each file, looked up once, so that later looks can differ.
 
-        Raises
-        ------
-        DataError
-            A file has gone since it was found, or is a pipe, a socket or a device.
-        TemporaryError
-            The store does not answer.
-
+        Errors as in `version_of`.
         """
-        return dict(zip(self.keys, self._versions(), strict=True))
-
-    @property
-    def keys(self) -> list[str]:
-        """Names in `versions`: those relative to `folder`, without the query of an HTTP URL."""
-        return [key_of(self.folder, place) for place in self.places]
-
-    def _versions(self) -> Iterator[Version]:
+        versions = {}
         for place, info in zip(self.places, self.infos.values(), strict=True):
-            # Some lists of files leave out what is known of each.
-            yield version_of(place, info if info.get("size") is not None else None)
+            # Some listings leave out the properties of files.
+            known = info if info.get("size") is not None else None
+            versions[key_of(self.folder, place)] = version_of(place, known)
+        return versions
 
 
 def key_of(folder: Location, place: Location) -> str:
-    """Return the name of a file in `Files.versions`."""
+    """Return a file's key in `Files.versions`: its name, without the query of an HTTP URL."""
     return place.bare[len(folder.path) + 1 :]
 
 

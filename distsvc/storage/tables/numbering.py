@@ -51,11 +51,6 @@ def without_numbers(table: Table, source: Source, kept: Collection[str] = ()) ->
     kept
         Columns that stay in any case.
 
-    Raises
-    ------
-    DataError, TemporaryError
-        The rows can't be read.
-
     """
     if table.n_rows < FEWEST_ROWS:
         return table
@@ -81,7 +76,7 @@ def numbering_columns(table: Table, source: Source) -> list[str]:
     }
     for name in source.varied(table) & found.keys() if found else ():
         del found[name]
-    for start, stop in _spots(table.extents):
+    for start, stop in _spots(table.layout.extents):
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
         if not chosen:
             break

@@ -6,7 +6,6 @@ JSON; each of them reads its own rows with `read_blocks` and opens only the file
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ import pyarrow as pa
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.rows.columns import (
     NOT_CHOSEN,
@@ -45,7 +44,7 @@ from distsvc.storage.rows.features import (
 )
 from distsvc.storage.rows.versions import compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
-from distsvc.storage.tables.lakes.snapshots import check_snapshot
+from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import ROW_NUMBER, without_numbers
 from distsvc.storage.tables.sources import find_sources, source_named
 
@@ -122,35 +121,28 @@ def open_table(
     versions = source.versions(found)  # before anything is read
     encode = preprocess.encode if preprocess is not None else {}
     categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
-    scan = source.scan(found, config, place_of(staging), categories)
+    scan = source.scan(found, config, store_of(staging), categories)
     scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
     check_categories(config, scan, set(encode) - {feature.column for feature in known})
-    _check_size(config.shown, scan.extents)
+    _check_size(config.shown, scan.layout.extents)
     columns = choose_features(config, scan, categories)
     table = Table(
-        path=scan.path,
-        format=scan.format,
+        layout=scan.layout,
         features=(),
+        types=tuple(str(scan.types[name]) for name in columns),
         id=config.id,
         label=config.label,
         where=config.where,
-        extents=scan.extents,
+        others=_other_types(config, scan, condition),
         sources=scan.sources or tuple(location.address for location in locations),
-        root=scan.root,
-        files=scan.files,
-        file_units=scan.file_units,
-        file_depths=scan.file_depths,
-        schema=_other_types(config, scan, condition),
-        types=tuple(str(scan.types[name]) for name in columns),
         left_out=left_out(config, scan, columns),
         versions=versions,
         ready=config.ready,
-        lake=scan.lake,
     )
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
     if config.columns is not None:
         return table
-    return without_numbers(table, source_named(table.format), kept)
+    return without_numbers(table, source_named(table.layout.format), kept)
 
 
 def _features(
@@ -208,7 +200,7 @@ def _length(table: Table, column: str, kind: pa.DataType) -> int:
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size)
     whole = Span(0, table.n_rows, _FIRST_ROWS)
-    for batch in source_named(table.format).batches(table, whole, [column]):
+    for batch in source_named(table.layout.format).batches(table, whole, [column]):
         known = batch[column].drop_null()
         if len(known) and len(known[0]):
             return len(known[0])
@@ -258,7 +250,7 @@ def read_blocks(
     if block_rows < 1:
         raise ValueError(f"block_rows must be at least 1, found {block_rows}")
     span = Span(start, stop, block_rows, with_ids, with_labels)
-    return source_named(table.format).blocks(table, span)
+    return source_named(table.layout.format).blocks(table, span)
 
 
 def check_unchanged(table: Table) -> None:
@@ -274,8 +266,8 @@ def check_unchanged(table: Table) -> None:
         The store does not answer.
 
     """
-    if table.lake:
-        check_snapshot(table, source_named(table.format).folder(table))
+    if table.layout.lake:
+        check_snapshot(table, source_named(table.layout.format).folder(table))
         return
     locations = [Location.of(address) for address in table.sources]
     try:
@@ -298,9 +290,9 @@ def fingerprint(table: Table) -> str:
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
     files = [(name, version.size, version.tag) for name, version in table.versions.items()]
-    content = [table.format, table.stored, types, table.extents, files]
-    if table.lake:
-        content.append(table.lake["digest"])
+    content = [table.layout.format, table.stored, types, table.layout.extents, files]
+    if table.layout.lake:
+        content.append(table.layout.lake.digest)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -323,17 +315,17 @@ def shown_columns(table: Table) -> dict[str, str]:
 
 def sparse_rows(table: Table) -> Any:
     """Return all rows as CSR of float64 (n, d), or None for a table that is not kept so."""
-    return source_named(table.format).sparse_rows(table)
+    return source_named(table.layout.format).sparse_rows(table)
 
 
 def decoding_bytes(table: Table, block_rows: int) -> int:
     """Return the bytes, at most, that `read_blocks` holds besides the blocks that it yields."""
-    return source_named(table.format).decoding_bytes(table, block_rows)
+    return source_named(table.layout.format).decoding_bytes(table, block_rows)
 
 
 def states_width(table: Table) -> bool:
     """Return whether the data says which columns a table has; if not, others are there, and 0."""
-    return source_named(table.format).states_width
+    return source_named(table.layout.format).states_width
 
 
 def id_type(table: Table) -> pa.DataType:
@@ -349,9 +341,9 @@ def _check_size(shown: str, extents: tuple[int, ...]) -> None:
         raise DataError(f"{shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
 
 
-def _other_types(config: InputConfig, scan: Scan, condition: Condition | None) -> str:
-    """Serialise the types of the columns that are not features, checking `where` against them."""
+def _other_types(config: InputConfig, scan: Scan, condition: Condition | None) -> pa.Schema:
+    """Return the columns that are not features, after `where` was checked against their types."""
     types = {name: scan.types[name] for name in other_columns(config)}
     if condition is not None:
         condition.mask({name: pa.array([], types[name]) for name in condition.columns})
-    return base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
+    return pa.schema(list(types.items()))

@@ -151,9 +151,9 @@ def test_predict_gives_the_same_labels(table, published, tmp_path):
     algorithm, out, _ = published
     manifest = predict_table(out, str(table), str(tmp_path / "out"))
     assert labels_of(tmp_path / "out")[0].equals(labels_of(out)[0])
-    assert manifest["clusters"] == read_json(out / "manifest.json")["clusters"]
-    assert "nearest hyperplane" in manifest["schema"]["score"]
-    assert "always false" in manifest["schema"]["outlier"]
+    assert manifest.clusters == read_json(out / "manifest.json")["clusters"]
+    assert "nearest hyperplane" in manifest.columns["score"]
+    assert "always false" in manifest.columns["outlier"]
     content = read_json(published_file(out, "model.json"))
     assert (content["algorithm"], content["form"]) == (algorithm, FORMS[algorithm])
 

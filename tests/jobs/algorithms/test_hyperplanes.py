@@ -125,8 +125,8 @@ def test_class_sorted_rows_are_as_good(digits, table, published, tmp_path):
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
     assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
-    assert "standard deviations" in manifest["schema"]["score"]
-    assert "always false" in manifest["schema"]["outlier"]
+    assert "standard deviations" in manifest.columns["score"]
+    assert "always false" in manifest.columns["outlier"]
 
 
 def test_partitions_of_a_wide_table_are_small(table, tmp_path, monkeypatch):

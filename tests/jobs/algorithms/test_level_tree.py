@@ -131,7 +131,7 @@ def test_the_drawn_domain_is_that_of_the_score(table, given, published):
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
     assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
-    assert "in units of the spread inside a cluster" in manifest["schema"]["score"]
+    assert "in units of the spread inside a cluster" in manifest.columns["score"]
 
 
 @pytest.mark.filterwarnings("ignore:low support")

@@ -13,14 +13,15 @@ from distsvc.kernels.histogram import count_between
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.linear.rule import OneClassRule
-from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, score_edges
 from distsvc.run.labelling.phase import label_partition
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.work.directory import Result
-from distsvc.storage.publishing.columns import part_file
+from distsvc.storage.publishing.formats.columns import part_file
 from tests.small_runs import FORMS, MODELS, digests, fit, small_job, three_clusters, write_table
 
 N = 700

@@ -29,8 +29,8 @@ def labelled(tmp_path, form, **sections):
     for name in ("report.html", "report.json", ".unfinished"):
         with run.run.place("report").created(name) as path:
             path.write_text(name)
-    manifest = make_manifest(run.run, run.job, "j" * 64, "i" * 64, labels)
-    return run, labels.counts, manifest
+    manifest = make_manifest(run.run, run.job, "a" * 64, "b" * 64, labels)
+    return run, labels.counts, manifest.dumped()
 
 
 def test_every_published_file_is_listed_with_its_checksum(tmp_path):
@@ -56,7 +56,7 @@ def test_every_published_file_is_listed_with_its_checksum(tmp_path):
 def test_what_was_made_from_what(tmp_path):
     run, counts, manifest = labelled(tmp_path, "centres")
     assert json.loads(json.dumps(manifest)) == manifest
-    assert (manifest["job_sha256"], manifest["input_sha256"]) == ("j" * 64, "i" * 64)
+    assert (manifest["job_sha256"], manifest["input_sha256"]) == ("a" * 64, "b" * 64)
     assert (
         (manifest["rows"], manifest["clusters"]) == (N, 3) == (counts.n_rows, run.rule.n_clusters)
     )

@@ -9,10 +9,11 @@ from distsvc.errors import DataError, JobFileError, TemporaryError
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.starting import resuming
-from distsvc.run.starting.resuming import Asked, differences, interrupted_runs
+from distsvc.run.starting.resuming import Request, differences, interrupted_runs
 from distsvc.run.work.cluster import versions
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import listed, nothing_left
@@ -127,7 +128,7 @@ def test_another_job_is_refused(table, tmp_path, tasks, change, said):
     with pytest.raises(JobFileError, match=message):
         run_job(other)
     assert digests(tmp_path / "out") == before, "nothing of the interrupted run is lost"
-    run_job(other, fresh=True)
+    run_job(other, start=Start(fresh=True))
     assert Output(tmp_path / "out").kept_works() == []
 
 
@@ -137,7 +138,7 @@ def test_another_input_is_refused(table, tmp_path, tasks):
     write_table(table, three_clusters(1600))
     with pytest.raises(JobFileError, match=r"t\.parquet changed .* bytes .*; give --fresh"):
         run_job(job)
-    assert run_job(job, fresh=True).input.n_rows == 1600
+    assert run_job(job, start=Start(fresh=True)).input.n_rows == 1600
 
 
 def test_another_version_of_the_code_is_refused(table, tasks, monkeypatch):
@@ -153,7 +154,7 @@ def test_another_version_of_the_code_is_refused(table, tasks, monkeypatch):
 def test_fresh_starts_over(table, tasks):
     job = small_job(table, MODELS["sampled"])
     interrupted(job, tasks, 6)
-    run_job(job, fresh=True)
+    run_job(job, start=Start(fresh=True))
     assert tasks[0] == "survey/00000"
 
 
@@ -213,10 +214,10 @@ def test_what_is_published_stays_beside_a_run_that_was_interrupted(table, tmp_pa
     before, n = answer(tmp_path / "out"), len(tasks)
     tasks.clear()
     other = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
-    interrupted(other, tasks, n - 2, overwrite=True)
+    interrupted(other, tasks, n - 2, start=Start(overwrite=True))
     assert answer(tmp_path / "out") == before
     run_job(job)  # is published, and has nothing to do with the other
-    run_job(other, overwrite=True)
+    run_job(other, start=Start(overwrite=True))
     assert [name.partition("/")[0] for name in tasks] == ["label"] * 2
 
 
@@ -286,7 +287,8 @@ def test_another_job_may_follow_one_that_was_killed_once_it_was_published(
 ):
     with killed_while_discarding(monkeypatch, 1):
         run_job(small_job(table, MODELS["sampled"]))
-    run_job(small_job(table, MODELS["sampled"], preprocess={"scale": "none"}), overwrite=True)
+    other = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
+    run_job(other, start=Start(overwrite=True))
     assert Output(tmp_path / "out").kept_works() == []
 
 
@@ -296,7 +298,7 @@ def test_what_was_partly_removed_does_not_go_on(n_steps, table, tmp_path, tasks,
     job = small_job(table, MODELS["sampled"])
     interrupted(job, tasks, 8)
     with killed_while_discarding(monkeypatch, n_steps):
-        run_job(job, fresh=True)
+        run_job(job, start=Start(fresh=True))
     run_job(job)
     assert tasks[0] == "survey/00000"
     assert Output(tmp_path / "out").kept_works() == []
@@ -313,5 +315,6 @@ def test_what_a_run_is_asked_for_is_all_that_decides_its_results(table):
     """Neither where it is done nor where it is published."""
     job = small_job(table, MODELS["sampled"])
     moved = small_job(table, MODELS["sampled"], output={"path": "/elsewhere"})
-    assert Asked(job, "d").content() == Asked(moved, "d").content()
-    assert Asked(job, "d").content() != Asked(job, "d", model="m").content()
+    out = Output(job.output.path)
+    assert Request(job, out, "d").content() == Request(moved, out, "d").content()
+    assert Request(job, out, "d").content() != Request(job, out, "d", model="m").content()

@@ -11,7 +11,9 @@ from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run.job import run_job
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.progress import Progress
-from distsvc.storage.publishing.publication import FORMAT, Output
+from distsvc.run.work.start import Start
+from distsvc.storage.publishing.manifest import FORMAT, Manifest
+from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import fingerprint, open_table
 from tests.published_files import nothing_left
 from tests.small_runs import FORMS, MODELS, small_job, three_clusters, write_table
@@ -27,7 +29,7 @@ def table(tmp_path):
 
 
 def open_job(job, overwrite=False):
-    return opened(job, overwrite, Progress(quiet=True))
+    return opened(job, Start(overwrite), Progress(quiet=True))
 
 
 def job_for(table, model, **sections):
@@ -41,8 +43,9 @@ def publish(job, digest, inputs):
     manifest = {"format": FORMAT, "job_sha256": digest, "input_sha256": inputs, "files": []}
     manifest |= {"rows": 0, "clusters": 0}
     with output.locked(), work_of(output, digest) as work:
-        output.publish(manifest | {"run_id": Path(work.address).name})
-    return Path(output.place.address)
+        manifest |= {"run_id": Path(work.address).name}
+        output.publish(Manifest.model_validate(manifest))
+    return Path(output.store.address)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -54,9 +57,9 @@ def test_a_run_that_can_begin(form, table):
         assert found.run.plan.table == found.table
         assert found.digest == job.digest()
         assert found.inputs == fingerprint(open_table(job.input, table.parent / "staging"))
-        assert Path(found.run.address).parent == Path(found.output.place.address) / ".runs"
+        assert Path(found.run.address).parent == Path(found.output.store.address) / ".runs"
         assert Path(found.run.address).name.startswith(found.digest[:12])
-    assert nothing_left(found.output.place.address)
+    assert nothing_left(found.output.store.address)
 
 
 def test_the_output_is_held_and_the_folder_is_removed(table):
@@ -79,7 +82,7 @@ def test_an_input_in_the_folder_of_the_output(table, inside):
     (out / inside).write_bytes(table.read_bytes())
     job = job_for(out / inside, MODELS["sampled"], output={"path": str(out)})
     with pytest.raises(JobFileError, match=r"^input\.path .* lies in the folder of the output"):
-        run_job(job, overwrite=True)
+        run_job(job, start=Start(overwrite=True))
     assert (out / inside).exists()
 
 

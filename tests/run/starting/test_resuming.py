@@ -9,8 +9,8 @@ from distsvc.run.nights.comparison import compared
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Phase
-from distsvc.storage.publishing.columns import part_file
 from distsvc.storage.publishing.formats import zarr
+from distsvc.storage.publishing.formats.columns import part_file
 from tests.small_runs import MODELS, digests, fit, forget, small_job, three_clusters, write_table
 
 N = 1500

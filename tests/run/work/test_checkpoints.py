@@ -15,7 +15,7 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import Stochasti
 from distsvc.models.support_vector.level_tree import tree as level_tree
 from distsvc.run.algorithms import linear_passes
 from distsvc.run.work import checkpoints
-from distsvc.run.work.checkpoints import Checkpoint
+from distsvc.run.work.checkpoints import TaskCheckpoints
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.progress import Progress
@@ -51,7 +51,7 @@ def value(facts, arrays):
 
 
 def checkpoint(run, name="learn/00003"):
-    return Checkpoint(run, name)
+    return TaskCheckpoints(run, name)
 
 
 def told(caplog):
@@ -226,7 +226,7 @@ class Watched:
         for of, name in ((StochasticGradient, "feed"), (GrowingTree, "learn")):
             self._count(monkeypatch, of, name)
         self._count(monkeypatch, GrowingTree, "count")
-        keep = Checkpoint.keep
+        keep = TaskCheckpoints.keep
 
         def watched(checkpoint, steps, make):
             keep(checkpoint, steps, make)
@@ -235,7 +235,7 @@ class Watched:
             if self.kept == self.stop_at:
                 raise Stopped
 
-        monkeypatch.setattr(Checkpoint, "keep", watched)
+        monkeypatch.setattr(TaskCheckpoints, "keep", watched)
 
     def _count(self, monkeypatch, of, name):
         method = getattr(of, name)

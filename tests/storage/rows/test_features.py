@@ -9,8 +9,8 @@ import pytest
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig, PreprocessConfig
+from distsvc.storage.rows.blocks import fill
 from distsvc.storage.rows.features import Log, Numeric, Time, Vector, descriptions, restored
-from distsvc.storage.rows.filling import fill
 from distsvc.storage.rows.given_rows import array_columns, given_blocks, given_rows
 from distsvc.storage.tables.opening import open_table, shown_columns
 from tests.small_tables import everything

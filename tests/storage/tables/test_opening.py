@@ -25,11 +25,11 @@ from tests.small_tables import everything, opened, sample
 def test_extents_sizes_and_json(layouts):
     folder, _ = layouts["several files"]
     table = opened(folder, folder, id="row_id", label="label", where="split != 0")
-    assert table.extents == (50, 50, 20, 1, 33, 33, 33, 33, 33, 14)
+    assert table.layout.extents == (50, 50, 20, 1, 33, 33, 33, 33, 33, 14)
     assert table.n_rows == 300
     assert table.columns == ("a", "b", "c", "flag")
     assert table.nbytes == 300 * 4 * 8
-    assert table.format == "parquet"
+    assert table.layout.format == "parquet"
     again = Table.from_dict(json.loads(json.dumps(table.to_dict())))
     assert again == table
     np.testing.assert_array_equal(everything(again)[1], everything(table)[1])
@@ -40,7 +40,7 @@ def test_a_relative_path_is_found_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = opened("t.parquet", tmp_path)
     monkeypatch.chdir("/")
-    assert table.path == str(tmp_path / "t.parquet")
+    assert table.layout.path == str(tmp_path / "t.parquet")
     assert len(everything(table)[0]) == 10
 
 

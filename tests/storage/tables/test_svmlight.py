@@ -41,7 +41,7 @@ def table_at(path, staging, **given):
 def test_rows_are_read(tmp_path, name):
     table = table_at(write(tmp_path / name), tmp_path / "staging", label="label")
     assert table.columns == ("f1", "f2", "f3")
-    assert table.format == "svmlight"
+    assert table.layout.format == "svmlight"
     assert table.n_rows == 3
     [block] = read_blocks(table, 0, 3, 10, with_labels=True)
     np.testing.assert_array_equal(block.X, [[0.5, 0, -2.0], [0, 0, 0], [0, 10.0, 0]])

@@ -16,15 +16,14 @@ import pyarrow as pa
 from distsvc.errors import DataError, DistsvcError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import (
     MOST_ROWS,
     MOST_UNITS,
     Batches,
-    Block,
+    Layout,
     Span,
     Table,
-    arrow_blocks,
     stored_bytes,
 )
 from distsvc.storage.rows.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
@@ -80,19 +79,9 @@ class Zarr(Source):
         return store_versions(found.location)
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Read the metadata of an array or a group.
-
-        Raises
-        ------
-        InputNotFoundError
-            There is nothing at the path.
-        DataError
-            It is not Zarr or holds no array that can be a column, or a lone array has not one or
-            two dimensions or is asked for an id, a label or ``where``.
-
-        """
+        """Read the metadata of an array or a group."""
         place, others = found.location, other_columns(config)
         with _reading(place):
             if not _has_metadata(place):
@@ -111,27 +100,16 @@ class Zarr(Source):
             )
         return _scan_array(place, node)
 
-    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
-        """Yield blocks; at least a chunk is read in one go."""
-        return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
-
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         """Return the bytes of all columns of the rows decoded in one go, twice: packed, at most."""
-        chunk = max(table.extents)
+        chunk = max(table.layout.extents)
         step = max(chunk, min(block_rows, _STEP_ROWS) // chunk * chunk)
         widths = stored_bytes(table)
         return 2 * step * sum(widths)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
-        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice.
-
-        Raises
-        ------
-        DataError
-            A chunk is damaged or may not be read, or the length changed since the table was opened.
-
-        """
-        place = Location.of(table.path)
+        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice."""
+        place = Location.of(table.layout.path)
         check_metadata(place, table, columns)
         with _reading(place):
             node = _open(place)
@@ -276,13 +254,11 @@ def _scan_group(
         raise DataError(next(iter(problems.values())))
     own = listed if listed is not None else [name for name in types if name not in coordinates]
     return Scan(
-        format=Zarr.name,
-        path=place.address,
+        layout=Layout(place.address, Zarr.name, _extents(place, fitting)),
         types=types,
         shown=shown,
         problems=problems,
         default=tuple(own),
-        extents=_extents(place, fitting),
         apart={} if listed is not None else coordinates,
     )
 
@@ -294,13 +270,11 @@ def _scan_array(place: Location, array: Any) -> Scan:
         raise too_wide(place.shown, array.shape[1])
     names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
     return Scan(
-        format=Zarr.name,
-        path=place.address,
+        layout=Layout(place.address, Zarr.name, _extents(place, [array])),
         types=dict.fromkeys(names, _arrow_type(array.dtype)),
         shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
         problems={},
         default=tuple(names),
-        extents=_extents(place, [array]),
     )
 
 
