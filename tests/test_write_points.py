@@ -25,8 +25,8 @@ AMBIGUOUS = {"copy", "replace", "dump", "save", "link", "move", "rename"}
 
 THEIRS = {
     "storage/places/bucket.py": "a private folder for copies of objects",
-    "storage/places/folder.py": "an output, its lock and its commit",
-    "storage/publishing/formats/zarr.py": "arrays in memory, whose files then go to the store",
+    "storage/places/folder.py": "the place of an output, its lock and its commit",
+    "storage/publishing/formats/zarr.py": "arrays in memory, whose files are put in their places",
     "run/work/cluster.py": "a private folder for workers on this machine",
     "run/forecast/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
     "run/drafts/looking.py": "a folder of the system's, where what has no row ranges is converted",
@@ -34,7 +34,6 @@ THEIRS = {
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "inputs/kept.py": "a file of the system's without a name, for rows that come only once",
     "mlflow.py": "a folder of the system's, from which MLflow copies two files",
-    "datasets/loading.py": "data sets are staged beside their place, not in a run",
 }
 """Modules that write for themselves."""
 

@@ -24,6 +24,7 @@ from distsvc.run.starting.opening import opened
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, FIRST, ClusterAddress, Start
+from distsvc.storage.publishing.publication import Output
 
 
 def run_job(
@@ -55,9 +56,9 @@ def run_job(
     """
     progress = progress or Progress(quiet=True)
     with opened(job, start, progress) as opening:
-        if opening is None:
-            progress.event("already published", output=job.output.path)
-            return read_report(job.output.path)
+        if isinstance(opening, Output):
+            progress.event("already published", output=opening.shown)
+            return read_report(opening)
         run, asked, previous = opening.run, opening.job, opening.previous
         with steps_on(run, progress, asked.cluster, at) as steps:
             memory = check_memory(asked, opening.table, steps.workers, opening.algorithm).part()

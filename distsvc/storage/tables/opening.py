@@ -105,9 +105,10 @@ def open_table(
     categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
     scan = source.scan(found, config, store_of(staging), categories)
     scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
-    check_categories(config, scan, set(encode) - {feature.column for feature in known})
     _check_size(config.shown, scan.layout.extents)
+    check_categories(config, scan, set(encode) - {feature.column for feature in known})
     columns = choose_features(config, scan, categories)
+    apart = left_out(config, scan, columns)
     table = Table(
         layout=scan.layout,
         features=(),
@@ -117,7 +118,7 @@ def open_table(
         where=config.where,
         others=_other_types(config, scan, condition),
         sources=scan.sources or tuple(location.address for location in locations),
-        left_out=left_out(config, scan, columns),
+        left_out=apart,
         versions=versions,
         ready=config.ready,
     )
