@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distsvc.errors import ParameterError
-from distsvc.inputs.rows import Input
 from distsvc.job.constraints import is_several
 from distsvc.job.parameters import IN_MEMORY, check_parameters, check_streams
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import Passes
 from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+
+if TYPE_CHECKING:
+    from distsvc.inputs.rows import Input
+    from distsvc.models.rows.passes import Passes
 
 EitherEngine = LevelTreeEngine | BoundaryEngine
 
@@ -87,6 +89,8 @@ def fit_source(engine: EitherEngine, source: Input) -> tuple[Passes, np.ndarray 
         The labelling needs all rows at once.
 
     """
+    from distsvc.models.rows.passes import Passes  # needs scikit-learn; workers do without
+
     labelling = engine.parameters.labelling
     if labelling in IN_MEMORY:
         raise ParameterError(
