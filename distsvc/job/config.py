@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -136,7 +136,7 @@ class ModelConfig(_Section):
     mode: Literal["refit", "assign", "auto"] = "refit"
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Section:
         """Return the estimator's parameters that the job gives, and the seed where it takes one."""
         given = self.model_dump(exclude={"algorithm", "mode", "seed"}, exclude_none=True)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
@@ -151,10 +151,16 @@ class ModelConfig(_Section):
 def _model_section(algorithm: str) -> type[ModelConfig]:
     """Make the ``[model]`` section of an algorithm: every key may be left out."""
     types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
-    keys: dict[str, Any] = {name: (of | None, None) for name, of in types.items() if of}
+    keys: Section = {name: (of | None, None) for name, of in types.items() if of}
     keys["algorithm"] = (Literal[algorithm], algorithm)
     return create_model(f"ModelConfig[{algorithm}]", __base__=ModelConfig, **keys)
 
+
+Section: TypeAlias = dict[str, Any]
+"""The keys of a section, of any type."""
+
+Sections: TypeAlias = dict[str, Any]
+"""A job as its file or its caller gives it: sections by name, which are not checked yet."""
 
 MODELS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
 """The ``[model]`` section of every algorithm."""

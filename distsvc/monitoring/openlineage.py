@@ -12,12 +12,12 @@ import os
 import re
 import threading
 from queue import SimpleQueue
-from typing import Any
 from urllib.parse import urlsplit
 
 from openlineage.client import OpenLineageClient
 from openlineage.client import event_v2 as ol
 from openlineage.client.facet_v2 import (
+    RunFacet,
     data_quality_assertions_dataset,
     error_message_run,
     nominal_time_run,
@@ -123,8 +123,8 @@ def dataset_name(path: str) -> tuple[str, str]:
     return f"{scheme}://{parts.netloc}", (name.lstrip("/") if scheme in _BUCKETS else name) or "/"
 
 
-def _run_facets(job: Job, outcome: RunOutcome | None) -> dict[str, Any]:
-    facets: dict[str, Any] = {}
+def _run_facets(job: Job, outcome: RunOutcome | None) -> dict[str, RunFacet]:
+    facets: dict[str, RunFacet] = {}
     if job.job.run_date is not None:
         day = datetime.datetime.fromisoformat(job.job.run_date).replace(tzinfo=datetime.UTC)
         facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(

@@ -164,7 +164,7 @@ def _stopped(day: str, output: Output, code: int, words: str) -> BackfilledDay:
     if code == SkippedError.exit_code:
         return BackfilledDay(day, output.shown, "skipped", words)
     if code == CheckFailedError.exit_code:
-        held = [one["run_id"] for one in candidates(output)]
+        held = [one.run_id for one in candidates(output)]
         named = next((run_id for run_id in held if run_id in words), held[-1])
         return BackfilledDay(day, output.shown, "held", words, code, named)
     return BackfilledDay(day, output.shown, "failed", words, code)

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pydantic import BaseModel
 
 from distsvc.errors import InputNotFoundError
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 from distsvc.run.reporting.files import PAGE, REPORT
 from distsvc.storage.places.arrays import json_bytes, read_json
-from distsvc.storage.publishing.manifest import Manifest, checked, listed, read_manifest
+from distsvc.storage.publishing.manifest import (
+    CheckRecord,
+    Manifest,
+    checked,
+    listed,
+    read_manifest,
+)
 from distsvc.storage.publishing.publication import Output
 
-TOLD = "run_id", "created", "rows", "clusters"
+
+class HeldRun(BaseModel):
+    """A candidate that a check held back: the checks that failed, and where its page is."""
+
+    run_id: str
+    created: str
+    rows: int
+    clusters: int
+    failed: list[CheckRecord]
+    page: str
 
 
-def candidates(output: Output) -> list[dict[str, Any]]:
-    """Return what is told of the candidates that are held back at an output, the oldest first.
-
-    Of each ``run_id``, ``created``, ``rows`` and ``clusters``, ``failed``, the checks that failed,
-    and ``page``. `DataError` where a manifest is damaged.
-    """
+def candidates(output: Output) -> list[HeldRun]:
+    """Return the candidates at an output, the oldest first; `DataError` for a damaged manifest."""
     found = []
-    for manifest in _held(output).values():
-        checks = [check.model_dump() for check in manifest.failed]
-        page = f"{output.shown.rstrip('/')}/{listed(output.store, manifest, PAGE)}"
-        known = {name: getattr(manifest, name) for name in TOLD}
-        found.append(known | {"failed": checks, "page": page})
-    return sorted(found, key=lambda one: (one["created"] or "", one["run_id"]))
+    for one in _held(output).values():
+        page = f"{output.shown.rstrip('/')}/{listed(output.store, one, PAGE)}"
+        found.append(HeldRun.model_validate(dict(one) | {"failed": one.failed, "page": page}))
+    return sorted(found, key=lambda one: (one.created, one.run_id))
 
 
 def publish_held(path: str, run_id: str) -> Manifest:

@@ -19,8 +19,7 @@ from distsvc.run.model.files import (
     with_previous,
 )
 from distsvc.run.reporting.manifest import make_manifest
-from distsvc.run.starting.opening import begun
-from distsvc.run.starting.resuming import Request
+from distsvc.run.starting.resuming import Request, begun
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress

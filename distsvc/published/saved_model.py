@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.labelling.shares import shared_columns
-from distsvc.run.learning.preparation import Preparation, checked_rows
+from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import read_labeller, read_model
 from distsvc.run.work.partitions import choose_block_rows
@@ -30,15 +29,6 @@ from distsvc.storage.rows.usable import chosen, usable_rows
 
 UNLABELLED = -1
 """In place of a label, of a row that the job would have left out."""
-
-
-@dataclass(frozen=True)
-class RawBlock:
-    """Some of the given rows: all of them, and the usable ones, which `known` (n,) bool tells."""
-
-    all: Block
-    usable: Block
-    known: np.ndarray
 
 
 class Model:
@@ -109,7 +99,7 @@ class Model:
         return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: Any) -> Any:
-        """Return the scores (n,) float32 of raw rows, whose meaning the manifest tells."""
+        """Return the scores (n,) float32 of raw rows, explained in the manifest."""
         return self._values(X, RowValues("score", np.float32))
 
     def predict_proba(self, X: Any) -> Any:
@@ -125,7 +115,7 @@ class Model:
         return self._values(X, RowValues("share", np.float32, self.ids.tolist()))
 
     def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
-        """Yield what a job publishes of raw rows, batch by batch, in their order.
+        """Yield the columns that a job publishes of raw rows, batch by batch, in their order.
 
         Parameters
         ----------
@@ -141,13 +131,12 @@ class Model:
         """
         rows = self._rows(X)
         reasons = Reasons(self._labeller, self._features, self._asked.reasons)
-        for given in self._blocks(rows):
-            columns = self._columns(given, self._prepared(given, rows), reasons)
+        for ids, known, block in self._blocks(rows):
+            columns = self._columns(block, self._prepared(block, rows), reasons)
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
-            if not given.known.all():
-                places = pa.array(np.cumsum(given.known) - 1, mask=~given.known)
+            if not known.all():
+                places = pa.array(np.cumsum(known) - 1, mask=~known)
                 arrays = {name: array.take(places) for name, array in arrays.items()}
-            ids = given.all.ids
             yield pa.record_batch(arrays if ids is None else {self.id: ids} | arrays)
 
     def label(self, X: Any) -> pa.Table:
@@ -164,10 +153,10 @@ class Model:
     def _of_part(self, answer: RowValues, rows: Input) -> np.ndarray:
         """Return the values of rows that are not lazy, wherever they are."""
         parts, missing = [], UNLABELLED if answer.name == "label" else np.nan
-        for given in self._blocks(rows):
-            found = self._found(answer.name, self._prepared(given, rows))
-            values = np.full((len(given.known), *found.shape[1:]), missing, answer.dtype)
-            values[given.known] = found
+        for _, known, block in self._blocks(rows):
+            found = self._found(answer.name, self._prepared(block, rows))
+            values = np.full((len(known), *found.shape[1:]), missing, answer.dtype)
+            values[known] = found
             parts.append(values)
         return answer.joined(parts)
 
@@ -181,21 +170,23 @@ class Model:
     def _rows(self, X: Any) -> Input:
         return given_rows(X, self._features, choose_block_rows(len(self._numbers)))
 
-    def _blocks(self, rows: Input) -> Iterator[RawBlock]:
-        """Yield rows, of which those that ``missing = "drop"`` leaves out are not usable."""
+    def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
+        """Yield ids of rows, which of them (n,) bool are labelled, and the block of these."""
         unit = self._preparation.scaling.kind == "unit"
         for block in given_blocks(rows, self._features, self.id):
             known = usable_rows(block, rows.shown, self._features, self._missing, unit)
-            yield RawBlock(block, chosen(block, known), known)
+            yield block.ids, known, chosen(block, known)
 
-    def _prepared(self, given: RawBlock, rows: Input) -> np.ndarray:
-        return checked_rows(self._preparation, given.usable, rows.shown, self._numbers)
+    def _prepared(self, block: Block, rows: Input) -> np.ndarray:
+        Z = self._preparation(block.X)
+        check_rows(Z, block, rows.shown, self._numbers)
+        return Z
 
-    def _columns(self, given: RawBlock, Z: np.ndarray, reasons: Reasons) -> Columns:
-        """Return what is published of the usable rows of a block, prepared as Z (n, d)."""
+    def _columns(self, block: Block, Z: np.ndarray, reasons: Reasons) -> Columns:
+        """Return the published columns of the usable rows of a block, prepared as Z (n, d)."""
         columns: Columns = dict(self._labeller.rule.label(Z))
         if self._asked.reasons:
-            columns |= reasons.add(given.usable, Z, columns)
+            columns |= reasons.add(block, Z, columns)
         columns |= shared_columns(self._asked, self._labeller, Z, columns["label"])
         columns["label"] = self.ids[columns["label"]]
         return columns

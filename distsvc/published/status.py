@@ -62,7 +62,7 @@ def status(path: str) -> dict[str, Any]:
         "output": output.store.address,
         "published": manifest and {name: getattr(manifest, name) for name in PUBLISHED},
         "running": running,
-        "held": candidates(output),
+        "held": [one.model_dump() for one in candidates(output)],
         "interrupted": interrupted,
     }
 

@@ -24,6 +24,7 @@ from distsvc.run.starting.opening import opened
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, FIRST, ClusterAddress, Start
+from distsvc.storage.publishing.publication import Output
 
 
 def run_job(
@@ -55,18 +56,18 @@ def run_job(
     """
     progress = progress or Progress(quiet=True)
     with opened(job, start, progress) as opening:
-        if opening is None:
-            progress.event("already published", output=job.output.path)
-            return read_report(job.output.path)
-        run, job, previous = opening.run, opening.job, opening.previous
-        with steps_on(run, progress, job.cluster, at) as steps:
-            memory = check_memory(job, opening.table, steps.workers, opening.algorithm).part()
-            learned, labelled = assign_table(steps, job, previous) or cluster_table(
-                steps, job, opening.algorithm
+        if isinstance(opening, Output):
+            progress.event("already published", output=opening.shown)
+            return read_report(opening)
+        run, asked, previous = opening.run, opening.job, opening.previous
+        with steps_on(run, progress, asked.cluster, at) as steps:
+            memory = check_memory(asked, opening.table, steps.workers, opening.algorithm).part()
+            learned, labelled = assign_table(steps, asked, previous) or cluster_table(
+                steps, asked, opening.algorithm
             )
             fill_output(steps, labelled.counts)
-        comparison = compared(run, job, previous, labelled, learned.facts.get("agreement"))
-        report = write_report(run, job, learned, labelled, comparison, command, progress, memory)
+        comparison = compared(run, asked, previous, labelled, learned.facts.get("agreement"))
+        report = write_report(run, asked, learned, labelled, comparison, command, progress, memory)
         with progress.phase("publish"):
             publish(opening, labelled, report)
     return report.with_phases(progress.phases)

@@ -20,6 +20,7 @@ from distsvc.monitoring import prometheus as metrics_file
 from distsvc.monitoring.outcome import RunOutcome
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
 from distsvc.run.reporting.files import read_report
+from distsvc.storage.publishing.publication import Output
 
 ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code"}
 SUCCESS = "last_success_timestamp_seconds"
@@ -223,7 +224,7 @@ def test_a_file_that_can_not_be_written_is_a_warning(
 
     def run_job(*_, **__):
         if succeeds:
-            return read_report(f"{folder}/out")
+            return read_report(Output(f"{folder}/out"))
         raise TemporaryError("no workers")
 
     monkeypatch.setattr(import_module("distsvc.run.job"), "run_job", run_job)
@@ -253,7 +254,7 @@ def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
 
 def test_every_number_of_a_report(published, tmp_path):
     folder, _, _ = published
-    report = read_report(f"{folder}/out")
+    report = read_report(Output(f"{folder}/out"))
     drift = DriftPart(
         columns=[
             ColumnDrift(column="y", index=0.5, missing_before=0.0, missing_after=0.0),

@@ -67,7 +67,7 @@ def test_a_candidate_is_told_and_published(tmp_path):
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert (manifest["run_id"], manifest["override"]) == (run_id, True)
     assert [check["state"] for check in manifest["checks"]] == ["failed"]
-    report = read_report(job.output.path)
+    report = read_report(Output(job.output.path))
     assert report.held is False
     assert [check.name for check in report.failed] == ["min_rows"]
     warning = "published although these checks failed: min_rows: 600 rows, at least 1,000 expected"

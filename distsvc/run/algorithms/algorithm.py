@@ -1,4 +1,4 @@
-"""What a job asks of an algorithm: to learn, to forecast what it takes, to say what it learned.
+"""An algorithm as a job: it learns, forecasts time and memory, and describes its answer.
 
 The algorithms are listed in `distsvc.run.algorithms`.
 """
@@ -57,7 +57,7 @@ class Parts(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Learned:
-    """What model and report say of what was learned, besides the rule.
+    """The answer of an algorithm as model and report describe it, besides the rule.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Learner(Sampling, Protocol):
         """Learn, in phases on workers and steps of the driver; return the rule that labels rows."""
 
     def learned(self, job: Job) -> Learned:
-        """Return what model and report say, after `fit`."""
+        """Return the description of the answer, after `fit`."""
 
 
 class Forecastable(Sampling, Protocol):
@@ -146,6 +146,9 @@ class AlgorithmJob(Learner, Forecastable, Protocol):
 
     parameters: dict[str, Any]
 
+    def __init__(self, parameters: dict[str, Any], engine: Engine):
+        self.parameters, self.engine = parameters, engine
+
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
         """Return the algorithm of a job, its parameters checked; None if the job names another.
@@ -154,9 +157,13 @@ class AlgorithmJob(Learner, Forecastable, Protocol):
         """
 
     def learned(self, job: Job) -> Learned:
-        """Return what every algorithm says."""
+        """Return the parameters, facts and notes, which every algorithm has, and `parts`."""
         facts, notes = self.engine.fitted_facts(), self.engine.notes
-        return Learned(job.model.algorithm, self.parameters, facts, notes)
+        return Learned(job.model.algorithm, self.parameters, facts, notes, parts=self.parts)
+
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the parts of the report that only this algorithm has."""
+        return Parts()
 
 
 def sample_rows(algorithm: Sampling, n_rows: int) -> int:

@@ -65,7 +65,7 @@ class Automatic(AlgorithmJob):
         return self.engine.rule
 
     def learned(self, job: Job) -> Learned:
-        """Return what the algorithm that has the answer says, and why it is that one."""
+        """Return the description of the chosen algorithm, and the reason for the choice."""
         engine = self.engine
         chosen = {LEVEL_TREE: self.levels, HYPERPLANES: self.trees}[engine.chosen].learned(job)
         considered = [
@@ -90,6 +90,6 @@ class Automatic(AlgorithmJob):
         return self.levels.intensity(n_rows)
 
     def held(self, sizes: Sizes) -> Held:
-        """Return what both hold."""
+        """Return the memory of both."""
         first, second = (one.held(sizes) for one in (self.levels, self.trees))
         return Held(first.driver | second.driver, first.worker | second.worker)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -100,23 +99,24 @@ class BoundaryModel(SupportVectorJob):
         return Held(driver, {"rows near the boundary": near})
 
     def learned(self, job: Job) -> Learned:
-        """Return the equilibria besides, and the domain of novelty of a table with two columns."""
+        """Return the equilibria and their clusters besides."""
         engine = self.engine
         arrays = {"equilibria": engine.equilibria, "equilibrium_labels": engine.equilibrium_labels}
-        return replace(super().learned(job), arrays=arrays, parts=self._parts)
+        return replace(super().learned(job), arrays=arrays)
 
-    def _parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the domain of novelty of a table with two columns."""
         return Parts(picture=domain_part(run, self.engine, pilot.sample))
 
 
 def find_boundary(run: RunDirectory, number: int) -> Result:
     """Collect a partition's rows of the extended boundary."""
-    f, facts = _decision(run)
-    limit = facts["boundary_size"]
+    f, trained = _decision(run)
+    epsilon, limit = trained.facts["epsilon"], trained.facts["boundary_size"]
     boundary, n_rows = Boundary.empty(f), 0
     for block, keys in learned_blocks(run, number):
         n_rows += len(block.rows)
-        found = Boundary.collect(f, prepared(run, block.X), keys, facts["epsilon"], limit)
+        found = Boundary.collect(f, prepared(run, block.X), keys, epsilon, limit)
         boundary = boundary.merge(found, limit)
     return Result(arrays=vars(boundary), rows=n_rows)
 
@@ -129,9 +129,9 @@ def climb(run: RunDirectory, number: int) -> Result:
 
 def join_vertices(run: RunDirectory, number: int) -> Result:
     """Find the connected pairs in one block of the pairs of equilibria and support vectors."""
-    f, facts = _decision(run)
+    f, trained = _decision(run)
     vertices = run.read(VERTICES).arrays["vertices"]
-    pairs = labelling.connected_pairs(f, vertices, number, facts["segment_samples"])
+    pairs = labelling.connected_pairs(f, vertices, number, trained.facts["segment_samples"])
     return Result(arrays={"pairs": pairs})
 
 
@@ -140,8 +140,8 @@ CLIMB = Phase("climb", climb)
 SEGMENTS = Phase("segments", join_vertices)
 
 
-def _decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, Any]]:
-    """Return the trained decision function and the numbers of phase two."""
-    found = run.read(TRAINED)
-    facts, arrays = found.facts, found.arrays
-    return DecisionFunction(arrays["S"], arrays["a"], facts["gamma"]), facts
+def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
+    """Return the trained decision function, and the result with the numbers of phase two."""
+    trained = run.read(TRAINED)
+    arrays = trained.arrays
+    return DecisionFunction(arrays["S"], arrays["a"], trained.facts["gamma"]), trained

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,13 +29,7 @@ from distsvc.report.content.model_parts import (
     Term,
     TreePart,
 )
-from distsvc.run.algorithms.algorithm import (
-    AlgorithmJob,
-    Learned,
-    Parts,
-    PilotRows,
-    sample_rows,
-)
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, sample_rows
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_blocks, held_blocks_bytes
 from distsvc.run.learning.survey import Survey
@@ -58,7 +51,8 @@ class Hyperplanes(AlgorithmJob):
     engine: TreeEngine
 
     def __init__(self, parameters: dict[str, Any], engine: TreeEngine, phase: Phase | None = None):
-        self.parameters, self.engine, self.phase = parameters, engine, phase or LEARN
+        super().__init__(parameters, engine)
+        self.phase = phase or LEARN
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Hyperplanes | None:
@@ -80,11 +74,8 @@ class Hyperplanes(AlgorithmJob):
             self.engine.choose(trees)
         return self.engine.rule
 
-    def learned(self, job: Job) -> Learned:
-        """Return the tree of splits besides."""
-        return replace(super().learned(job), parts=self._parts)
-
-    def _parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the tree of splits."""
         return Parts(tree=tree_part(self.engine, run.plan.table.columns, pilot))
 
     def work(self, n_rows: int) -> dict[str, float]:
@@ -181,7 +172,7 @@ def _split(
 
 
 def _node(grown: ClusterTree, j: int, parent: int | None) -> dict[str, Any]:
-    """Return what all nodes have."""
+    """Return the fields of every node."""
     rows, share = round(float(grown.counts[j])), float(grown.counts[j] / float(grown.counts[0]))
     return {"id": int(grown.numbers[j]), "parent": parent, "rows": rows, "share": share}
 

@@ -1,4 +1,4 @@
-"""What the report tells of a level tree: its branches to draw, the candidates, why, and doubts."""
+"""A level tree in the report: branches to draw, candidates, reasons and doubts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROFILE_POINTS = 40
 
 
 def levels_part(found: LevelSets) -> LevelsPart:
-    """Return what the page tells of a vote."""
+    """Return the part of the page about a vote."""
     return LevelsPart(
         tree=_tree(found),
         models=_models(found),
@@ -45,7 +45,7 @@ def levels_part(found: LevelSets) -> LevelsPart:
 
 
 def _models(found: LevelSets) -> list[LevelModel]:
-    """Return who voted."""
+    """Return the models that voted."""
     answer = found.answer
     members = zip(found.ensemble.members, found.trees, answer.supporters, strict=True)
     return [

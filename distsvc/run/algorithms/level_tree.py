@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from distsvc.run.algorithms.algorithm import Learned, Parts, PilotRows
 from distsvc.run.algorithms.level_pictures import levels_part
-from distsvc.run.algorithms.level_views import (
-    ENSEMBLE,
-    VIEWS,
-    WIDE,
-    ensemble_of,
-    keep_views,
-    partition_views,
-    sample_views,
-)
+from distsvc.run.algorithms.level_views import VIEWS, WIDE, Training, keep_views
 from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_stream
@@ -67,7 +59,7 @@ class LevelTrees(SupportVectorJob):
         return self
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the engine's; of a table whose rows are kept viewed, those that are matched."""
+        """Return the engine's ranges, or those of matched rows where rows are kept viewed."""
         if not self.viewed:
             return self.engine.key_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
@@ -76,9 +68,7 @@ class LevelTrees(SupportVectorJob):
         """Train the models, test the splits of their trees, and let them vote."""
         engine, ensemble = self.engine, self.engine.ensemble
         ranges = engine.key_ranges(survey.n_rows)
-        facts = {"ensemble": ensemble.facts(), "n_rows": survey.n_rows, "ranges": ranges}
-        arrays = {"components": ensemble.components, "view": engine.view}
-        steps.run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
+        Training(ensemble, survey.n_rows, ranges, self.viewed, engine.view).write(steps.run)
         if self.viewed:
             keep_views(steps)
         trees = [_tree(result) for result in steps.map(LEARN, len(ensemble.members))]
@@ -118,40 +108,39 @@ class LevelTrees(SupportVectorJob):
         return Held(model, held_stream(sizes) | model | viewed)
 
     def learned(self, job: Job) -> Learned:
-        """Return hills, votes and the domain of novelty; the page shows doubts beside the votes."""
+        """Leave doubts out of the warnings: the page shows them beside the votes."""
         doubts = self.engine.levels.doubts()
         notes = [note for note in self.engine.notes if note not in doubts]
-        return replace(super().learned(job), warnings=notes, parts=self._parts)
+        return replace(super().learned(job), warnings=notes)
 
-    def _parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the hills of density, the votes, and the domain of novelty."""
         domain = domain_part(run, self.engine, pilot.sample)
         return Parts(picture=domain, levels=levels_part(self.engine.levels))
 
 
 def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
     """Train one model on the sample, in an order of its own, and grow its tree of level sets."""
-    ensemble, facts, view = ensemble_of(run)
-    ranges = [(low, high) for low, high in facts["ranges"]]
-
-    def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
-        return sample_views(run, ensemble, facts["viewed"], some, stream, first)
-
-    fields = vars(ensemble.grow(number, view, ranges, blocks, checkpoint))
+    training = Training.read(run)
+    ensemble = training.ensemble
+    blocks = partial(training.blocks, run)
+    fields = vars(ensemble.grow(number, training.view, training.ranges, blocks, checkpoint))
     arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
     return Result({"gamma": fields["gamma"]}, arrays, rows=ensemble.steps)
 
 
 def sum_splits(run: RunDirectory, number: int) -> Result:
-    """Sum up what a partition's rows say of the splits of all trees, each on its share of rows."""
-    ensemble, facts, _ = ensemble_of(run)
+    """Sum up the evidence of a partition's rows for the splits of all trees, by shares of rows."""
+    training = Training.read(run)
+    ensemble = training.ensemble
     members = range(len(ensemble.members))
     trees = [_tree(run.read(LEARN.result(member))) for member in members]
     sums = [tree.no_differences() for tree in trees]
     n_rows = 0
-    for keys, view in partition_views(run, ensemble, facts["viewed"], number):
+    for keys, view in training.partition(run, number):
         n_rows += len(keys)
         for i, tree in enumerate(trees):
-            tree.add_differences(view[ensemble.rows_for(i, keys, facts["n_rows"])], sums[i])
+            tree.add_differences(view[ensemble.rows_for(i, keys, training.n_rows)], sums[i])
     return Result(arrays={"sums": np.concatenate(sums, axis=1)}, rows=n_rows)
 
 

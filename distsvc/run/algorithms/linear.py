@@ -21,14 +21,14 @@ from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.algorithms.linear_passes import descend_table
-from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.preparation import Preparation, prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.tables.opening import sparse_rows
+from distsvc.storage.tables.sources import source_of
 
 PROBLEMS: dict[str, type[LinearEngine]] = {
     "linear-one-class": OneClassEngine,
@@ -48,9 +48,6 @@ class Linear(AlgorithmJob):
     readings = ("begin", "pass")
     engine: LinearEngine
 
-    def __init__(self, parameters: dict[str, Any], engine: LinearEngine):
-        self.parameters, self.engine = parameters, engine
-
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Linear | None:
         """Return the algorithm of a job for a linear one-class model."""
@@ -58,7 +55,7 @@ class Linear(AlgorithmJob):
             return None
         parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
-        X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
+        X = source_of(table).sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
         engine = PROBLEMS[job.model.algorithm](parameters, job.model.seed)
         engine.set_width(len(table.columns), sparse)
@@ -80,13 +77,13 @@ class Linear(AlgorithmJob):
 
     def _mean(self, run: RunDirectory, survey: Survey) -> np.ndarray:
         """Return the mean (d,) of the prepared rows, or of the pilot's if scaling is not linear."""
-        if not Preparation.restored(run.read(PREPARATION)).scaling.is_linear:
+        if not Preparation.read(run).scaling.is_linear:
             return prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
         return prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
-        engine = self.engine
-        Z = sparse_rows(run.plan.table) if engine.sparse else whole_sample(run)
+        engine, table = self.engine, run.plan.table
+        Z = source_of(table).sparse_rows(table) if engine.sparse else whole_sample(run)
         engine.fit_rows(Z, checkpoint)
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])

@@ -54,7 +54,7 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
 def _descend(
     steps: Steps, engine: LinearEngine, outer: WorkingSet, begun: int, number: int
 ) -> None:
-    """Solve the working set; write what the next pass needs, and what a later process would."""
+    """Solve the working set; write the input of the next pass, and the state to resume from."""
     run = steps.run
     with steps.progress.phase("descend"):
         checkpoint = TaskCheckpoints(run, _outer(number))

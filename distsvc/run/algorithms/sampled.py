@@ -28,9 +28,7 @@ class Sampled(AlgorithmJob):
     """An estimator that knows nothing of jobs."""
 
     rules = (Centres, Splits)
-
-    def __init__(self, engine: SampledEngine):
-        self.parameters, self.engine = engine.estimator.get_params(), engine
+    engine: SampledEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Sampled | None:
@@ -42,16 +40,16 @@ class Sampled(AlgorithmJob):
         estimator.check_parameters()
         engine = SampledEngine(estimator)
         engine.set_width(len(table.columns))
-        return cls(engine)
+        return cls(estimator.get_params(), engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit the sample; what labels rows is a rule of a few arrays."""
+        """Fit the sample; the rule is a few arrays."""
         trained = steps.work_out(TRAINED, partial(self._train, steps.run))
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the sample, and what estimators make of it: a copy, or a few columns a cluster."""
+        """Return the sample, and the estimator's copy of it, or its few columns a cluster."""
         from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
         from distsvc.models.baselines.fuzzy import FuzzyCMeans
 

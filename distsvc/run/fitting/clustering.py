@@ -13,7 +13,7 @@ from distsvc.run.work.phases import Steps
 
 
 def cluster_table(steps: Steps, job: Job, algorithm: Learner) -> tuple[Learned, Labelled]:
-    """Do it all; return what model and report say of the algorithm, and the labelled table.
+    """Cluster a table; return the description of the answer, and the labelled table.
 
     The table is read once for its statistics and a random sample (twice where rows are left out or
     set aside), and once to label it; some algorithms read it in between.

@@ -45,12 +45,9 @@ def prepare(
 
 
 def make_scaling(
-    config: PreprocessConfig,
-    survey: Survey,
-    columns: Sequence[str],
-    together: Sequence[slice] = (),
+    config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Turn the column sums into the scaling that the job asks for, and say what is remarkable.
+    """Turn the column sums into the scaling that the job asks for, and return notes.
 
     The columns of a slice of `together` are the values of one column.
     """

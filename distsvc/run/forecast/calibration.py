@@ -12,8 +12,9 @@ import bisect
 import heapq
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -91,13 +92,8 @@ def first_name(phase: str) -> str:
     return phase.partition("-")[0]
 
 
-@dataclass(frozen=True)
-class Trials:
-    """The three trials: the first, another on the same few rows, and one on more."""
-
-    cold: Trial
-    few: Trial
-    more: Trial
+Trials = tuple[Trial, Trial, Trial]
+"""The first, another on the same few rows, and one on more."""
 
 
 def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> Trials:
@@ -106,26 +102,20 @@ def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> Tri
     Raises what a run raises.
     """
     plan, threads = steps.run.plan, steps.workers.threads
-    n_learned = sample_rows(algorithm, plan.table.n_rows)
+    do = partial(_trial, job, sample_rows(algorithm, plan.table.n_rows), steps)
     most = min(MOST_ROWS, max(MOST_VALUES // len(plan.table.columns), FEW_ROWS))
     few = pieces(plan.partitions, FEW_ROWS, threads)
     more = whole_units(pieces(plan.partitions, most, threads), plan.table.layout.extents)
-    return Trials(
-        _trial(job, n_learned, few, steps, folder / "cold"),
-        _repeated(job, n_learned, few, steps, folder / "few"),
-        _repeated(job, n_learned, more, steps, folder / "more"),
-    )
+    cold = do(few, folder / "cold")
+    return cold, _repeated(do, few, folder / "few"), _repeated(do, more, folder / "more")
 
 
-def _repeated(job: Job, n_learned: int, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
+def _repeated(do: Callable[[list[Range], Path], Trial], ranges: list[Range], folder: Path) -> Trial:
     """Do a trial, again where it is short, and return it with the least seconds of all."""
-    repeated: list[Trial] = []
-    began = time.perf_counter()
-    while not repeated or time.perf_counter() - began < REPEATED_SECONDS * len(repeated):
-        repeated.append(_trial(job, n_learned, ranges, steps, folder / f"{len(repeated)}"))
-        if len(repeated) == MOST_REPEATS:
-            break
-    return fastest(repeated)
+    began, done = time.perf_counter(), [do(ranges, folder / "0")]
+    while len(done) < MOST_REPEATS and time.perf_counter() - began < REPEATED_SECONDS * len(done):
+        done.append(do(ranges, folder / f"{len(done)}"))
+    return fastest(done)
 
 
 def fastest(trials: Sequence[Trial]) -> Trial:
@@ -183,7 +173,7 @@ def extrapolated(
         The phases that read the table.
 
     """
-    cold, few, more = trials.cold, trials.few, trials.more
+    cold, few, more = trials
     algorithm, seconds = more.algorithm, dict[str, float]()
     works = [algorithm.work(n) for n in (few.n_rows, more.n_rows, n_rows)]
     growth = algorithm.intensity(n_rows) / algorithm.intensity(more.n_rows)
@@ -211,7 +201,7 @@ def _slope(few: Trial, more: Trial, name: str, first: float, second: float) -> f
     return took / second
 
 
-def _trial(job: Job, n_learned: int, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
+def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: Path) -> Trial:
     """Do the phases of a job, which learns from `n_learned` rows, on the rows of some ranges."""
     plan, n_rows = steps.run.plan, sum(stop - start for start, stop in ranges)
     out = str(folder / "out")

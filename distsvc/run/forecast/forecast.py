@@ -1,4 +1,4 @@
-"""What a job will take: rows, tasks, bytes, memory, and the time by a short calibration."""
+"""The forecast of a job: rows, tasks, bytes, memory, and time by a short calibration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHARE_BYTES, OTHER_BYTES = 4, 8
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a job will take.
+    """Size, memory and time of a job.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Forecast:
     seconds : dict of str to float
         By phase; empty where the calibration failed.
     because : str
-        Why it failed.
+        The reason of the failure.
     waits_for : str
         What the input lacks that ``input.ready`` waits for; empty where it is complete.
 
@@ -72,13 +72,13 @@ class Forecast:
     waits_for: str = ""
 
     def dumped(self) -> dict[str, Any]:
-        """Return what JSON holds: bytes, seconds, and sums besides their terms."""
+        """Return the content of JSON: bytes, seconds, and sums besides their terms."""
         sums = {name: sum(terms.values()) for name, terms in asdict(self.memory).items()}
         total = round(sum(self.seconds.values()), 2) if self.seconds else None
         return asdict(self) | {"memory_bytes": sums, "seconds_in_all": total}
 
     def lines(self) -> list[str]:
-        """Return what the command prints."""
+        """Return the lines that the command prints."""
         read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
         told = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
         told += [
@@ -145,7 +145,7 @@ def _forecast(job: Job) -> Forecast:
     seconds |= extrapolated(measured, table.n_rows, most, readings)
     tasks = sum(
         len(plan.partitions) if first_name(phase) in readings else n
-        for phase, n in measured.more.tasks.items()
+        for phase, n in measured[-1].tasks.items()
         if first_name(phase) in seconds
     )
     return replace(forecast, tasks=tasks, seconds=seconds)

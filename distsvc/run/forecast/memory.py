@@ -1,4 +1,4 @@
-"""What a run will hold in memory, as sums of named terms, and whether that fits.
+"""The memory that a run will need, as sums of named terms, and whether it fits.
 
 Nothing is read: it is arithmetic on the sizes of the job. What processes hold from the start was
 measured on jobs of a few rows; `python -m benchmarks forecast` compares sums with measured peaks.
@@ -23,7 +23,7 @@ from distsvc.run.work.partitions import choose_block_rows
 from distsvc.run.work.plan import cut, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.tables.opening import decoding_bytes
+from distsvc.storage.tables.sources import source_of
 
 PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
@@ -40,7 +40,7 @@ KEPT_SMALL = 64 * MB
 """Freed arrays that the allocator of C keeps, at most; larger ones it gives back."""
 
 A_PARTITION = 4000
-"""Bytes of a partition's entry in the plan, of its task, and of what is told of its file."""
+"""Bytes of a partition's entry in the plan, its task, and its file's entry in the manifest."""
 
 A_LABEL = 40
 """Bytes of a row's id, label, score and outlier flag, twice, as they are encoded when written."""
@@ -66,7 +66,7 @@ class Memory:
     worker: Terms
 
     def part(self) -> ForecastPart:
-        """Return what the report says of it."""
+        """Return the part of the report."""
         return ForecastPart(driver=_parts(self.driver), worker=_parts(self.worker))
 
 
@@ -86,7 +86,7 @@ def sizes_of(job: Job, table: Table, algorithm: Forecastable | None) -> Sizes:
 
 
 def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
-    """Return what driver and workers will hold."""
+    """Return the memory of driver and workers."""
     sizes = sizes_of(job, table, algorithm)
     held, pilot = algorithm.held(sizes), float(sizes.row * sizes.pilot_rows)
     tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, job.output)
@@ -101,7 +101,7 @@ def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecas
 def _memory(
     sizes: Sizes, table: Table, workers: Workers, steps: list[Terms], tasks: list[Terms]
 ) -> Memory:
-    """Return what driver and workers hold at most of `steps`, the driver's, and of `tasks`."""
+    """Return the memory of driver and workers: the largest of the driver's `steps` and `tasks`."""
     process = process_terms()
     plan: Terms = {"plan and tasks": 1.0 * A_PARTITION * sizes.partitions}
     if not workers.each:
@@ -117,7 +117,7 @@ def _memory(
 
 
 def process_terms() -> Terms:
-    """Return what a process holds before it works, driver or worker.
+    """Return the memory of a process before it works, driver or worker.
 
     How much of a library's file becomes resident when a page of it is used is up to the system: on
     one machine it was 125 MB with one installation, and 235 MB with another of the same versions.
@@ -129,7 +129,7 @@ def process_terms() -> Terms:
 
 
 def check_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
-    """Return what driver and workers will hold, if that fits.
+    """Return the memory of driver and workers, if it fits.
 
     Raises
     ------
@@ -175,11 +175,12 @@ def shown(terms: Terms) -> str:
 
 
 def _decoding(table: Table, block_rows: int) -> Terms:
-    return {f"decoding {table.layout.format}": float(decoding_bytes(table, block_rows))}
+    source = source_of(table)
+    return {f"decoding {source.name}": float(source.decoding_bytes(table, block_rows))}
 
 
 def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -> list[Terms]:
-    """Return what a task holds in the survey, while the algorithm learns, and while it labels."""
+    """Return the memory of a task that surveys, of one that learns, and of one that labels."""
     blocks = {"blocks of rows": 2.125 * sizes.block}
     wide = 16 * sizes.n_columns if float64 else 8 * sizes.n_columns
     block = {"prepared rows": 1.0 * wide * min(sizes.block_rows, sizes.partition_rows)}
@@ -195,7 +196,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
 
 
 def _lacking(memory: Memory, workers: Workers) -> str:
-    """Say what does not fit, if anything."""
+    """Return a sentence about the process that does not fit, if any."""
     for _, limit in workers.each:
         if limit and _sum(memory.worker) > SHARE_OF_LIMIT * limit:
             return (

@@ -40,7 +40,8 @@ from distsvc.storage.publishing.manifest import (
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.where import where_columns
-from distsvc.storage.tables.opening import numbers_apart, open_table, states_width
+from distsvc.storage.tables.opening import numbers_apart, open_table
+from distsvc.storage.tables.sources import source_of
 
 FILES = ("model.json", "arrays.npz")
 MOST_BYTES = 64 * 2**20
@@ -121,7 +122,7 @@ def read_labeller(model: ModelFile, folder: Path) -> tuple[Preparation, Labeller
 def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
     """Return where a published run's model can be read, its files compared with the manifest.
 
-    The manifest is the one that is there now, unless one is given.
+    `manifest` is the present one by default.
 
     Raises
     ------
@@ -148,7 +149,7 @@ def model_digest(folder: Path) -> str:
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return a SHA-256 of what decides the labels but the table: a job's, and another's model."""
+    """Return a SHA-256 of all that decides labels but the table: a job, and a previous model."""
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()
@@ -179,7 +180,7 @@ def known_features(
     names = [name for name in table.stored if name not in apart]
     usable = {*names, *numbers_apart(table)}
     missing = [name for name in columns if name not in usable]
-    if missing and states_width(table):
+    if missing and source_of(table).states_width:
         raise DataError(
             f"{shown_url(path)}: expected the model's {len(columns)} columns, found "
             f"{len(names)} that are numbers; missing: {some(missing)}; found: {some(names)}"

@@ -54,7 +54,7 @@ class Previous:
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """What its model was learned from."""
+        """The features of its model."""
         return self.model.learned_from
 
     def named(self) -> dict[str, str]:
@@ -74,14 +74,14 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
     """
     for nights, path in enumerate(config.previous):
-        place = store_of(path)
+        store = store_of(path)
         try:
-            manifest = read_manifest(place)
+            manifest = read_manifest(store)
         except InputNotFoundError:
             continue
-        folder = checked_model(place)
+        folder = checked_model(store)
         known = read_model(folder)
-        where = path, place.address, manifest.run_id
+        where = path, store.address, manifest.run_id
         return Previous(*where, model_digest(folder), folder, known, nights)
     if required and config.previous:
         more = f" or at {len(config.previous) - 1} others" if len(config.previous) > 1 else ""

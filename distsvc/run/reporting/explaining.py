@@ -20,7 +20,7 @@ from distsvc.report.content.explained_parts import (
 )
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.labelling.reasons import Reasons
-from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.features import Feature, OneHot, Vector
 
@@ -46,7 +46,7 @@ def explained(
 
     `shares` (SHARE_BINS,) are its rows by the share of their own cluster.
     """
-    preparation = Preparation.restored(run.read(PREPARATION))
+    preparation = Preparation.read(run)
     profiles = profiles_part(rows, run.plan.table.features, reasons.typical)
     membership = None
     if run.plan.shares and reasons.rule.n_clusters > 1:

@@ -55,9 +55,9 @@ def write_report(
     return report
 
 
-def read_report(published: str) -> Report:
+def read_report(published: Output) -> Report:
     """Return the report of a published run; `DataError` where it is missing or damaged."""
-    path = Output(published).file(REPORT)
+    path = published.file(REPORT)
     return Report.parsed(read_json(path), str(path))
 
 
@@ -68,7 +68,7 @@ def rewrite_page(published: str) -> str:
     `Output.locked` and `Output.file`.
     """
     output = Output(published)
-    read_report(published)  # before anything is written
+    read_report(output)  # before anything is written
     with output.locked():
-        output.revise(PAGE, render_page(read_report(published)))
+        output.revise(PAGE, render_page(read_report(output)))
     return f"{published.rstrip('/')}/{PAGE}"

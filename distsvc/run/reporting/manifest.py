@@ -35,7 +35,7 @@ PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
 def publish(opening: Opened, labelled: Labelled, report: Report) -> None:
-    """Make the manifest of a run, and publish what it lists, if the table is as it was.
+    """Make the manifest of a run, and publish its files, if the table has not changed.
 
     Raises
     ------

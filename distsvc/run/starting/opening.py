@@ -17,9 +17,8 @@ from distsvc.run.nights.previous import (
     features_by,
     find_previous,
     labelled_by,
-    with_previous,
 )
-from distsvc.run.starting.resuming import Attempt, Request, note_death, run_directory
+from distsvc.run.starting.resuming import Request, begun
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Meter, Progress
@@ -61,8 +60,8 @@ class Opened:
 
 
 @contextmanager
-def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | None]:
-    """Hold the output of a job, and open its table; None where the run is already published.
+def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Output]:
+    """Hold the output of a job, and open its table; the output where the run is published already.
 
     Nothing is touched where the input is not there yet.
 
@@ -76,64 +75,34 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | None
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
     named, job = job.input.columns, labelled_by(job, previous)
-    request = _requested(job, previous)
+    request, job = Request.of(job, previous), with_key(job, "input", "columns", named)
     with naming_the_section(), begun(request, start, progress) as run:
         if run is None:
-            yield None
+            yield request.output
             return
         with progress.phase("open") as meter:
             if not run.is_planned:
-                run.write_plan(_planned(request, run, previous, meter))
+                run.write_plan(_planned(request, run.staging, previous, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
             algorithm = begin(job, table)
             check_output(job, table, algorithm)
-            _tell(job, previous, progress)
+            wanted = job.continuity.previous
             if previous is not None:
+                skipped = {"not_published": wanted[0]} if previous.nights else {}
+                told = {"path": previous.path, "published": previous.run_id} | skipped
+                progress.event("goes on from", **told)
                 adopt(previous, run, list(table.columns))
-        job = with_key(job, "input", "columns", named)
+            elif wanted:
+                progress.event("begins a lineage", not_published=wanted[0])
         inputs = fingerprint(table)
         yield Opened(job, run, request.output, request.digest, inputs, table, algorithm, previous)
 
 
-@contextmanager
-def begun(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
-    """Hold an output and yield a run in it; None where the run is published already.
-
-    Errors as in `Output.check_apart`, `Output.check_free`, `Output.locked` and `run_directory`.
-    """
-    output, attempt = request.output, Attempt(progress)
-    for path in request.job.input.paths:
-        output.check_apart(path)
-    if request.is_published(start.overwrite):  # before anything is made
-        yield None
-        return
-    with output.locked(request.digest, start.overwrite, attempt.doing) as before:
-        if request.is_published(start.overwrite):  # in the meantime
-            yield None
-            return
-        note_death(output, before)
-        with run_directory(request, start.fresh, attempt) as run:
-            yield run
-
-
-def _requested(job: Job, previous: Previous | None) -> Request:
-    output = Output(job.output.path)
-    if previous is None:
-        return Request(job, output, job.digest())
-    digest, also = with_previous(job.digest(), previous.digest), ""
-    if previous.address == output.store.address:  # it may have published what replaced that
-        manifest = output.manifest()
-        before = manifest.previous if manifest else None
-        also = with_previous(job.digest(), before.model_sha256 if before else "")
-    kept = tuple(feature.column for feature in previous.features)
-    return Request(job, output, digest, previous.digest, also, kept)
-
-
-def _planned(request: Request, run: RunDirectory, previous: Previous | None, meter: Meter) -> Plan:
-    job, known = request.job, features_by(request.job, previous)
-    table = open_table(job.input, run.staging, job.preprocess, known, request.kept)
-    return Plan.of(job, table, previous.features if previous is not None else (), meter)
+def _planned(request: Request, staging: str, previous: Previous | None, meter: Meter) -> Plan:
+    job, before = request.job, previous.features if previous is not None else ()
+    table = open_table(job.input, staging, job.preprocess, features_by(job, previous), request.kept)
+    return Plan.of(job, table, before, meter)
 
 
 @contextmanager
@@ -143,13 +112,3 @@ def naming_the_section() -> Iterator[None]:
         yield
     except ParameterError as error:
         raise JobFileError(f"model: {error}") from error
-
-
-def _tell(job: Job, previous: Previous | None, progress: Progress) -> None:
-    """Say which run this one continues."""
-    wanted = job.continuity.previous
-    if previous is not None:
-        skipped = {"not_published": wanted[0]} if previous.nights else {}
-        progress.event("goes on from", path=previous.path, published=previous.run_id, **skipped)
-    elif wanted:
-        progress.event("begins a lineage", not_published=wanted[0])

@@ -26,10 +26,13 @@ from distsvc.errors import (
 )
 from distsvc.errors.urls import hand_over
 from distsvc.job.config import UNDECIDING, Job
+from distsvc.run.model.files import with_previous
+from distsvc.run.nights.previous import Previous
 from distsvc.run.work.checkpoints import CHECKPOINTS
 from distsvc.run.work.cluster import versions
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.places.arrays import json_bytes, parse_json, read_json
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder
@@ -68,6 +71,20 @@ class Request:
     model: str = ""
     also: str = ""
     kept: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, job: Job, previous: Previous | None) -> Request:
+        """Return the request of a job that continues a published run, if there is one."""
+        output = Output(job.output.path)
+        if previous is None:
+            return cls(job, output, job.digest())
+        digest, also = with_previous(job.digest(), previous.digest), ""
+        if previous.address == output.store.address:  # it may have published what replaced that
+            manifest = output.manifest()
+            before = manifest.previous if manifest else None
+            also = with_previous(job.digest(), before.model_sha256 if before else "")
+        kept = tuple(feature.column for feature in previous.features)
+        return cls(job, output, digest, previous.digest, also, kept)
 
     def is_published(self, overwrite: bool) -> bool:
         """Return whether the run is published already; the output need not be writable then.
@@ -141,6 +158,27 @@ class Attempt:
 
 
 @contextmanager
+def begun(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
+    """Hold an output and yield a run in it; None where the run is published already.
+
+    Errors as in `Output.check_apart`, `Output.check_free`, `Output.locked` and `run_directory`.
+    """
+    output, attempt = request.output, Attempt(progress)
+    for path in request.job.input.paths:
+        output.check_apart(path)
+    if request.is_published(start.overwrite):  # before anything is made
+        yield None
+        return
+    with output.locked(request.digest, start.overwrite, attempt.doing) as before:
+        if request.is_published(start.overwrite):  # in the meantime
+            yield None
+            return
+        note_death(output, before)
+        with run_directory(request, start.fresh, attempt) as run:
+            yield run
+
+
+@contextmanager
 def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[RunDirectory]:
     """Yield the directory of a run in an output that is held: one that was interrupted, or a new.
 
@@ -166,7 +204,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
             run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
         attempt.goes_on(run)
     else:
-        run = RunDirectory(output.new_work(request.digest, cluster.workdir).address)
+        run = RunDirectory(output.new_work(request.digest, cluster.workdir))
         begun = {"output": output.store.address, "begun": _now()} | request.content()
         run.work.put(BEGUN, json_bytes(begun))
         attempt.begins(run)
@@ -236,7 +274,8 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
 def _runs(output: Output) -> Iterator[tuple[RunDirectory, dict[str, Any]]]:
     """Yield the runs whose work is kept at an output, and what each was begun with."""
     for name in output.kept_works():
-        run = RunDirectory(output.work(name).address)
+        work = output.work(name)
+        run = RunDirectory(work)
         yield run, read_note(run, BEGUN)
 
 

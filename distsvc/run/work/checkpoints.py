@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from distsvc.errors import DataError
 from distsvc.models.rows.checkpoints import Restore, State, T
@@ -70,6 +69,6 @@ class TaskCheckpoints:
         for name in self._run.names(self._folder):
             self._run.remove(name)
 
-    def _of(self, name: str) -> dict[str, Any]:
+    def _of(self, name: str) -> dict[str, str]:
         """Return what a checkpoint says that it is of."""
         return {"run": self._run.name, "checkpoint": name}

@@ -70,8 +70,8 @@ class RunDirectory:
 
     """
 
-    def __init__(self, address: str | Path):
-        self.work: Store = store_of(address)
+    def __init__(self, work: Store | str | Path):
+        self.work = store_of(work) if isinstance(work, (str, Path)) else work
         self.address = self.work.address
 
     @property
@@ -193,7 +193,7 @@ def _plan(address: str) -> Plan:
 
 
 @lru_cache(maxsize=KEPT_SHAPES)
-def _large(address: str, name: str) -> dict[str, Any]:
+def _large(address: str, name: str) -> dict[str, list[Any]]:
     """Return types and shapes of the large arrays of a result, by name."""
     run = RunDirectory(address)
     found = read_arrays(run.work.local(_file(name)), only="large")

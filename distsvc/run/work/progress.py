@@ -124,7 +124,7 @@ class Meter:
         self.total, self.before, self.done, self.rows, self.worker_peak_mb = 0, 0, 0, 0, 0.0
         self.began = self.last = time.perf_counter()
         self.since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self.latest: dict[str, Any] = {}
+        self.latest: dict[str, object] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
         """Say how many tasks there are, and how many of them an earlier run has done."""

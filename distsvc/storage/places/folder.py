@@ -46,11 +46,11 @@ class Folder:
         return str(self.root)
 
     def below(self, name: str) -> Folder:
-        """Return a folder of this one, which need not be there."""
+        """Return a folder of this one, which need not exist."""
         return Folder(self.root / name)
 
     def has(self, name: str) -> bool:
-        """Return whether a file is there."""
+        """Return whether a file exists."""
         return (self.root / name).exists()
 
     def sizes(self, name: str = "") -> dict[str, int]:
@@ -122,7 +122,7 @@ class Folder:
         return [n for n in names if not (self.root / n).exists()]
 
     def current(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of a file and its SHA-256, if it is there."""
+        """Return the content of a file and its SHA-256, if it exists."""
         try:
             content = (self.root / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -133,15 +133,9 @@ class Folder:
         return content, hashlib.sha256(content).hexdigest()
 
     def swap(self, name: str, content: bytes, mark: str | None) -> str:
-        """Replace a file of a certain version; whoever calls holds the folder.
+        """Replace a file of a certain version in a folder that is held; errors as in `Store.swap`.
 
-        Raises
-        ------
-        ChangedError
-            The version that is there is another, since locks mean nothing to this file system.
-        OutputPermissionError, TemporaryError
-            It can't be written.
-
+        It can have another version where locks mean nothing to the file system.
         """
         there = self.current(name)
         if (there and there[1]) != mark:

@@ -34,7 +34,7 @@ BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 30.0
 """How long a holder on another machine gives no sign of life before it counts as dead."""
 PATIENCE, LOOK_SECONDS = 20, 0.05
-"""How often, and at what distance, one who is refused looks for the name of the holder."""
+"""The number of looks for the name of the holder after a refusal, and the time between them."""
 
 Doing: TypeAlias = dict[str, JsonValue]
 """The state of a run: its name, phase, counts and times."""
@@ -47,21 +47,8 @@ _LOG = logging.getLogger("distsvc")
 class Holder(Form):
     """The record of a holder: its process, its job, and its last sign of life.
 
-    Attributes
-    ----------
-    host, boot : str
-        The machine, and the time since which it runs.
-    process : int
-    started : str
-        When the process began, as its machine counts.
-    since, now : str
-        The time at which it took the output, and that of the last sign of life.
-    job_sha256 : str
-    beat : int
-        Signs of life so far.
-    doing : dict
-        The state of its run.
-
+    `started` is the time when the process began, as its machine counts, `since` when it took the
+    output, `now` that of the last sign of life, and `beat` their number.
     """
 
     host: str | None = None
@@ -169,7 +156,7 @@ def read_holder(runs: Store) -> Holder | None:
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record, once nobody who lives has written another."""
+    """Write the record, once no living process has written another."""
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + SILENCE_SECONDS
     first = found

@@ -36,10 +36,14 @@ Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class ListedFile(Form):
-    """A file below the manifest's folder: its path, rows if it holds labels, bytes and SHA-256."""
+class Listed(Form):
+    """A part of a manifest, which keeps keys that are not known here."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class ListedFile(Listed):
+    """A file below the manifest's folder: its path, rows if it holds labels, bytes and SHA-256."""
 
     file: Annotated[str, AfterValidator(_plain_path)]
     rows: Size | None = None
@@ -47,20 +51,16 @@ class ListedFile(Form):
     sha256: Sha256
 
 
-class Continued(Form):
+class Continued(Listed):
     """The published run that a run continues: its path and id, and the SHA-256 of its model."""
-
-    model_config = ConfigDict(extra="allow")
 
     path: str = ""
     run_id: str = ""
     model_sha256: str = ""
 
 
-class CheckRecord(Form):
+class CheckRecord(Listed):
     """The outcome of a check, as the report has it."""
-
-    model_config = ConfigDict(extra="allow")
 
     name: str = ""
     level: str = ""
@@ -78,13 +78,8 @@ def _listed_once(files: list[ListedFile]) -> list[ListedFile]:
     return files
 
 
-class Manifest(Form):
-    """The content of ``manifest.json``, whose keys are written in this order.
-
-    Only the fields without a default are needed to read a run.
-    """
-
-    model_config = ConfigDict(extra="allow")
+class Manifest(Listed):
+    """The content of ``manifest.json``, whose keys are written in this order."""
 
     format: int
     run_id: Annotated[str, AfterValidator(_plain_path)]
@@ -127,30 +122,21 @@ class Manifest(Form):
         return json_bytes(self.dumped())
 
 
-def checked_form(content: Any, path: str) -> Manifest:
-    """Return the manifest that is the JSON of the file `path`; errors as in `read_manifest`."""
+def checked_form(content: Any, path: str, any_version: bool = False) -> Manifest:
+    """Return the manifest that is the JSON of the file `path`; errors as in `read_manifest`.
+
+    With `any_version`, that of another one, too, as far as it is known.
+    """
     version = content.get("format") if isinstance(content, dict) else None
+    if any_version and (not isinstance(content, dict) or "job_sha256" not in content):
+        raise DataError(f"{path} is not a manifest of distsvc")
+    if any_version and version != FORMAT:
+        known = {name: content.get(name) for name in _OF_ALL_VERSIONS}
+        files = [ListedFile.model_construct(file=name) for name in names_in(content)]
+        return Manifest.model_construct(**known, files=files)
     if type(version) is int and version != FORMAT:
         raise JobFileError(f"{path} has format {shown(version)}, expected {FORMAT}")
     return parsed(Manifest, content, path)
-
-
-def known_form(content: Any, path: str) -> Manifest:
-    """Return a manifest like `checked_form`, but one of another version, too, as far as known.
-
-    Raises
-    ------
-    DataError
-        It is damaged.
-
-    """
-    if not isinstance(content, dict) or "job_sha256" not in content:
-        raise DataError(f"{path} is not a manifest of distsvc")
-    if content.get("format") == FORMAT:
-        return parsed(Manifest, content, path)
-    known = {name: content.get(name) for name in _OF_ALL_VERSIONS}
-    files = [ListedFile.model_construct(file=name) for name in names_in(content)]
-    return Manifest.model_construct(**known, files=files)
 
 
 def read_manifest(store: Store) -> Manifest:

@@ -25,19 +25,11 @@ from distsvc.errors import (
     TemporaryError,
 )
 from distsvc.errors.urls import lake_url, without_user
-from distsvc.storage.places.arrays import (
-    described,
-    json_bytes,
-    parse_json,
-    read_json,
-    write_text,
-    write_whole,
-)
+from distsvc.storage.places.arrays import described, json_bytes, parse_json, read_json, write_text
 from distsvc.storage.places.folder import SPARE, ChangedError, Folder
 from distsvc.storage.places.lease import Holder, Lease, State, held
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.publishing.candidates import HELD, REPLACED, given_up, held_in, let_go
 from distsvc.storage.publishing.manifest import (
     COPIES,
     FORMAT,
@@ -46,7 +38,7 @@ from distsvc.storage.publishing.manifest import (
     ListedFile,
     Manifest,
     checked,
-    known_form,
+    checked_form,
     listed,
     names_in,
     read_manifest,
@@ -57,6 +49,10 @@ KINDS = ("labels", "model", "report")
 """The folders in which each run has a folder of published files."""
 WORKDIR = "workdir.json"
 """The file that names the folder of a run's work, if that is not beside it."""
+HELD, REPLACED = "held", "replaced"
+"""The folders, in that of the runs, of candidates that a check held back and of old manifests."""
+KEPT = 3
+"""Candidates that an output keeps, the newest: each is a whole result."""
 _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
 
@@ -104,7 +100,7 @@ class Output:
         TemporaryError
             Another run holds it.
         JobFileError
-            Another run of another job does, and what it publishes is not to be overwritten.
+            A run of another job holds it, and the output is not to be overwritten.
 
         """
         if isinstance(self.store, Folder):
@@ -135,13 +131,13 @@ class Output:
         return store_of(at["at"]).below(run_id) if at else here
 
     def kept_works(self) -> list[str]:
-        """Return the names of the runs whose work is there."""
+        """Return the names of the runs whose work is kept."""
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
 
     def discard(self, run_id: str, first: str = "") -> None:
-        """Remove the work of a run that is over, and what it wrote unless that is published.
+        """Remove the work of a run that is over, and its files unless they are published.
 
-        `first` is what makes it a run, and goes before all else.
+        `first` is the file that makes it a run, and is removed before all else.
         Nothing is removed by a process that was thought dead: its successor goes on with the files.
         """
         with suppress(DataError, TemporaryError):
@@ -184,7 +180,7 @@ class Output:
         )
 
     def check_apart(self, path: str) -> None:
-        """Check that neither a table nor what is published from it lies in the other's folder.
+        """Check that neither a table nor the output of its job lies in the other's folder.
 
         Raises
         ------
@@ -254,7 +250,7 @@ class Output:
         held = self.held()
         published = self._swap(manifest)
         for run_id in held:  # of an answer that is older, or this one
-            let_go(self.runs, run_id, published)
+            self._let_go(run_id, published)
         try:
             self.finish()
         except DistsvcError as error:
@@ -265,13 +261,31 @@ class Output:
         """Keep a candidate beside what is published; return older ones that are given up."""
         self._settle(manifest)
         self.runs.put(f"{HELD}/{manifest.run_id}.json", manifest.content())
-        gone = given_up(self.runs, manifest.run_id)
+        others = [one for run_id, one in self.held().items() if run_id != manifest.run_id]
+        others.sort(key=lambda one: (one.created, one.run_id))
+        gone = [one.run_id for one in others[: max(len(others) + 1 - KEPT, 0)]]
+        for run_id in gone:
+            self._let_go(run_id)
         self._remove_replaced(self._known(), [f"{REPLACED}/{run_id}.json" for run_id in gone])
         return gone
 
     def held(self) -> dict[str, Manifest]:
         """Return the manifests that are held back, by their runs; `DataError` for a damaged one."""
-        return held_in(self.runs)
+        names = self.runs.sizes(HELD)
+        contents = {f"{self.runs.address}/{one}": read_json(self.runs.local(one)) for one in names}
+        found = [checked_form(content, path) for path, content in contents.items()]
+        return {manifest.run_id: manifest for manifest in found}
+
+    def _let_go(self, run_id: str, published: Manifest | None = None) -> None:
+        """Hold a candidate back no more; its files that are not published go in due time."""
+        record = f"{HELD}/{run_id}.json"
+        found = self.runs.current(record)
+        if found is not None:
+            kept = published.names if published else []
+            lost = [name for name in names_in(parse_json(found[0], record)) if name not in kept]
+            files = {"files": [{"file": name} for name in lost]}
+            self.runs.put(f"{REPLACED}/{run_id}.json", json_bytes(files))
+            self.runs.remove(record)
 
     def revise(self, name: str, content: str) -> None:
         """Publish another content of a file: a new file, in whose favour the manifest is swapped.
@@ -303,10 +317,10 @@ class Output:
             self.store.clear(folder, self._known())
 
     def finish(self) -> None:
-        """Bring what lies beside the manifest up to date: copies for people, ``_SUCCESS``."""
+        """Bring the files beside the manifest up to date: copies for people, ``_SUCCESS``."""
         manifest = self.manifest()
         if manifest is not None:
-            let_go(self.runs, manifest.run_id, manifest)
+            self._let_go(manifest.run_id, manifest)
         names = manifest.names if manifest else ()
         originals = {name.rpartition("/")[2]: name for name in names}
         for name in COPIES:
@@ -326,9 +340,9 @@ class Output:
             self.finish()
 
     def collect(self) -> list[str]:
-        """Remove what runs left and the manifest does not name; return the names of the files.
+        """Remove files of runs that the manifest does not name; return their names.
 
-        No run lives, since we hold the output; what was interrupted can't go on then.
+        No run lives, since we hold the output; interrupted runs can't continue then.
         """
         known = self._known()
         removed = self._remove_replaced(known, list(self.runs.sizes(REPLACED)))
@@ -361,7 +375,8 @@ class Output:
         if found is None:
             return None
         path = f"{self.shown}/{MANIFEST}"
-        return _Found(found[0], known_form(parse_json(found[0], path), path), found[1])
+        manifest = checked_form(parse_json(found[0], path), path, any_version=True)
+        return _Found(found[0], manifest, found[1])
 
     def _settle(self, manifest: Manifest) -> None:
         """Return once the files of a manifest would outlast a loss of power."""
@@ -374,8 +389,7 @@ class Output:
         if old is not None:
             # Named after its content: a run that was killed before its swap wrote the same record.
             replaced = f"{REPLACED}/{hashlib.sha256(old.content).hexdigest()[:32]}.json"
-            with self.runs.created(replaced) as path:
-                write_whole(path, lambda stream: stream.write(old.content))
+            self.runs.put(replaced, old.content)
         manifest = manifest.model_copy(update={"write_id": secrets.token_hex(8)})
         content = manifest.content()
         self._settle(manifest)
@@ -392,12 +406,12 @@ class Output:
         return manifest
 
     def folders(self) -> list[str]:
-        """Return the folders of what runs published, or began to."""
+        """Return the folders of published files, whole or begun."""
         found = [f"{name}/{run_id}" for name in KINDS for run_id in self.store.folders(name)]
         return [name for name in found if _RUN.fullmatch(PurePosixPath(name).name)]
 
     def _remove_replaced(self, known: set[str], records: Sequence[str]) -> list[str]:
-        """Remove the files that records of what was replaced list, and that are not `known`."""
+        """Remove the files that records of old manifests list, and that are not `known`."""
         removed = []
         for record in records:
             with suppress(OSError, DataError):  # it stays for the next time
@@ -413,9 +427,9 @@ class Output:
 
 
 def collect(path: str) -> list[str]:
-    """Remove what no manifest names from an output, and return the names of the files.
+    """Remove files that no manifest names from an output, and return their names.
 
-    Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote there.
+    Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote.
     """
     output = Output(path)
     if RUNS not in output.store.folders():

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.publishing.candidates import HELD
 from distsvc.storage.publishing.manifest import COPIES, MANIFEST, SUCCESS, Manifest, read_manifest
-from distsvc.storage.publishing.publication import RUNS, Output
+from distsvc.storage.publishing.publication import HELD, RUNS, Output
 
 DEEPEST = 8
 """Folders between the one that is given and an output."""
@@ -20,16 +19,8 @@ DEEPEST = 8
 class DatedRun:
     """A run that is published, or held back, in a folder of outputs.
 
-    Attributes
-    ----------
-    path, address : str
-        Of the output, as it was found, and where it is.
-    run_id : str
-    date, created : str
-        The day that it was for, else that it was made; and when it was made.
-    before : frozenset of str
-        Id and address of the run that it continues, if it does.
-
+    `path` and `address` are those of its output, `date` is the day that it was for, else that it
+    was made, and `before` holds id and address of the run that it continues.
     """
 
     path: str
@@ -40,7 +31,7 @@ class DatedRun:
     before: frozenset[str]
 
     def told(self) -> dict[str, str]:
-        """Return what is told of it, as JSON can hold it."""
+        """Return path, id and date, for the answer of `retain`."""
         return {"path": self.path, "run_id": self.run_id, "date": self.date}
 
 
@@ -50,7 +41,7 @@ def kept_because(
     """Return the addresses of the published runs that stay, each with the reason.
 
     The last `keep` stay, and those that one of them, or of the candidates that are `waiting` at an
-    output that stays, continues from. What these continue from in turn may go: else a lineage
+    output that stays, continues from. The runs from which these continue may go: else a lineage
     would be kept whole.
     """
     latest = sorted(runs, key=_age)[-keep:]
@@ -67,14 +58,14 @@ def kept_because(
 def retain(path: str, keep: int) -> dict[str, list[dict[str, str]]]:
     """Remove all but the last runs of a folder of outputs, and outputs that hold nothing.
 
-    An output is removed whole, its manifest first; what others put there stays. Where nothing is
-    published, an output stays if a candidate is held back there, or a run can go on.
+    An output is removed whole, its manifest first; files of others stay. Where nothing is
+    published, an output stays if a candidate is held back, or a run can continue.
 
     Returns
     -------
     dict
         ``removed`` and ``kept``, each a list with ``path``, ``run_id`` and ``date``, the oldest
-        first; what is kept has ``because``, too.
+        first; each kept one has ``because``, too.
 
     Raises
     ------
@@ -126,7 +117,7 @@ def _outputs(path: str, depth: int = 0) -> list[Output]:
 
 
 def _published(output: Output) -> list[tuple[DatedRun, Output]]:
-    """Return what is published at an output, if anything; `DataError` where it is damaged."""
+    """Return the published run of an output, if any; `DataError` where it is damaged."""
     try:
         return [(_dated(output, read_manifest(output.store)), output)]
     except InputNotFoundError:
@@ -149,7 +140,7 @@ def _told(output: Output, because: str) -> dict[str, str]:
 
 
 def _waits(output: Output, held: Sequence[DatedRun]) -> str:
-    """Say what is left at an output where nothing is published, if somebody may want it."""
+    """Return the reason to keep an output where nothing is published, if there is one."""
     if held:
         return f"run {held[0].run_id} is held back there"
     works = output.kept_works()
@@ -185,7 +176,7 @@ def _removed(output: Output, run_id: str | None, base: Store) -> str:
 
 
 def _clear(output: Output) -> None:
-    """Remove what runs wrote to an output that is held, in an order that no reader can see.
+    """Remove the files of runs from an output that is held, in an order that no reader can see.
 
     Where this is killed once the manifest has gone, the next removal finds nothing worth keeping.
     """

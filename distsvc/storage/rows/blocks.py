@@ -1,4 +1,4 @@
-"""A table as workers know it, and its rows as blocks of features made from Arrow arrays."""
+"""A table as workers know it, and its rows as blocks: a matrix of features from Arrow arrays."""
 
 from __future__ import annotations
 
@@ -49,17 +49,9 @@ Batches = Iterator[dict[str, pa.Array]]
 
 @dataclass(frozen=True)
 class LakeFile:
-    """What the log of a table says of one of its files.
+    """A file in the log of a table: its own names of columns, and whether rows are deleted.
 
-    Attributes
-    ----------
-    names : dict
-        The file's names of the columns that it calls otherwise.
-    values : dict
-        Values, as text, of columns that the file does not hold.
-    deleted : bool
-        Whether rows of the file are deleted.
-
+    `values` are those, as text, of columns that the file does not hold.
     """
 
     names: dict[str, str]
@@ -69,20 +61,11 @@ class LakeFile:
 
 @dataclass(frozen=True)
 class LakeState:
-    """What the log of a table says of its files, in the state that is read.
+    """The files of a table with a log, in the state that is read.
 
-    Attributes
-    ----------
-    digest : str
-        SHA-256 of `files` and of the deleted rows.
-    files : tuple of LakeFile
-    schema : str
-        The Arrow types of all columns, serialised.
-    staging : str
-        The folder with the positions of deleted rows.
-    by_catalog : bool
-        Whether a catalog says how the files are opened.
-
+    `digest` is the SHA-256 of the files and the deleted rows, whose positions are in the folder
+    `staging`; `schema` holds the serialised Arrow types of all columns. With `by_catalog` a catalog
+    has the settings to open the files.
     """
 
     digest: str

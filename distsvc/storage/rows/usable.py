@@ -44,7 +44,7 @@ def unusable(
 ) -> DataError:
     """Return the error for a value of a block that can't be used."""
     value, feature = float(block.X[row, column]), feature_at(features, column)
-    hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
+    hint = "; add --set preprocess.missing=median, or =drop" if np.isnan(value) else ""
     if isinstance(feature, Category):
         return DataError(
             f"{shown}: column {feature.column!r}, row {block.rows[row]}: expected a value, found "
@@ -52,8 +52,8 @@ def unusable(
         )
     name = names_of(features)[column]
     return DataError(
-        f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite "
-        f"number whose square is one too, found {value}{hint}"
+        f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite number below 1e154, "
+        f"found {value}{hint}"
     )
 
 

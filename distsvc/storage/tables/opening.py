@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -46,7 +45,7 @@ from distsvc.storage.rows.versions import compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import ROW_NUMBER, without_numbers
-from distsvc.storage.tables.sources import find_sources, source_named
+from distsvc.storage.tables.sources import find_sources, source_of
 
 _FIRST_ROWS = 1024
 """Rows in which the length of vectors is looked for at a time."""
@@ -105,9 +104,10 @@ def open_table(
     categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
     scan = source.scan(found, config, store_of(staging), categories)
     scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
-    check_categories(config, scan, set(encode) - {feature.column for feature in known})
     _check_size(config.shown, scan.layout.extents)
+    check_categories(config, scan, set(encode) - {feature.column for feature in known})
     columns = choose_features(config, scan, categories)
+    apart = left_out(config, scan, columns)
     table = Table(
         layout=scan.layout,
         features=(),
@@ -117,14 +117,14 @@ def open_table(
         where=config.where,
         others=_other_types(config, scan, condition),
         sources=scan.sources or tuple(location.address for location in locations),
-        left_out=left_out(config, scan, columns),
+        left_out=apart,
         versions=versions,
         ready=config.ready,
     )
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
     if config.columns is not None:
         return table
-    return without_numbers(table, source_named(table.layout.format), kept)
+    return without_numbers(table, source_of(table), kept)
 
 
 def _features(
@@ -182,7 +182,7 @@ def _length(table: Table, column: str, kind: pa.DataType) -> int:
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size)
     whole = Span(0, table.n_rows, _FIRST_ROWS)
-    for batch in source_named(table.layout.format).batches(table, whole, [column]):
+    for batch in source_of(table).batches(table, whole, [column]):
         known = batch[column].drop_null()
         if len(known) and len(known[0]):
             return len(known[0])
@@ -231,7 +231,7 @@ def read_blocks(
     if block_rows < 1:
         raise ValueError(f"block_rows must be at least 1, found {block_rows}")
     span = Span(start, stop, block_rows, with_ids, with_labels)
-    return source_named(table.layout.format).blocks(table, span)
+    return source_of(table).blocks(table, span)
 
 
 def check_unchanged(table: Table) -> None:
@@ -240,7 +240,7 @@ def check_unchanged(table: Table) -> None:
     Later commits to a table with a log are no part of the state that was opened.
     """
     if table.layout.lake:
-        check_snapshot(table, source_named(table.layout.format).folder(table))
+        check_snapshot(table, source_of(table).folder(table))
         return
     locations = [Location.of(address) for address in table.sources]
     try:
@@ -283,21 +283,6 @@ def shown_columns(table: Table) -> dict[str, str]:
     left_out = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
     return {"used": some(used), "left_out": some(left_out) or "none"}
-
-
-def sparse_rows(table: Table) -> Any:
-    """Return all rows as CSR of float64 (n, d), or None for a table that is not kept so."""
-    return source_named(table.layout.format).sparse_rows(table)
-
-
-def decoding_bytes(table: Table, block_rows: int) -> int:
-    """Return the bytes, at most, that `read_blocks` holds besides the blocks that it yields."""
-    return source_named(table.layout.format).decoding_bytes(table, block_rows)
-
-
-def states_width(table: Table) -> bool:
-    """Return whether the data says which columns a table has; if not, others are there, and 0."""
-    return source_named(table.layout.format).states_width
 
 
 def id_type(table: Table) -> pa.DataType:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.places.location import Location
+from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.csv.source import Csv
 from distsvc.storage.tables.files import Files, find_files, joined
 from distsvc.storage.tables.foreign import refuse_foreign
@@ -90,6 +91,11 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
 def source_named(name: str) -> Source:
     """Return the source that reads the tables of a format."""
     return next(source for source in SOURCES if source.name == name)
+
+
+def source_of(table: Table) -> Source:
+    """Return the source that reads a table."""
+    return source_named(table.layout.format)
 
 
 def _titles(sources: Iterable[Source]) -> str:

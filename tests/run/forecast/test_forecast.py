@@ -21,7 +21,6 @@ from distsvc.run.algorithms.begin import begin
 from distsvc.run.forecast import memory
 from distsvc.run.forecast.calibration import (
     Trial,
-    Trials,
     busiest,
     extrapolated,
     fastest,
@@ -278,7 +277,7 @@ def test_seconds_grow_with_rows_and_work_and_beginning_costs_once():
     cold = trial(100, 2, survey=3.2, sample=9.0, train=2.1, look_0=0.4, look_1=0.4, merge=0.5)
     few = trial(100, 2, survey=0.2, sample=9.0, train=0.3, look_0=0.3, look_1=0.3, merge=0.1)
     more = trial(1000, 2, survey=1.1, sample=9.0, train=1.2, look_0=3.0, look_1=3.0, merge=0.2)
-    found = extrapolated(Trials(cold, few, more), 10_000, 5_000, ("survey", "label", "look"))
+    found = extrapolated((cold, few, more), 10_000, 5_000, ("survey", "label", "look"))
     a_row, beyond = 0.9 / 450, 2.7 / 450 - 0.9 / 450
     assert found == {
         "survey": pytest.approx(3.1 + 5_000 * a_row),
@@ -290,7 +289,7 @@ def test_seconds_grow_with_rows_and_work_and_beginning_costs_once():
 
 def test_trials_on_the_same_rows_tell_what_a_row_costs():
     same = trial(100, 1, survey=0.5, train=0.2)
-    found = extrapolated(Trials(same, same, same), 100, 100, ("survey",))
+    found = extrapolated((same, same, same), 100, 100, ("survey",))
     assert found == {"survey": pytest.approx(0.5), "train": pytest.approx(0.2)}
 
 

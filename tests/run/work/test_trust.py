@@ -24,7 +24,7 @@ from distsvc.run.work.cluster import compare_versions, connected, versions
 from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.progress import Meter, Progress
 from distsvc.run.work.start import ClusterAddress
-from distsvc.storage.publishing.publication import PLACES, Output
+from distsvc.storage.publishing.publication import KINDS, Output
 from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import config
 from tests.storage.written_runs import name_of, work_of, write_run
@@ -130,7 +130,7 @@ def test_another_user_can_not_write_to_a_run_or_hold_its_output():
             write_run(output, name_of(work), "a")
             work.put("plan.json", b"{}")
             out, run = Path(output.store.address), Path(work.address)
-            places = [out, run.parent, run, *(out / p / run.name for p in PLACES)]
+            places = [out, run.parent, run, *(out / p / run.name for p in KINDS)]
             command = [sys.executable, "-c", MEDDLE, str(NOBODY), str(run.parent / "lock")]
             found = subprocess.run(
                 [*command, *map(str, places)], capture_output=True, text=True, check=False, cwd="/"

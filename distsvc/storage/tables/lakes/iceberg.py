@@ -66,7 +66,7 @@ class Iceberg(Lake):
     def folder(self, table: Table) -> Location:
         """Return the folder of a table's files, opened as the catalog says, if it does.
 
-        What a catalog says is not handed from process to process: each asks by itself, and again
+        A catalog's settings are not handed from process to process: each asks by itself, and again
         after some minutes, since credentials expire. One that does not know the catalog goes by its
         environment.
         """
@@ -120,7 +120,7 @@ def _opened(location: Location) -> Any:
 
 
 def _known(error: Exception, location: Location) -> DistsvcError:
-    """Return the error that a user meets, of what pyiceberg raised."""
+    """Return the error that a user meets for one of pyiceberg."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     words = " ".join(str(error).split())[:300]
     if _EQUALITY in words:
@@ -167,7 +167,7 @@ def _aliases(table: Any, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
 
 
 def _identities(spec: Any, schema: Any) -> dict[int, str]:
-    """Return the columns that are partition keys as they are, by their place among the keys."""
+    """Return the columns that are partition keys as they are, by their position among the keys."""
     from pyiceberg.transforms import IdentityTransform
 
     own = {one.field_id: one.name for one in schema.fields}
@@ -272,7 +272,7 @@ class _Deletes:
 
 
 def _check_blob(blob: Any, content: bytes) -> None:
-    """Raise ValueError for what is no deletion vector, or was damaged: pyiceberg looks at neither.
+    """Raise ValueError for a blob that is damaged or no deletion vector, unchecked by pyiceberg.
 
     Its length stands before it, and its checksum behind it.
     """
