@@ -42,23 +42,10 @@ ORIGIN_INSIDE = (
 class Solution:
     """The end of a descent.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (d,), float64
-        w, or for a ball its centre.
-    offset : float
-        rho, or for a ball -R^2.
-    objective, violation : float
-        In the units of the paper's problem.
-    n_iter : int
-        Outer steps, at least 1.
-    converged : bool
-        Whether the tolerance was reached.
-    duality_gap : float or None
-        Of rows in memory, where it was asked for.
-    n_passes : int or None
-        Passes over the table, where the rows did not fit in memory.
-
+    `weights` (d,) float64 are w, or the centre of a ball; `offset` is rho, or -R^2 of a ball.
+    Objective and violation have the units of the paper's problem; `n_iter` counts outer steps, at
+    least 1. `converged` says whether the tolerance was reached. `duality_gap` is that of rows in
+    memory, where it was asked for; `n_passes` counts those over a table that did not fit in memory.
     """
 
     weights: np.ndarray
