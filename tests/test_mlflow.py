@@ -6,12 +6,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from small_runs import small_job, three_clusters, write_table
 
 import distsvc
 import distsvc.mlflow
 from distsvc.errors import DataError
 from distsvc.run.job import run_job
+from tests.small_runs import small_job, three_clusters, write_table
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 with warnings.catch_warnings():  # of its own, while it is imported

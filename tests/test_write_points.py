@@ -8,7 +8,7 @@ import pytest
 import distsvc
 
 ROOT = Path(distsvc.__file__).parent
-HOME = "storage/arrays.py"
+HOME = "storage/places/arrays.py"
 
 WRITERS = {
     "create_array", "create_group", "copy", "copy2", "copyfile", "copytree", "dump", "hardlink_to",
@@ -24,13 +24,13 @@ AMBIGUOUS = {"copy", "replace", "dump", "save", "link", "move", "rename"}
 """Names that are other things' too: they count where they are a module's or a path's."""
 
 THEIRS = {
-    "storage/bucket.py": "a private folder for copies of objects",
-    "storage/folder.py": "the place of an output, its lock and its commit",
-    "storage/outputs/zarr.py": "arrays in memory, whose files are then put in their places",
-    "run/cluster.py": "a private folder for workers on this machine",
-    "run/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
-    "run/looking.py": "a folder of the system's, where what has no row ranges is converted",
-    "run/beginning.py": "a folder of the system's, to see whether the run is published already",
+    "storage/places/bucket.py": "a private folder for copies of objects",
+    "storage/places/folder.py": "the place of an output, its lock and its commit",
+    "storage/publishing/formats/zarr.py": "arrays in memory, whose files are then copied",
+    "run/work/cluster.py": "a private folder for workers on this machine",
+    "run/forecast/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
+    "run/drafts/looking.py": "a folder of the system's, where what has no row ranges is converted",
+    "run/starting/beginning.py": "a folder of the system's, to see whether the run is published",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "inputs/kept.py": "a file of the system's without a name, for rows that come only once",
     "mlflow.py": "a folder of the system's, from which MLflow copies two files",

@@ -38,7 +38,7 @@ INPUT: dict[str, dict[str, Any]] = {
     "linear": {"columns": ["x0", "x1", "x2", "gap"]},
     "sampled": {"id": "name", "columns": ["x0", "x1", "x2", "x3"]},
 }
-VOLATILE = re.compile(r"created|started|finished|published|seconds|duration|time|peak|machine|host")
+VOLATILE = re.compile(r"created|seconds|time|peak|write_id|job_sha256|input_sha256")
 """Names of fields that differ from run to run."""
 
 
@@ -141,8 +141,8 @@ def _steady(content: Any, out: str) -> bytes:
     def cleaned(value: Any) -> Any:
         if isinstance(value, dict):
             steady = {k: cleaned(v) for k, v in value.items() if not VOLATILE.search(k)}
-            if re.search(r"report|lineage|drift", str(value.get("path", ""))):
-                return {"path": steady["path"]}
+            if str(value.get("file", "")).startswith("report/"):
+                return {"file": steady["file"]}
             return steady
         if isinstance(value, list):
             return [cleaned(one) for one in value]

@@ -3,7 +3,8 @@
 import os
 
 import pytest
-from inputs import WRITERS, outcome, read
+
+from tests.fuzz.inputs import WRITERS, outcome, read
 
 N = int(os.environ.get("DISTSVC_FUZZ", "300"))
 GROUPS = 6

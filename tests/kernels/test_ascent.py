@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.kernels.ascent import climb
+from tests import reference
 
 GAMMA = 0.5  # sigma = 1
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-import reference
 
 from distsvc.kernels.balls import ball_centres, merge_neighbours
+from tests import reference
 
 
 @pytest.mark.parametrize("d", [1, 2, 7])

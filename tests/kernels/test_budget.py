@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.kernels import budget as kernels
+from tests import reference
 
 CODES = {
     "removal": kernels.REMOVAL,

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines import bico
 from distsvc.models.baselines.bico import CoresetTree
+from tests import reference
 
 
 def rows(n=300, d=3, seed=0, n_groups=6):

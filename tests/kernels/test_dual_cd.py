@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-import reference
 from scipy import sparse
 
 from distsvc.kernels import dual_cd
+from tests import reference
 
 
 class Case:

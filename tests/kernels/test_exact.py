@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-import reference
 from sklearn.svm import OneClassSVM
 
 from distsvc.kernels.exact import coordinate_ascent, gram_matrix
+from tests import reference
 
 
 def rows(n, d=2, seed=0):

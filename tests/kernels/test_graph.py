@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-import reference
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from distsvc.kernels.graph import spanning_forest
+from tests import reference
 
 LEVEL = np.float32(1.0 - 1e-5)
 

@@ -1,10 +1,10 @@
 import numpy as np
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from distsvc.kernels.histogram import count_between
+from tests import reference
 
 VALUES = st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0, 5e-324, np.nan, np.inf, -np.inf]) | st.floats()
 LEVEL_OR_RISING = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]), min_size=3, max_size=3)

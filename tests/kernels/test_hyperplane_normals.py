@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-import reference
 from scipy.optimize import brentq
 
+from tests import reference
 from tests.kernels.hyperplane_trees import (
     NEVER,
     assert_close,

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import reference
 
 from distsvc.kernels.hyperplane import route
+from tests import reference
 from tests.kernels.hyperplane_trees import (
     Tree,
     rows,

@@ -2,12 +2,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from distsvc.kernels.moments import DIGITS, add_block, scale_rows
+from tests import reference
 
 VALUES = st.floats(-1e150, 1e150) | st.floats(-1e-290, 1e-290) | st.just(np.nan)
 

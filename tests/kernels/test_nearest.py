@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.kernels.nearest import nearest_point
+from tests import reference
 
 
 def rows(n, d=2, seed=0, spread=2.0):

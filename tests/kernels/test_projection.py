@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.kernels.projection import project
+from tests import reference
 
 
 def table(n, d, q, seed=0):

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.kernels.rbf import exp2, weighted_sums
+from tests import reference
 
 
 def model(d, b, seed=0):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-import reference
 
 from distsvc.kernels.segments import lowest_on_segments
+from tests import reference
 
 
 def model(d=2, b=25, m=12, seed=0):

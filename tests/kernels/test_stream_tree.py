@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-import reference
 
 from distsvc.kernels.stream_tree import stream_rows
 from distsvc.models.baselines.spdc import StreamState
+from tests import reference
 
 
 def rows(n=300, d=3, seed=0):

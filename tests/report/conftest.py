@@ -1,7 +1,7 @@
 import pytest
 
 from distsvc.report import page
-from distsvc.report.figures.clusters import levels, moves, tree
+from distsvc.report.figures import levels, moves, tree
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from distsvc import SupportVectorClustering
 from distsvc.errors import DataError
 from distsvc.run.job import run_job
+from tests.jobs.blob_jobs import MODEL, N, blobs, config, label_files, labels
 from tests.published_files import labels_folder, nothing_left, published_file
-from tests.run.blob_jobs import MODEL, N, blobs, config, label_files, labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 

@@ -1,7 +1,8 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_tables import LAYOUTS, sample
+
+from tests.small_tables import LAYOUTS, sample
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import reference
 from scipy import sparse
 
 from distsvc.models.linear.coordinate_descent import (
@@ -15,6 +14,7 @@ from distsvc.models.linear.coordinate_descent import (
     start,
     threshold,
 )
+from tests import reference
 
 KINDS = {"one-class": Problem.one_class, "data description": Problem.data_description}
 

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from small_runs import FORMS, ROOMS, fit, small_job, three_clusters, write_table
 
 from distsvc.run.algorithms import level_pictures
 from distsvc.run.algorithms.algorithm import Rows
 from distsvc.run.algorithms.level_pictures import levels_part
 from distsvc.run.algorithms.support_vector import GRID
 from distsvc.run.reporting.pictures import labelled_pilot
+from tests.small_runs import FORMS, ROOMS, fit, small_job, three_clusters, write_table
 
 
 def run_of(path, model, d=2):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_runs import begin, digests, small_job, write_table
 
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear import working_set
@@ -15,6 +14,7 @@ from distsvc.run.fitting.preparing import prepare
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.survey import survey_table
 from distsvc.run.work.phases import Steps
+from tests.small_runs import begin, digests, small_job, write_table
 
 N, D = 3000, 4
 NU = 0.0501  # of 3000 rows no whole number, so that some alpha is free and the threshold one number

@@ -1,0 +1,265 @@
+"""The command line answers at once, is documented, and keeps result and progress apart."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tomli_w
+from click.testing import CliRunner
+
+from distsvc import __version__
+from distsvc.cli.main import main
+from distsvc.published.demo import make_table
+
+README = Path(__file__).parents[2] / "README.md"
+HEAVY = {
+    "numpy",
+    "sklearn",
+    "scipy",
+    "numba",
+    "dask",
+    "distributed",
+    "pyarrow",
+    "zarr",
+    "matplotlib",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_signals(monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+@pytest.fixture
+def job(tmp_path):
+    pq.write_table(make_table("gaussians3"), tmp_path / "in.parquet")
+    path = tmp_path / "job.toml"
+    path.write_text(
+        tomli_w.dumps(
+            {
+                "input": {"path": f"{tmp_path}/in.parquet", "label": "label"},
+                "model": {"gamma": 8.0, "nu": 0.1, "max_iter": 20_000},
+                "output": {"path": f"{tmp_path}/out"},
+            }
+        )
+    )
+    return path
+
+
+def python(*arguments):
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["run", "--help"], ["backfill", "--help"], ["--version"]],
+)
+def test_help_imports_nothing_heavy(arguments):
+    code = "import sys, atexit; sys.argv[0] = 'distsvc'\n"
+    code += "atexit.register(lambda: print('\\n', *{name.split('.')[0] for name in sys.modules}))\n"
+    code += "from distsvc.cli.main import main; main()"
+    found = python("-c", code, *arguments)
+    assert found.returncode == 0, found.stderr
+    *shown, modules = found.stdout.splitlines()
+    assert any("Usage: distsvc" in line or __version__ in line for line in shown)
+    assert {"distsvc", "click"} <= set(modules.split())
+    assert set(modules.split()) & HEAVY == set()
+
+
+def test_python_m_distsvc():
+    found = python("-m", "distsvc", "--version")
+    assert (found.returncode, found.stdout) == (0, f"distsvc, version {__version__}\n")
+
+
+def test_without_a_command_the_help_is_shown():
+    found = CliRunner().invoke(main, [])
+    assert found.exit_code == 2
+    assert all(name in found.output for name in ("demo", "run", "predict", "report"))
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_every_command_is_documented(name):
+    assert f"distsvc {name}" in README.read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (name, option)
+        for name, command in main.commands.items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for option in parameter.opts
+    ],
+)
+def test_every_option_is_documented(command, option):
+    assert re.search(rf"{option}(?![-\w])", README.read_text()), f"of distsvc {command}"
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_every_command_and_option_has_a_help_text(name):
+    command = main.commands[name]
+    assert command.help
+    assert all(p.help for p in command.params if isinstance(p, click.Option))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit"],
+        ["run"],
+        ["run", "a.toml", "b.toml"],
+        ["run", "a.toml", "--sheduler", "x"],
+        ["run", "a.toml", "--set"],
+        ["predict", "run"],
+        ["report"],
+        ["demo", "--json"],
+    ],
+)
+def test_wrong_usage(arguments):
+    found = CliRunner().invoke(main, arguments)
+    assert found.exit_code == 2
+    assert found.stdout == ""
+    assert "Error: " in found.stderr
+
+
+def test_json_is_one_object_and_progress_is_lines_of_json(job):
+    found = python("-m", "distsvc", "run", str(job), "--json")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.count("\n") == 1
+    report = json.loads(found.stdout)
+    assert report["input"]["n_rows"] == 900
+    assert len(report["clusters"]) == 3
+    assert report["command"].endswith(f"run {job} --json")
+    events = [json.loads(line) for line in found.stderr.splitlines()]
+    assert {"phase finished", "cluster"} <= {event["event"] for event in events}
+    assert [e["phase"] for e in events if e["event"] == "phase finished"][-1] == "publish"
+    assert all("time" in event for event in events)
+
+
+def test_run_predict_report(job, tmp_path):
+    runner = CliRunner()
+    found = runner.invoke(main, ["run", str(job), "--set", "output.path=" + str(tmp_path / "run")])
+    assert found.exit_code == 0, found.output
+    assert found.stdout.startswith("3 clusters in 900 rows, ")
+    assert found.stdout.endswith(f"\n{tmp_path}/run/report.html\n")
+
+    places = [str(tmp_path / "run"), str(tmp_path / "in.parquet"), str(tmp_path / "new")]
+    found = runner.invoke(main, ["predict", *places])
+    assert found.exit_code == 0, found.output
+    assert found.stdout == f"900 rows labelled in {tmp_path}/new/labels\n"
+    found = runner.invoke(main, ["predict", *places, "--json"])
+    assert json.loads(found.stdout)["rows"] == 900
+    assert (tmp_path / "new/manifest.json").exists()
+
+    (tmp_path / "run/report.html").unlink()
+    found = runner.invoke(main, ["report", str(tmp_path / "run")])
+    assert (found.exit_code, found.stdout) == (0, f"{tmp_path}/run/report.html\n")
+    assert "3 clusters" in (tmp_path / "run/report.html").read_text()
+
+
+def test_an_identical_run_says_so(job):
+    runner = CliRunner()
+    first = runner.invoke(main, ["run", str(job)])
+    again = runner.invoke(main, ["run", str(job)])
+    assert (first.exit_code, again.exit_code) == (0, 0)
+    assert first.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
+    events = [json.loads(line)["event"] for line in again.stderr.splitlines()]
+    assert "already published" in events
+    assert "already published" not in first.stderr
+
+
+def told(found):
+    """Return the one line of an error, and the events of the log."""
+    lines = found.stderr.splitlines()
+    [line] = [line for line in lines if line.startswith("error: ")]
+    return line, [json.loads(text) for text in lines if text != line]
+
+
+def test_a_defect_of_ours_is_not_blamed_on_the_job(job, tmp_path, monkeypatch):
+    def mismatch(*_):
+        return np.zeros(3) + np.zeros(2)
+
+    monkeypatch.setattr("distsvc.models.baselines.fuzzy.alternate", mismatch)
+    job.write_text(
+        tomli_w.dumps(tomllib.loads(job.read_text()) | {"model": {"algorithm": "fuzzy-c-means"}})
+    )
+    found = CliRunner().invoke(main, ["run", str(job)])
+    assert (found.exit_code, found.stdout) == (1, "")
+    line, events = told(found)
+    assert line.startswith("error: this is a defect of distsvc: ValueError: operands could not be")
+    assert line.endswith("(3,) (2,) ; the traceback is in the log")
+    assert events[-1]["event"] == "defect"
+    assert "return np.zeros(3) + np.zeros(2)" in events[-1]["traceback"]
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_a_defect_without_a_progress_is_logged_too(monkeypatch):
+    monkeypatch.setattr("distsvc.published.status.status", lambda _: 1 / 0)
+    found = CliRunner().invoke(main, ["status", "out"])
+    assert found.exit_code == 1
+    line, [event] = told(found)
+    assert "a defect of distsvc: ZeroDivisionError: division by zero; the traceback" in line
+    assert "1 / 0" in event["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"algorithm": "linear-svdd", "C": 1e-9}, "model: C must be at least 1 / n"),
+        ({"algorithm": "fuzzy-c-means", "n_clusters": 901}, "model: n_samples=900 should be >="),
+        ({"algorithm": "imdh", "n_clusters": 1000}, "model: n_clusters must be at most 128"),
+    ],
+)
+def test_a_parameter_that_is_not_allowed_is_the_jobs_fault(job, model, message):
+    job.write_text(tomli_w.dumps(tomllib.loads(job.read_text()) | {"model": model}))
+    found = CliRunner().invoke(main, ["run", str(job)])
+    line, events = told(found)
+    assert found.exit_code == 78
+    assert message in line
+    assert all("traceback" not in event for event in events)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [{"gamma": "auto", "nu": 0.1}, {"algorithm": "imdh", "n_init": 1}, {"algorithm": "depddp"}],
+    ids=str,
+)
+def test_rows_beyond_float32_are_the_datas_fault(job, tmp_path, model):
+    table = make_table("gaussians3")
+    far = pa.array([*[1e100] * 9, *table["x"].to_pylist()[9:]])  # a few would be set aside
+    pq.write_table(table.set_column(0, "x", far), tmp_path / "in.parquet")
+    given = {"model": model, "preprocess": {"scale": "none"}}
+    job.write_text(tomli_w.dumps(tomllib.loads(job.read_text()) | given))
+    found = CliRunner().invoke(main, ["run", str(job)])
+    assert found.exit_code == 65
+    assert "column 'x' has values from" in told(found)[0]
+    assert "expected scaled rows of a length of at most 1e+18" in told(found)[0]
+
+
+def test_run_date_and_overwrite(job, tmp_path):
+    runner = CliRunner()
+    command = ["run", str(job), "--set", f"output.path={tmp_path}/by-date/{{run_date}}"]
+    assert runner.invoke(main, [*command, "--run-date", "2026-01-02"]).exit_code == 0
+    assert [p.name for p in (tmp_path / "by-date").iterdir()] == ["2026-01-02"]
+    other = [*command, "--run-date", "2026-01-02", "--set", "model.nu=0.3"]
+    assert runner.invoke(main, other).exit_code == 78
+    assert runner.invoke(main, [*other, "--overwrite"]).exit_code == 0
+
+
+def test_demo(tmp_path, monkeypatch):
+    monkeypatch.setattr("distsvc.published.demo.JOBS", {"moons": {"gamma": 16.0, "nu": 0.05}})
+    found = CliRunner().invoke(main, ["demo", "--out", str(tmp_path)])
+    assert found.exit_code == 0, found.output
+    assert found.stdout.split()[:3] == ["moons", "2", "clusters"]
+    assert (tmp_path / "moons/report.html").exists()

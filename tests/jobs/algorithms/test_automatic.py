@@ -1,0 +1,104 @@
+"""A job that names no algorithm: both are learned, one has the answer."""
+
+import json
+import warnings
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc import AutoClustering
+from distsvc.models.automatic import engine as automatic
+from distsvc.published.predict import predict_table
+from distsvc.run.job import run_job
+from tests.small_runs import small_job, write_table
+
+CENTRES = np.array([[0.0] * 5, [6.0, 0, 0, 0, 0], [0, 6.0, 0, 0, 0], [0, 0, 6.0, 6.0, 0]])
+
+
+@pytest.fixture(params=["support-vector", "imdh"])
+def chosen(request, monkeypatch):
+    """Return the algorithm that is made to have the answer."""
+    monkeypatch.setattr(
+        automatic, "LOW_SUPPORT", -1.0 if request.param == "support-vector" else 1.0
+    )
+    return request.param
+
+
+def rows(n=700):
+    random = np.random.default_rng(0)
+    return CENTRES[random.integers(0, 4, n)] + random.normal(0.0, 0.6, (n, 5))
+
+
+def published(out):
+    parts = sorted(out.glob("labels/**/*.parquet"))
+    columns = [pq.read_table(part) for part in parts]
+    return {
+        name: np.concatenate([part[name].to_numpy() for part in columns])
+        for name in ("label", "score", "outlier")
+    }
+
+
+def test_a_job_has_the_answer_of_the_estimator(tmp_path, chosen):
+    X = rows()
+    job = small_job(write_table(tmp_path / "in.parquet", X), {"effort": "fast"})
+    job = job.model_copy(update={"preprocess": job.preprocess.model_copy(update={"scale": "none"})})
+    report = run_job(job)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = AutoClustering(effort="fast", random_state=0).fit(X)
+    found = published(tmp_path / "out")
+    assert model.algorithm_ == report.model.algorithm == chosen
+    assert (found["label"] == model.labels_).all()
+    assert (found["score"] == model.decision_function(X).astype(np.float32)).all()
+    assert (found["outlier"] == (found["score"] < 0)).all()
+    assert report.choice.why == model.why_
+    assert report.choice.likeness == pytest.approx(model.likeness_)
+    assert [row.chosen for row in report.choice.considered].count(True) == 1
+    assert (report.levels is not None) == (chosen == "support-vector")
+    assert (report.tree is not None) == (chosen == "imdh")
+    assert report.model.fitted["chosen"] == chosen
+    assert "Which algorithm" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_its_model_labels_other_rows(tmp_path, chosen):
+    X = rows()
+    run_job(small_job(write_table(tmp_path / "in.parquet", X), {"effort": "fast"}))
+    content = json.loads(next((tmp_path / "out").rglob("model.json")).read_text())
+    assert content["algorithm"] == chosen
+    assert content["form"] == ("level-tree" if chosen == "support-vector" else "imdh-scored")
+    predict_table(tmp_path / "out", str(tmp_path / "in.parquet"), str(tmp_path / "again"))
+    first, again = published(tmp_path / "out"), published(tmp_path / "again")
+    for name, column in first.items():
+        assert (again[name] == column).all()
+
+
+def test_what_is_remarkable_about_the_columns_is_told(tmp_path):
+    X = np.column_stack([rows(300), np.ones(300)])
+    X[7, 0] = np.nan
+    path = write_table(tmp_path / "in.parquet", X)
+    job = small_job(path, {"effort": "fast"}, preprocess={"missing": "median"})
+    assert run_job(job).warnings[:2] == [
+        "1 missing values were replaced by their columns' medians",
+        "constant columns carry no information: x5",
+    ]
+
+
+def test_cuts_and_workers_do_not_matter(tmp_path, chosen):
+    path = write_table(tmp_path / "in.parquet", rows())
+    found = []
+    for name, cluster in (("a", {}), ("b", {"partition_rows": 100, "block_rows": 33})):
+        given = {"cluster": cluster, "output": {"path": str(tmp_path / name)}}
+        run_job(small_job(path, {"effort": "fast"}, **given))
+        found.append(published(tmp_path / name))
+    for name, column in found[0].items():
+        assert column.tobytes() == found[1][name].tobytes()
+
+
+def test_three_columns_ask_no_trees(tmp_path):
+    job = small_job(write_table(tmp_path / "in.parquet", rows()[:, :3]), {"effort": "fast"})
+    report = run_job(job)
+    assert report.model.algorithm == "support-vector"
+    assert report.choice.likeness is None
+    assert [row.algorithm for row in report.choice.considered] == ["support-vector"]
+    assert "trees" not in {phase.name for phase in report.phases}

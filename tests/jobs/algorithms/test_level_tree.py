@@ -1,0 +1,306 @@
+"""The level tree as a job: the same bytes however it is cut, and those of the estimator."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc import SupportVectorClustering
+from distsvc.errors import JobFileError
+from distsvc.models.rows import sampling
+from distsvc.models.support_vector.level_tree import ensemble
+from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
+from distsvc.published.predict import predict_table
+from distsvc.run.algorithms import level_tree
+from distsvc.run.reporting import files as report_files
+from tests.clusters import loopback_cluster
+from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, labels_of, model_of, run, write
+from tests.jobs.lost_work import DoneTwice
+from tests.published_files import labels_folder, listed, nothing_left, published_file
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+CUTS = [(64, 250), (333, 450), (5000, 100_000)]
+
+
+@pytest.fixture(scope="module", params=[2, 6])
+def table(request, tmp_path_factory):
+    X, y = blobs(request.param)
+    path = tmp_path_factory.mktemp("data") / "blobs.parquet"
+    split = pa.array(np.arange(N) % 3, pa.int8())
+    return write(path, X, **{"class": y, "split": split, "place": np.arange(N)})
+
+
+FEATURES = {2: ["x0", "x1"], 6: [f"x{k}" for k in range(6)]}
+
+
+@pytest.fixture(scope="module")
+def given(table):
+    """The columns to use, and the class."""
+    d = len(pq.read_schema(table).names) - 3
+    return {"columns": FEATURES[d], "label": "class"}
+
+
+@pytest.fixture(scope="module")
+def published(table, given, tmp_path_factory):
+    """One run, done in this process, that tests may read and not change."""
+    out = tmp_path_factory.mktemp("out") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report_files, "render_page", lambda _: "a page")
+        return out, run(table, out, input=given)
+
+
+def rows_of(table, given):
+    data = pq.read_table(table, columns=given["columns"])
+    return np.column_stack([column.to_numpy() for column in data.columns])
+
+
+def candidates_of(report):
+    return [candidate.model_dump() for candidate in report.levels.candidates]
+
+
+def zs_of(report):
+    return [branch.z for branch in report.levels.tree.branches]
+
+
+# The same labels
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path, workers):
+    expected, report = labels_of(published[0]), published[1]
+    model = digest_of(published_file(published[0], "arrays.npz"))
+    with loopback_cluster(workers) if workers else nullcontext() as cluster:
+        address = cluster.scheduler_address if workers else None
+        for cut in CUTS:
+            out = tmp_path / f"out-{cut[0]}"
+            found = run(table, out, input=given, cut=cut, scheduler=address)
+            assert labels_of(out).equals(expected)
+            assert digest_of(published_file(out, "arrays.npz")) == model
+            for name in ("levels", "clusters", "score_histogram", "warnings", "sample"):
+                assert getattr(found, name) == getattr(report, name)
+    first = [digest_of(path) for path in listed(published[0], "labels/")]
+    run(table, tmp_path / "same", input=given, cut=(777, 300))
+    assert [digest_of(path) for path in listed(tmp_path / "same", "labels/")] == first
+
+
+@pytest.mark.filterwarnings("ignore:low support")
+def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published):
+    arrays = model_of(published[0])
+    X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
+    estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
+    found = labels_of(published[0])
+    np.testing.assert_array_equal(found["row"], np.arange(N))
+    np.testing.assert_array_equal(found["label"], estimator.labels_)
+    np.testing.assert_array_equal(found["label"], estimator.predict(X))
+    np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
+    np.testing.assert_array_equal(found["outlier"], estimator.decision_function(X) < 0.0)
+    facts = published[1].model.fitted
+    assert facts["agreement"] == estimator.agreement_
+    assert facts["gamma"] == estimator.gamma_
+    assert candidates_of(published[1]) == estimator.candidates_
+
+
+def test_the_clusters_are_found(table, published):
+    y = pq.read_table(table)["class"].to_numpy()
+    assert adjusted_rand_score(y, labels_of(published[0])["label"]) > 0.97
+    assert 0.0 < published[1].outliers.share < 0.15
+    assert published[1].warnings == []
+
+
+def test_the_drawn_domain_is_that_of_the_score(table, given, published):
+    """Far from all rows f is cut off, lest the boundary that is drawn between two points moves."""
+    picture = published[1].picture
+    if len(given["columns"]) > 2:
+        assert picture is None
+        return
+    f = np.array(picture.f)
+    assert f.max() > 0.0
+    assert f.min() == pytest.approx(-3.0 * f.max(), abs=1e-4)
+    inside = labels_of(published[0])["score"].to_numpy() >= 0.0
+    X = rows_of(table, given)[inside]
+    x, y = np.searchsorted(picture.grid_x, X[:, 0]), np.searchsorted(picture.grid_y, X[:, 1])
+    near = np.max([f[y - i, x - j] for i in (0, 1) for j in (0, 1)], axis=0)
+    assert (near > 0.0).mean() > 0.98
+
+
+def test_predict_gives_the_same_labels(table, published, tmp_path):
+    manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
+    assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
+    assert "in units of the spread inside a cluster" in manifest["schema"]["score"]
+
+
+@pytest.mark.filterwarnings("ignore:low support")
+def test_splits_are_tested_on_a_share_of_a_large_table(
+    table, given, published, tmp_path, monkeypatch
+):
+    """Each model has the rows of its own range of keys, whatever the partitions and blocks."""
+    monkeypatch.setattr(ensemble, "SIGNIFICANCE_ROWS", 100)
+    reports = [run(table, tmp_path / f"out-{cut[0]}", input=given, cut=cut) for cut in CUTS]
+    assert reports[0].levels == reports[1].levels == reports[2].levels
+    assert (
+        len({digest_of(published_file(tmp_path / f"out-{cut[0]}", "arrays.npz")) for cut in CUTS})
+        == 1
+    )
+    assert zs_of(reports[0]) != zs_of(published[1])
+    arrays = model_of(tmp_path / "out-64")
+    X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
+    estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
+    np.testing.assert_array_equal(labels_of(tmp_path / "out-64")["label"], estimator.labels_)
+    assert candidates_of(reports[0]) == estimator.candidates_
+
+
+@pytest.mark.filterwarnings("ignore:low support")
+def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
+    table, given, published, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sampling, "BLOCK_ROWS", 100)
+    for cut in CUTS[:2]:
+        out = tmp_path / f"out-{cut[0]}"
+        run(table, out, input=given, cut=cut)
+        arrays = model_of(out)
+        X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
+        estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
+        found = labels_of(out)
+        np.testing.assert_array_equal(found["label"], estimator.labels_)
+        np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
+    assert not found["score"].equals(labels_of(published[0])["score"])
+
+
+@pytest.mark.parametrize(("most", "again"), [(2000, False), (250, True)])
+def test_rows_left_out_by_where(table, given, tmp_path, most, again):
+    """A partition may have none left; a sample of the others takes another reading."""
+    where = given | {"where": "split != 1 and place >= 200"}
+    found = []
+    for cut in ((64, 100), (5000, 100_000)):
+        report = run(table, tmp_path / f"{cut[0]}", {"max_iter": most}, input=where, cut=cut)
+        assert ("sample" in [phase.name for phase in report.phases]) == again
+        found.append((labels_of(tmp_path / f"{cut[0]}"), report.levels))
+    assert found[0][0].equals(found[1][0])
+    assert found[0][1] == found[1][1]
+    kept = np.flatnonzero((np.arange(N) % 3 != 1) & (np.arange(N) >= 200))
+    np.testing.assert_array_equal(found[0][0]["row"], kept)
+    y = pq.read_table(table)["class"].to_numpy()[kept]
+    assert adjusted_rand_score(y, found[0][0]["label"]) > 0.9
+
+
+def test_missing_values_dropped(tmp_path):
+    """The rows that are left are clustered as where a filter leaves the same ones."""
+    X, _ = blobs(2)
+    holes = X.copy()
+    holes[5::20, 0], holes[15::20, 1] = np.nan, np.nan
+    whole = ~np.isnan(holes).any(axis=1)
+    path = write(tmp_path / "holes.parquet", holes)
+    report = run(path, tmp_path / "dropped", preprocess={"missing": "drop"}, cut=(77, 200))
+    write(tmp_path / "whole.parquet", X, keep=whole.astype(np.int8))
+    run(tmp_path / "whole.parquet", tmp_path / "filtered", input={"where": "keep == 1"})
+    assert report.input.n_rows == whole.sum()
+    np.testing.assert_array_equal(labels_of(tmp_path / "dropped")["row"], np.flatnonzero(whole))
+    assert labels_of(tmp_path / "dropped").equals(labels_of(tmp_path / "filtered"))
+
+
+def test_a_model_learned_again_is_the_same(flat, tmp_path, monkeypatch):
+    """As after a lost worker."""
+    twice = DoneTwice.of(level_tree.LEARN)
+    monkeypatch.setattr(level_tree, "LEARN", twice)
+    run(flat, tmp_path / "out")
+    assert len(set(twice.seen)) == 3
+
+
+# What the job asks for
+
+
+def test_a_list_of_gammas(flat, tmp_path):
+    gammas = [1.0, 4.0, 16.0, 64.0]
+    report = run(flat, tmp_path / "out", {"gamma": gammas})
+    assert [model.gamma for model in report.levels.models] == gammas
+    assert {model.n_components for model in report.levels.models} == {2}
+    assert report.model.parameters["gamma"] == gammas
+    assert report.model.fitted["gamma"] in gammas
+    assert report.model.fitted["n_models"] == 4
+    assert len(report.clusters) == 3
+    predict_table(tmp_path / "out", str(flat), str(tmp_path / "again"))
+    assert labels_of(tmp_path / "again").equals(labels_of(tmp_path / "out"))
+
+
+def test_a_list_of_gammas_without_a_budget(tmp_path):
+    path = write(tmp_path / "in.parquet", blobs(2, 200)[0])
+    report = run(path, tmp_path / "out", {"gamma": [4.0, 16.0], "solver": "sgd", "max_iter": 400})
+    assert [model.gamma for model in report.levels.models] == [4.0, 16.0]
+
+
+def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
+    message = "model: labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'"
+    with pytest.raises(JobFileError, match=message):
+        run(flat, tmp_path / "out", {"gamma": [1.0, 4.0], "solver": "exact"})
+    assert nothing_left(tmp_path / "out")
+
+
+def test_a_number_and_a_penalty(flat, tmp_path):
+    """One model is trained, with C, and it alone scores rows, by a narrow and a wide kernel."""
+    report = run(flat, tmp_path / "out", {"labelling": "level-tree", "gamma": 16.0, "C": 10.0})
+    facts, arrays = report.model.fitted, model_of(tmp_path / "out")
+    assert (facts["gamma"], facts["C"], facts["n_models"]) == (16.0, 10.0, 1)
+    assert facts["n_support_vectors"] == len(arrays["a"])
+    for which in "few", "most":
+        np.testing.assert_array_equal(arrays[f"{which}_vectors"], arrays["S"])
+        np.testing.assert_array_equal(arrays[f"{which}_weights"], arrays["a"])
+    Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
+    squares = ((Z[:, :, None] - arrays["S"][None]) ** 2).sum(axis=1)
+    logs = [np.log(np.exp(-gamma * squares) @ arrays["a"]) for gamma in (8.0, 8.0 / 128)] * 2
+    apart = (np.array(logs) - arrays["score_middles"][:, None]) / arrays["score_spreads"][:, None]
+    found = labels_of(tmp_path / "out")
+    expected = apart.mean(axis=0)
+    limit = expected[0] - found["score"][0].as_py()
+    np.testing.assert_allclose(found["score"], expected - limit, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
+    assert report.levels.why[0].startswith("The least clear of the splits")
+
+
+def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path):
+    run(flat, tmp_path / "out", {"assignment": "nearest"})
+    arrays = model_of(tmp_path / "out")
+    Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
+    distances = ((Z[:, None, :] - arrays["S"].T[None]) ** 2).sum(axis=2)
+    expected = arrays["part"][distances.argmin(axis=1)]
+    np.testing.assert_array_equal(labels_of(tmp_path / "out")["label"], expected)
+
+
+@pytest.mark.parametrize("nu", [0.02, 0.3])
+def test_nu_is_the_share_outside(flat, tmp_path, nu):
+    report = run(flat, tmp_path / "out", {"nu": nu})
+    assert report.outliers.share == pytest.approx(nu, abs=2 / N)
+    assert len(report.clusters) == 3
+
+
+def test_effort_and_granularity(flat, tmp_path, monkeypatch):
+    """All splits of a table this small have the same z at every granularity but a coarser one."""
+    monkeypatch.setitem(REFERENCE_ROWS, "coarse", 5)
+    steps = {"max_iter": 500}
+    n_models = {}
+    for effort in ("fast", "default"):
+        report = run(flat, tmp_path / effort, steps | {"effort": effort})
+        n_models[effort] = report.model.fitted["n_models"]
+        assert [row.chosen for row in report.levels.granularity] == [False, True, False]
+        assert len(report.clusters) == 3
+    assert n_models == {"fast": 3, "default": 10}
+    report = run(flat, tmp_path / "coarse", steps | {"granularity": "coarse"})
+    assert [row.chosen for row in report.levels.granularity] == [True, False, False]
+    assert [row.rows for row in report.levels.granularity] == [5, N, N]
+    assert [row.n_clusters for row in report.levels.granularity] == [1, 3, 3]
+    assert len(report.clusters) == 1
+
+
+def test_zarr_output(flat, tmp_path):
+    run(flat, tmp_path / "parquet")
+    run(flat, tmp_path / "zarr", output={"format": "zarr"})
+    group, expected = (
+        zarr.open_group(labels_folder(tmp_path / "zarr"), mode="r"),
+        labels_of(tmp_path / "parquet"),
+    )
+    for name in ("row", "label", "score", "outlier"):
+        np.testing.assert_array_equal(group[name][:], expected[name])

@@ -1,0 +1,164 @@
+"""What a report tells of level trees, of tables small and degenerate too."""
+
+import json
+
+import numpy as np
+import pytest
+import tomli_w
+from click.testing import CliRunner
+
+from distsvc.cli.main import main
+from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
+from distsvc.report.page import render_page
+from distsvc.run.algorithms import level_pictures
+from distsvc.run.reporting.files import read_report
+from tests.jobs.level_tree_jobs import MODEL, blobs, labels_of, run, write
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+
+@pytest.fixture(params=[2, 6])
+def published(request, tmp_path):
+    X, _ = blobs(request.param)
+    return tmp_path / "out", run(write(tmp_path / "in.parquet", X), tmp_path / "out")
+
+
+# Small and degenerate tables
+
+
+@pytest.mark.parametrize("d", [2, 6])
+def test_one_cluster(tmp_path, d):
+    X = np.random.default_rng(0).normal(size=(600, d))
+    report = run(write(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 1500})
+    check_levels(report)
+    assert len(report.clusters) == 1
+    assert report.warnings == ["no split is significant: the answer is one cluster"]
+    assert set(labels_of(tmp_path / "out")["label"].to_pylist()) == {0}
+    assert "Why 1 cluster<" in render_page(report)
+
+
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_rows_that_are_all_equal(tmp_path, d):
+    report = run(write(tmp_path / "in.parquet", np.full((120, d), 3.0)), tmp_path / "out")
+    check_levels(report)
+    assert len(report.clusters) == 1
+    assert any("all rows looked at are equal" in note for note in report.warnings)
+    assert report.outliers.rows == 0
+    assert report.model.fitted["n_branches"] == 1
+    assert "Why 1 cluster<" in render_page(report)
+
+
+@pytest.mark.parametrize("d", [2, 6])
+@pytest.mark.parametrize("n", [2, 3, 9])
+def test_a_table_of_few_rows(tmp_path, n, d):
+    X = np.random.default_rng(n).normal(size=(n, d))
+    report = run(write(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 200})
+    check_levels(report)
+    assert report.input.n_rows == n
+    assert labels_of(tmp_path / "out").num_rows == n
+    assert np.isfinite(labels_of(tmp_path / "out")["score"].to_numpy()).all()
+
+
+# What the report tells
+
+
+def check_levels(report):
+    """Check what the page's figure and its text take for granted."""
+    json.dumps(report.dumped(), allow_nan=False)
+    levels, facts = report.levels, report.model.fitted
+    tree, k = levels.tree, len(report.clusters)
+    branches = tree.branches
+    by_id = {branch.id: branch for branch in branches}
+    assert len(by_id) == len(branches)
+    assert len(branches) + tree.n_hidden == facts["n_branches"]
+    root, *others = branches
+    assert root.parent is None
+    assert root.z is None
+    assert (root.kept, root.mass, root.death) == (True, 1.0, 0.0)
+    for branch in others:
+        parent = by_id[branch.parent]
+        assert branch.z is not None
+        assert parent.death <= branch.death <= parent.birth <= tree.top
+        assert branch.mass < parent.mass <= 1.0
+        assert branch.mass > 0.0
+    for branch in branches:
+        assert 0.0 <= branch.death <= branch.birth <= tree.top
+        check_profile(branch)
+        assert branch.kept == (branch.label is not None)
+    kept = [branch for branch in branches if branch.kept]
+    assert sorted(branch.label for branch in kept) == list(range(k))
+    assert all(branch.birth > branch.death for branch in kept)
+    least = min([branch.z for branch in kept if branch is not root], default=0.0)
+    assert all(branch.z <= least for branch in others if not branch.kept) or k == 1
+    assert len(levels.models) == facts["n_models"]
+    assert sum(model.chosen for model in levels.models) == 1
+    chosen = next(model for model in levels.models if model.chosen)
+    assert chosen.gamma == facts["gamma"]
+    assert chosen.n_splits == facts["n_branches"] - 1
+    assert np.mean([m.supports for m in levels.models]) == pytest.approx(facts["agreement"])
+    winners = [row.n_clusters for row in levels.candidates if row.winner]
+    assert winners == ([k] if k > 1 else [])
+    assert [row.name for row in levels.granularity] == ["coarse", "default", "fine"]
+    assert [row.n_clusters for row in levels.granularity if row.chosen] == [k]
+
+
+def check_profile(branch):
+    """Check that shares rise from the birth down to the death, where they are the mass at most."""
+    levels, shares = np.array(branch.profile).reshape(-1, 2).T
+    assert (np.diff(levels) <= 0.0).all()
+    assert (np.diff(shares) > 0.0).all()
+    if levels.size:
+        assert levels[0] <= branch.birth * (1 + 1e-5)
+        assert levels[-1] >= branch.death * (1 - 1e-5)
+        assert shares[-1] <= branch.mass + 1e-6
+
+
+def test_the_report_tells_the_tree(published):
+    report = published[1]
+    check_levels(report)
+    assert (
+        json.loads((published[0] / "report.json").read_text())["levels"]
+        == report.dumped()["levels"]
+    )
+    kept = [branch for branch in report.levels.tree.branches if branch.kept]
+    assert len(kept) == 3
+    shares = {cluster.label: cluster.share for cluster in report.clusters}
+    for branch in kept:
+        joined = sum(other.mass for other in kept if other.parent == branch.id)
+        assert branch.mass - joined == pytest.approx(shares[branch.label], abs=0.06)
+    for branch in kept[1:]:
+        assert branch.profile[-1][1] == pytest.approx(branch.mass, abs=0.06)
+        assert branch.z > 2.0
+    assert "Why 3 clusters" in render_page(report)
+
+
+def test_branches_that_are_not_listed_are_counted(flat, tmp_path, monkeypatch):
+    monkeypatch.setattr(level_pictures, "LISTED", 2)
+    report = run(flat, tmp_path / "out")
+    assert len(report.levels.tree.branches) == 3
+    assert report.levels.tree.n_hidden > 0
+    check_levels(report)
+
+
+def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setitem(REFERENCE_ROWS, "coarse", 5)
+    content = {
+        "input": {"path": str(flat)},
+        "model": MODEL,
+        "cluster": {"workers": 0},
+        "output": {"path": str(tmp_path / "out")},
+    }
+    (tmp_path / "job.toml").write_text(tomli_w.dumps(content))
+    found = CliRunner().invoke(main, ["run", str(tmp_path / "job.toml")])
+    assert found.exit_code == 0, found.output
+    doubt = (
+        "the number of clusters depends on how fine one looks: 1 (coarse), 3 (default), 3 (fine); "
+        "choose with granularity"
+    )
+    lines = found.stdout.splitlines()
+    assert lines[1:] == [f"warning: {doubt}", f"{tmp_path}/out/report.html"]
+    report = read_report(str(tmp_path / "out"))
+    assert report.levels.doubts == [doubt]
+    assert report.warnings == []
+    assert render_page(report).count(doubt) == 1

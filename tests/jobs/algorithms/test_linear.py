@@ -1,0 +1,252 @@
+"""Linear one-class models as jobs: the estimator's answer, however the table is cut and read."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc import LinearOneClassSVM, LinearSVDD
+from distsvc.errors import JobFileError
+from distsvc.job.file import load_job, parse_job
+from distsvc.models.linear import working_set
+from distsvc.models.linear.engine import LinearEngine
+from distsvc.published.predict import predict_table
+from distsvc.run.algorithms import linear_passes
+from distsvc.run.job import run_job
+from tests.clusters import loopback_cluster
+from tests.published_files import listed, nothing_left, read_labels
+
+QUICK = pytest.mark.usefixtures("quick_page")
+
+N, D = 6000, 4
+SVDD = {"algorithm": "linear-svdd", "nu": 0.05, "tol": 1e-8}
+PLANE = {"algorithm": "linear-one-class", "nu": 0.05, "tol": 1e-8}
+BOTH = pytest.mark.parametrize("model", [SVDD, PLANE], ids=["svdd", "one-class"])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.gamma(4.0, size=(N, D)) * [1.0, 2.0, 0.5, 1.0] + 1.0
+    X[:60] *= rng.choice([0.05, 4.0], size=(60, 1))
+    return X
+
+
+@pytest.fixture(scope="module")
+def table(rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "rows.parquet"
+    columns = {f"f{k}": rows[:, k] for k in range(D)} | {"odd": (np.arange(N) < 60).astype(int)}
+    pq.write_table(pa.table(columns), path, row_group_size=500)
+    return path
+
+
+@pytest.fixture
+def few_candidates(monkeypatch):
+    """Make working sets small, so that several passes are needed."""
+    for module in (working_set, linear_passes):
+        monkeypatch.setattr(module, "working_rows", lambda d: 200)
+
+
+def run(table, out, model, cluster=None, output=None, scale="none", missing="error", **options):
+    content = {
+        "input": {"path": str(table), "label": "odd"},
+        "preprocess": {"scale": scale, "missing": missing},
+        "model": model,
+        "cluster": {"workers": 0, "partition_rows": 1500} | (cluster or {}),
+        "output": {"path": str(out)} | (output or {}),
+    }
+    return run_job(parse_job(content), **options)
+
+
+def labels_of(out):
+    return read_labels(out)
+
+
+def digest(out):
+    names = listed(out, "labels/")
+    content = b"".join(pq.read_table(n)[c].to_numpy().tobytes() for n in names for c in ("score",))
+    return hashlib.sha256(content).hexdigest()
+
+
+def estimator(model):
+    make = LinearSVDD if model is SVDD else LinearOneClassSVM
+    return make(nu=model["nu"], tol=model["tol"])
+
+
+@QUICK
+@BOTH
+def test_a_job_gives_the_answer_of_the_estimator(rows, table, tmp_path, model):
+    report = run(table, tmp_path / "out", model)
+    peer = estimator(model).fit(rows)
+    fitted = report.model.fitted
+    assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-7)
+    found = labels_of(tmp_path / "out")
+    scores = peer.decision_function(rows)
+    np.testing.assert_allclose(found["score"].to_numpy(), scores, rtol=1e-4, atol=1e-4)
+    clear = np.abs(scores) > 1e-3
+    outlier = found["outlier"].to_numpy(zero_copy_only=False)
+    np.testing.assert_array_equal(outlier[clear], scores[clear] < 0.0)
+    assert not found["label"].to_numpy().any()
+    assert len(report.clusters) == 1
+
+
+@QUICK
+@BOTH
+def test_a_table_that_does_not_fit_gives_the_same_optimum(
+    rows, table, tmp_path, model, few_candidates
+):
+    report = run(table, tmp_path / "out", model | {"memory_rows": 1000})
+    fitted = report.model.fitted
+    peer = estimator(model).fit(rows)
+    assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-7)
+    assert 2 <= fitted["n_passes"] <= 20
+    scores = labels_of(tmp_path / "out")["score"].to_numpy()
+    np.testing.assert_allclose(scores, peer.decision_function(rows), rtol=1e-3, atol=1e-3)
+    assert not report.warnings
+
+
+@QUICK
+@BOTH
+@pytest.mark.parametrize("memory", [{}, {"memory_rows": 1000}], ids=["in memory", "in passes"])
+def test_scores_do_not_depend_on_the_cut_or_on_workers(table, tmp_path, model, memory):
+    run(table, tmp_path / "a", model | memory)
+    run(table, tmp_path / "b", model | memory, cluster={"partition_rows": 700, "block_rows": 333})
+    with loopback_cluster(2) as cluster:
+        run(table, tmp_path / "c", model | memory, scheduler=cluster.scheduler_address)
+    assert digest(tmp_path / "a") == digest(tmp_path / "b") == digest(tmp_path / "c")
+
+
+@QUICK
+def test_a_bad_threshold_from_the_sample_is_mended(rows, table, tmp_path, monkeypatch):
+    begin = LinearEngine.begin_outer
+
+    def far_off(self, n_rows):
+        u, rho, scale = begin(self, n_rows)
+        return u, 0.9 * rho, scale
+
+    monkeypatch.setattr(LinearEngine, "begin_outer", far_off)
+    for module in (working_set, linear_passes):
+        monkeypatch.setattr(module, "working_rows", lambda d: 60)
+    report = run(table, tmp_path / "out", PLANE | {"memory_rows": 1000, "nu": 0.3})
+    peer = LinearOneClassSVM(0.3, tol=1e-8).fit(rows)
+    fitted = report.model.fitted
+    assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-6)
+
+
+@QUICK
+def test_standard_scaling_and_the_ball(rows, table, tmp_path):
+    Z = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    report = run(table, tmp_path / "out", SVDD, scale="standard")
+    assert report.model.fitted["radius"] == pytest.approx(
+        LinearSVDD(0.05, tol=1e-8).fit(Z).radius_, rel=1e-6
+    )
+
+
+@QUICK
+@BOTH
+def test_a_published_model_scores_another_table(table, tmp_path, model):
+    run(table, tmp_path / "out", model)
+    predict_table(str(tmp_path / "out"), str(table), str(tmp_path / "again"))
+    assert digest(tmp_path / "out") == digest(tmp_path / "again")
+
+
+@QUICK
+def test_zarr_output(table, tmp_path):
+    report = run(table, tmp_path / "out", SVDD, output={"format": "zarr"})
+    assert report.input.n_rows == N
+
+
+@QUICK
+def test_a_job_that_centres_a_one_class_svm_is_refused(table, tmp_path):
+    message = "'standard'.*separates rows from the origin.*'none' or 'minmax'.*linear-svdd"
+    with pytest.raises(JobFileError, match=message):
+        run(table, tmp_path / "out", PLANE, scale="standard")
+
+
+@QUICK
+def test_training_that_ends_early_is_said(table, tmp_path):
+    report = run(table, tmp_path / "out", PLANE | {"max_iter": 1})
+    assert "training ended before its tolerance" in report.warnings[0]
+
+
+@QUICK
+def test_too_few_rows_for_c_are_the_jobs_fault(table, tmp_path):
+    with pytest.raises(JobFileError, match="model: C must be at least 1 / n"):
+        run(table, tmp_path / "out", {"algorithm": "linear-svdd", "C": 1e-9})
+
+
+@BOTH
+def test_reasons_name_the_columns_that_pull_outliers_out(rows, table, tmp_path, model):
+    odd = rows.copy()
+    odd[100:130, 2] = rows[:, 2].mean() + (60.0 if model is SVDD else -60.0)
+    path = tmp_path / "odd.parquet"
+    pq.write_table(pa.table({f"f{k}": odd[:, k] for k in range(D)} | {"odd": odd[:, 0]}), path)
+    run(path, tmp_path / "out", model, output={"reasons": 2}, scale="none")
+    found = labels_of(tmp_path / "out")
+    reasons = found["reasons"].to_pylist()
+    outlier = found["outlier"].to_numpy(zero_copy_only=False)
+    assert outlier[100:130].sum() >= (30 if model is SVDD else 10)
+    assert [text is not None for text in reasons] == outlier.tolist()
+    led = [text for text in reasons[100:130] if text]
+    assert all(text.count("%") <= 2 for text in led)
+    assert sum(text.startswith("f2 (") for text in led) > 0.8 * len(led)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    farthest = report["reasons"]["farthest"]
+    scores = found["score"].to_numpy()
+    assert [row["row"] for row in farthest] == np.argsort(scores, kind="stable")[:10].tolist()
+    first = farthest[0]["reasons"][0]
+    assert first["value"] == odd[farthest[0]["row"], int(first["column"][1:])]
+    assert sum(entry["rows"] for entry in report["reasons"]["leading"]) == outlier.sum()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Why rows are outliers" in page
+    assert "Cluster sizes" not in page
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert "columns that take an outlier out" in manifest["schema"]["reasons"]
+    predict_table(str(tmp_path / "out"), str(path), str(tmp_path / "again"))
+    assert labels_of(tmp_path / "again").equals(found)
+
+
+@QUICK
+def test_reasons_need_a_format_with_text(table, tmp_path):
+    message = r"^output\.reasons needs output\.format = 'parquet', found 'zarr'$"
+    with pytest.raises(JobFileError, match=message):
+        run(table, tmp_path / "out", SVDD, output={"format": "zarr", "reasons": 2})
+    assert nothing_left(tmp_path / "out")
+
+
+def test_a_reason_is_told_without_a_value_where_that_is_missing(rows, tmp_path):
+    """The median counts as the row's value, but is not said to be one."""
+    holes = rows.copy()
+    holes[100, 0], holes[100, 1] = np.nan, 1e4
+    path = tmp_path / "holes.parquet"
+    columns = {f"f{k}": pa.array(holes[:, k], from_pandas=True) for k in range(D)}
+    pq.write_table(pa.table(columns | {"odd": rows[:, 0]}), path)
+    model = SVDD | {"nu": 0.2}
+    run(path, tmp_path / "out", model, missing="median", output={"reasons": 3})
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    first = report["reasons"]["farthest"][0]
+    assert first["row"] == 100
+    values = {reason["column"]: reason["value"] for reason in first["reasons"]}
+    assert values["f1"] == 1e4
+    assert "f0" in values
+    assert values["f0"] is None
+    assert "Why rows are outliers" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_without_outliers_the_page_says_so(tmp_path):
+    path = tmp_path / "equal.parquet"
+    pq.write_table(pa.table({"f0": np.ones(50), "f1": np.ones(50), "odd": np.ones(50)}), path)
+    report = run(path, tmp_path / "out", SVDD)
+    assert report.outliers.rows == 0
+    assert "There are no outliers." in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["outliers", "text"])
+def test_the_example_jobs_are_valid(name):
+    job = load_job(Path(__file__).parents[3] / "jobs" / f"{name}.toml")
+    assert job.model.algorithm.startswith("linear-")
+    assert job.output.reasons

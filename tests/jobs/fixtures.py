@@ -1,0 +1,44 @@
+"""Fixtures of whole jobs, for every test."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.run.job import run_job
+from distsvc.run.reporting import files as report_files
+from tests.jobs import level_tree_jobs
+from tests.jobs.blob_jobs import blobs, config
+from tests.jobs.shop import Shop
+
+
+@pytest.fixture
+def quick_page(monkeypatch):
+    """Drawing the page takes longer than all the rest."""
+    monkeypatch.setattr(report_files, "render_page", lambda _: "a page")
+
+
+@pytest.fixture(scope="session")
+def blob_table(tmp_path_factory):
+    """The blobs as Parquet, in row groups of 100."""
+    path = tmp_path_factory.mktemp("data") / "blobs.parquet"
+    pq.write_table(blobs(), path, row_group_size=100)
+    return path
+
+
+@pytest.fixture(scope="session")
+def blob_run(blob_table, tmp_path_factory):
+    """One run with a real page, done in this process, that tests may read and not change."""
+    out = tmp_path_factory.mktemp("out") / "run"
+    return out, run_job(config(blob_table, out, input={"label": "class"}), command="distsvc run x")
+
+
+@pytest.fixture(scope="session")
+def flat(tmp_path_factory):
+    """A table of two columns for level trees."""
+    X, _ = level_tree_jobs.blobs(2)
+    return level_tree_jobs.write(tmp_path_factory.mktemp("data") / "flat.parquet", X)
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A folder of tables by date, and what is published."""
+    return Shop(tmp_path)

@@ -1,0 +1,207 @@
+"""Jobs on columns of categories, alone and night after night."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.errors import DataError, JobFileError
+from distsvc.job.config import PreprocessConfig
+from distsvc.job.file import parse_job
+from distsvc.models.rows.scaling import ColumnSums, Scaling
+from distsvc.published.predict import predict_table
+from distsvc.run.fitting.preparing import make_scaling
+from distsvc.run.job import run_job
+from distsvc.run.learning.survey import Survey
+from distsvc.run.model.files import checked_model, read_model
+from distsvc.run.work import categories
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.place import place_of
+from distsvc.storage.publishing.manifest import read_manifest
+from tests.published_files import read_labels
+
+ENCODE = {"kind": "onehot", "city": "frequency", "new": "onehot"}
+
+
+def rows(n=300, seed=0, kinds=("red", "green", "blue")) -> dict:
+    """Return columns of three kinds of rows, which x tells in part."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n)
+    return {
+        "x": np.array([0.0, 0.0, 6.0])[kind] + rng.normal(size=n),
+        "kind": pa.array([kinds[k] for k in kind]).dictionary_encode(),
+        "city": rng.zipf(2.0, n),
+        "new": rng.random(n) < 0.3,
+    }
+
+
+def job(path, out, model=None, encode=ENCODE, **sections):
+    model = {"algorithm": "bico", "n_clusters": 3} if model is None else model
+    content = {
+        "input": {"path": str(path)},
+        "preprocess": {"encode": encode},
+        "model": model,
+        "cluster": {"workers": 0},
+        "output": {"path": str(out)},
+    }
+    return parse_job({name: content.get(name, {}) | sections.get(name, {}) for name in content}
+                     | {n: s for n, s in sections.items() if n not in content})  # fmt: skip
+
+
+def write(path, columns) -> str:
+    pq.write_table(pa.table(columns), path, row_group_size=50)
+    return str(path)
+
+
+def labels_of(out) -> np.ndarray:
+    return read_labels(out)["label"].to_numpy()
+
+
+def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path, monkeypatch):
+    path = write(tmp_path / "t.parquet", rows())
+    report = run_job(job(path, tmp_path / "one"))
+    cut = {"partition_rows": 70, "block_rows": 13}
+    run_job(job(path, tmp_path / "cut", cluster=cut))
+    found = labels_of(tmp_path / "one")
+    assert np.array_equal(found, labels_of(tmp_path / "cut"))
+    predict_table(tmp_path / "one", path, str(tmp_path / "labels"))
+    assert np.array_equal(found, labels_of(tmp_path / "labels"))
+    assert not report.warnings
+    told = [column for one in report.profiles.clusters for column in one.columns]
+    assert ("kind=blue", True) in [(column.column, column.present) for column in told]
+    published = read_manifest(place_of(tmp_path / "one"))["run_id"]
+    with monkeypatch.context() as patch:  # nothing is counted for that
+        patch.setattr(categories, "ValueCounts", None)
+        run_job(job(path, tmp_path / "one"))
+    assert read_manifest(place_of(tmp_path / "one"))["run_id"] == published
+
+    strange = rows(40, seed=1, kinds=("red", "grey", "white"))
+    other = write(tmp_path / "other.parquet", strange)
+    predict_table(tmp_path / "one", other, str(tmp_path / "unseen"))
+    assert len(labels_of(tmp_path / "unseen")) == 40
+    del strange["kind"]
+    lacking = write(tmp_path / "lacking.parquet", strange)
+    with pytest.raises(DataError, match="missing: kind"):
+        predict_table(tmp_path / "one", lacking, str(tmp_path / "none"))
+
+
+def test_nights_keep_the_columns_of_the_first(tmp_path):
+    first = write(tmp_path / "1.parquet", rows())
+    run_job(job(first, tmp_path / "1"))
+    night = write(tmp_path / "2.parquet", rows(seed=1, kinds=("red", "green", "white")))
+    goes_on = {"continuity": {"previous": str(tmp_path / "1")}}
+    report = run_job(job(night, tmp_path / "2", **goes_on))
+    nights = [read_model(checked_model(place_of(tmp_path / name))) for name in "12"]
+    features = [content["features"] for content in nights]
+    assert features[0] == features[1]
+    [warning] = [text for text in report.warnings if "'kind'" in text]
+    assert "of the rows have a value of 'kind' that the run before does not tell apart" in warning
+    drift = {column.column: column.index for column in report.drift.columns}
+    assert drift["kind=other"] > 1.0 > drift["kind=green"]
+    assert report.lineage.rows == 300
+    with pytest.raises(DataError, match="needs the columns 'kind=blue'"):
+        run_job(job(night, tmp_path / "3", encode={"city": "frequency"}, **goes_on))
+    assign = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
+    run_job(job(night, tmp_path / "4", model=assign, encode={}, **goes_on))
+
+
+def holes() -> dict:
+    columns = rows(60)
+    kinds = columns["kind"].dictionary_decode().to_pylist()
+    kinds[17] = None
+    return columns | {"kind": kinds}
+
+
+def test_a_missing_value_follows_the_job(tmp_path):
+    path = write(tmp_path / "t.parquet", holes())
+    with pytest.raises(DataError, match="column 'kind', row 17: expected a value, found none; pre"):
+        run_job(job(path, tmp_path / "out"))
+    drop, median = ({"preprocess": {"missing": how}} for how in ("drop", "median"))
+    assert run_job(job(path, tmp_path / "drop", **drop)).input.n_rows == 59
+    filled = run_job(job(path, tmp_path / "median", **median))
+    assert filled.input.n_rows == 60
+    assert any(text.startswith("1 missing values were replaced") for text in filled.warnings)
+
+
+def test_values_that_a_model_does_not_know_are_told_of(tmp_path):
+    path = write(tmp_path / "t.parquet", rows())
+    run_job(job(path, tmp_path / "out"))
+    other = write(tmp_path / "other.parquet", rows(kinds=("1", "2", "3")))
+    told: dict[str, list[str]] = {}
+    for table in (path, other):
+        progress = Progress(quiet=True)
+        progress.event = lambda name, table=table, **known: told.setdefault(table, []).extend(
+            [known["because"]] if name == "unknown values" else []
+        )
+        predict_table(tmp_path / "out", table, str(tmp_path / "labels"), overwrite=True,
+                      progress=progress)  # fmt: skip
+    assert told[path] == []
+    assert told[other] == [
+        "100% of the first 300 rows have a value of 'kind' that the model does not know: is the "
+        "column what it was?"
+    ]
+
+
+def test_names_that_two_columns_make_are_refused(tmp_path):
+    path = write(tmp_path / "t.parquet", {"k": ["a"] * 20, "k=a": range(20)})
+    with pytest.raises(DataError, match="columns 'k' and 'k=a' both become a column named 'k=a'"):
+        run_job(job(path, tmp_path / "out", encode={"k": "onehot"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"columns": ["x"]}, "names 'kind', which is not among input.columns"),
+        ({"label": "kind"}, "names 'kind', the input.label"),
+        ({"id": "kind"}, "names 'kind', the input.id"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(given, message):
+    with pytest.raises(JobFileError, match=message):
+        job("in.parquet", "out", encode={"kind": "onehot"}, input=given)
+
+
+def test_the_digest_covers_the_encoding_and_not_its_order():
+    turned = dict(reversed(ENCODE.items()))
+    digests = [job("t", "o", encode=one).digest() for one in (ENCODE, turned, {})]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def scaling_of(X, kind, group) -> Scaling:
+    sums = ColumnSums.empty(np.zeros(X.shape[1]))
+    assert sums.add(X) is None
+    return Scaling.from_sums(sums, kind, np.zeros(X.shape[1])).together(sums, [group])
+
+
+def one_hot(n=1000) -> np.ndarray:
+    codes = np.random.default_rng(0).choice(4, n, p=[0.7, 0.2, 0.1, 0.0])
+    return np.c_[np.random.default_rng(1).normal(size=n) * 9.0, np.eye(4)[codes]]
+
+
+def test_one_hot_columns_weigh_as_one():
+    X, group = one_hot(), slice(1, 5)
+    Z = scaling_of(X, "standard", group).apply(X)
+    np.testing.assert_allclose(Z[:, group].var(axis=0).sum(), 1.0)
+    np.testing.assert_allclose(Z[:, 0].var(), 1.0)
+    Z = scaling_of(X, "minmax", group).apply(X)
+    i, j = X[:, 1].argmax(), X[:, 2].argmax()
+    np.testing.assert_allclose(np.linalg.norm(Z[i, group] - Z[j, group]), 1.0)
+    np.testing.assert_array_equal(scaling_of(X, "none", group).apply(X), X)
+
+
+def test_rare_values_are_no_constant_columns_and_gaps_no_halves():
+    X = one_hot()
+    X[500:, 1:] = np.nan
+    X[:250, 1:], X[250:500, 1:] = np.eye(4)[0], np.eye(4)[1]
+    sums = ColumnSums.empty(np.zeros(5))
+    assert sums.add(X) is None
+
+    class Lowest:
+        def __init__(self, X):
+            self.X = X
+
+    survey = Survey(len(X), sums, Lowest(X))
+    config = PreprocessConfig(missing="median")
+    scaling, notes = make_scaling(config, survey, list("xabcd"), [slice(1, 5)])
+    assert scaling.fill[1:].tolist() == [0.0] * 4
+    assert notes == ["500 missing values were replaced by their columns' medians"]

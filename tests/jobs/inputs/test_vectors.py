@@ -1,0 +1,103 @@
+"""Jobs on vectors, whose direction is what counts."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc import load
+from distsvc.errors import DataError
+from distsvc.job.file import parse_job
+from distsvc.published.predict import predict_table
+from distsvc.run.job import run_job
+from tests.published_files import read_labels
+
+N, D = 600, 24
+UNIT = {"scale": "unit"}
+
+
+@pytest.fixture(scope="module")
+def embeddings() -> np.ndarray:
+    """Rows of three directions, whose lengths say nothing."""
+    rng = np.random.default_rng(0)
+    directions = np.linalg.qr(rng.normal(size=(D, 3)))[0].T
+    X = np.repeat(directions, N // 3, axis=0) + rng.normal(scale=0.05, size=(N, D))
+    return (X * rng.lognormal(sigma=1.0, size=(N, 1))).astype(np.float32)
+
+
+def labels_of(out) -> np.ndarray:
+    return read_labels(out)["label"].to_numpy()
+
+
+def write(path, X, row_group_size=100, **columns):
+    v = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+    pq.write_table(pa.table({"v": v} | columns), path, row_group_size=row_group_size)
+    return str(path)
+
+
+def run(path, out, preprocess=UNIT, **cluster):
+    return run_job(
+        parse_job(
+            {
+                "input": {"path": path},
+                "preprocess": preprocess,
+                "model": {"algorithm": "imdh"},
+                "cluster": cluster,
+                "output": {"path": str(out), "reasons": 1},
+            }
+        )
+    )
+
+
+def test_clusters_are_directions_whatever_the_cut(embeddings, tmp_path):
+    path = write(tmp_path / "t.parquet", embeddings)
+    report = run(path, tmp_path / "one")
+    assert [cluster.rows for cluster in report.clusters] == [200, 200, 200]
+    run(path, tmp_path / "cut", partition_rows=70, block_rows=13)
+    found = labels_of(tmp_path / "one")
+    assert np.array_equal(found, labels_of(tmp_path / "cut"))
+    doubled = write(tmp_path / "doubled.parquet", 2.0 * embeddings)
+    predict_table(tmp_path / "one", doubled, str(tmp_path / "labels"))
+    assert np.array_equal(found, labels_of(tmp_path / "labels"))
+
+
+def test_a_vector_is_told_of_as_one(embeddings, tmp_path):
+    X = embeddings.copy()
+    X[[5, 300]] = np.random.default_rng(1).normal(size=(2, D))
+    path = write(tmp_path / "t.parquet", X, x=pa.array(np.zeros(N)))
+    report = run(path, tmp_path / "out")
+    row = next(row for row in report.reasons.farthest if row.row in (5, 300))
+    assert [(reason.column, reason.width) for reason in row.reasons] == [("v", D)]
+    named = {one.column for cluster in report.profiles.clusters for one in cluster.columns}
+    assert named
+    assert named <= {f"v: component {k}" for k in range(1, 21)}
+    texts = read_labels(tmp_path / "out")["reasons"].drop_null().to_pylist()
+    assert set(texts) == {"v (100%)"}
+    html = (tmp_path / "out" / "report.html").read_text()
+    assert f"({D} numbers, " in html
+
+
+def test_logarithms_of_vectors_are_told_of_as_one(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.exp(rng.normal(size=(N, 6)) + np.repeat([[0.0], [9.0]], N // 2, axis=0))
+    path = write(tmp_path / "t.parquet", X)
+    report = run(path, tmp_path / "out", {"log": ["v"]}, partition_rows=70)
+    assert report.input.columns == [f"log(v[{k}])" for k in range(6)]
+    told = {reason.column for row in report.reasons.farthest for reason in row.reasons}
+    assert told == {"log(v)"}
+    named = {one.column for cluster in report.profiles.clusters for one in cluster.columns}
+    assert named <= {f"log(v): component {k}" for k in range(1, 7)}
+    predict_table(tmp_path / "out", path, str(tmp_path / "labels"))
+    found = labels_of(tmp_path / "out")
+    assert np.array_equal(found, labels_of(tmp_path / "labels"))
+    assert np.array_equal(found, load(tmp_path / "out").model.predict(X))
+
+
+def test_a_row_of_zeros_has_no_direction(embeddings, tmp_path):
+    X = embeddings.copy()
+    X[417] = 0.0
+    path = write(tmp_path / "t.parquet", X)
+    with pytest.raises(
+        DataError, match=r"t.parquet: row 417: expected a row with a length.*'drop'"
+    ):
+        run(path, tmp_path / "out")

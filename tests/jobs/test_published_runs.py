@@ -1,0 +1,204 @@
+"""A run is whole or absent."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.errors import DataError, JobFileError
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
+from distsvc.run import job as job_module
+from distsvc.run.algorithms import boundary
+from distsvc.run.job import run_job
+from distsvc.run.labelling import phase as labelling
+from distsvc.run.learning import survey
+from distsvc.run.reporting import files as report_files
+from distsvc.run.reporting import manifest
+from distsvc.run.starting.resuming import interrupted_runs, kept_results
+from distsvc.run.work.phases import Phase
+from distsvc.storage.publishing.publication import Output
+from tests.jobs.blob_jobs import N, blobs, check_manifest, config, files, label_files
+from tests.jobs.lost_work import DoneTwice
+from tests.published_files import nothing_left, published_file
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+
+def test_the_manifest_lists_exactly_the_files(blob_run):
+    out, _ = blob_run
+    manifest = check_manifest(out)
+    assert [file["rows"] for file in manifest["files"] if "rows" in file] == [300, 300, 300]
+    assert manifest["rows"] == N
+    assert manifest["clusters"] == 3
+    run_id = manifest["run_id"]
+    assert [file["file"] for file in manifest["files"]] == [
+        *(f"labels/{run_id}/part-0000{k}.parquet" for k in range(3)),
+        f"model/{run_id}/arrays.npz",
+        f"model/{run_id}/model.json",
+        f"report/{run_id}/report.html",
+        f"report/{run_id}/report.json",
+    ]
+    for name in ("report.html", "report.json"):
+        assert (out / name).read_bytes() == published_file(out, name).read_bytes()
+    assert (out / "_SUCCESS").exists()
+    assert [path.name for path in (out / ".runs").iterdir()] == ["lock"]
+
+
+def test_the_manifest_of_zarr(blob_table, tmp_path):
+    run_job(config(blob_table, tmp_path / "out", output={"format": "zarr"}))
+    manifest = check_manifest(tmp_path / "out")
+    names = {file["file"] for file in manifest["files"]}
+    expected = ("zarr.json", "label/zarr.json", "label/c/0")
+    assert {f"labels/{manifest['run_id']}/{name}" for name in expected} <= names
+    assert not any(name.endswith(".parquet") for name in names)
+
+
+def test_two_runs_differ_in_nothing_but_times(blob_table, tmp_path):
+    manifests = []
+    for name in ("a", "b"):
+        run_job(config(blob_table, tmp_path / name))
+        manifest = json.loads((tmp_path / name / "manifest.json").read_text())
+        run_id = manifest.pop("run_id")
+        del manifest["created"], manifest["write_id"], manifest["job"]["output"]["path"]
+        manifest["files"] = [
+            file | {"file": file["file"].replace(run_id, "RUN")}
+            for file in manifest["files"]
+            if "report" not in file["file"]
+        ]
+        manifests.append(manifest)
+    assert manifests[0] == manifests[1]
+
+
+def test_an_identical_run_is_not_done_again(blob_table, tmp_path, monkeypatch):
+    job = config(blob_table, tmp_path / "out")
+    run_job(job)
+    first = json.loads((tmp_path / "out/report.json").read_text())
+    before = files(tmp_path / "out")
+
+    def unwanted(*_):
+        raise AssertionError("work was done")
+
+    monkeypatch.setattr(job_module, "cluster_table", unwanted)
+    monkeypatch.setattr(job_module, "fill_output", unwanted)
+    assert run_job(job).dumped() == first
+    elsewhere = config(blob_table, tmp_path / "out", cluster={"workers": 2, "partition_rows": 7})
+    assert run_job(elsewhere).dumped() == first
+    assert files(tmp_path / "out") == before
+
+
+def test_another_configuration_is_refused_unless_overwritten(blob_table, tmp_path):
+    run_job(config(blob_table, tmp_path / "out", cluster={"partition_rows": 100}))
+    before, parts = files(tmp_path / "out"), label_files(tmp_path / "out")
+    other = config(blob_table, tmp_path / "out", model={"nu": 0.2})
+    message = "was already published by a different configuration; give --overwrite"
+    with pytest.raises(JobFileError, match=message):
+        run_job(other)
+    assert files(tmp_path / "out") == before
+    run_job(other, overwrite=True)
+    assert label_files(tmp_path / "out") != parts
+    for name, digest in before.items():
+        if name.startswith(("labels/", "model/", "report/")):
+            assert files(tmp_path / "out")[name] == digest, "a reader of the old result lost a file"
+    run_job(config(blob_table, tmp_path / "out", model={"nu": 0.3}), overwrite=True)
+    assert (
+        not set(before)
+        & set(files(tmp_path / "out"))
+        & {n for n in before if "/" in n and "lock" not in n}
+    )
+
+
+def test_a_changed_input_is_refused(tmp_path):
+    pq.write_table(blobs(), tmp_path / "in.parquet")
+    job = config(tmp_path / "in.parquet", tmp_path / "out")
+    run_job(job)
+    pq.write_table(blobs(seed=1), tmp_path / "in.parquet")
+    with pytest.raises(
+        JobFileError, match="from an input that has changed since; give --overwrite"
+    ):
+        run_job(job)
+    run_job(job, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "error"),
+    [
+        (survey, "SURVEY", DataError("broken")),
+        (boundary, "BOUNDARY", KeyboardInterrupt()),
+        (labelling, "LABEL", DataError("broken")),
+        (BoundaryEngine, "train", SystemExit(143)),
+        (report_files, "make_report", OSError("disk full")),
+        (manifest, "make_manifest", KeyboardInterrupt()),
+    ],
+)
+def test_a_failed_run_publishes_nothing(blob_table, tmp_path, monkeypatch, place, name, error):
+    """What was done stays for the next start, unless the data is at fault."""
+
+    def fail(*_, **__):
+        raise error
+
+    real = getattr(place, name)
+    with monkeypatch.context() as patched, pytest.raises(type(error)):  # noqa: PT012
+        patched.setattr(place, name, replace(real, task=fail) if isinstance(real, Phase) else fail)
+        run_job(config(blob_table, tmp_path / "out"))
+    assert not (tmp_path / "out/manifest.json").exists()
+    if isinstance(error, DataError):
+        assert nothing_left(tmp_path / "out")
+    else:
+        assert len(Output(tmp_path / "out").kept_works()) == 1
+        run_job(config(blob_table, tmp_path / "out"))
+        check_manifest(tmp_path / "out")
+
+
+def test_a_failed_run_leaves_what_was_published(blob_table, tmp_path, monkeypatch):
+    run_job(config(blob_table, tmp_path / "out"))
+    before = files(tmp_path / "out")
+    monkeypatch.setattr(report_files, "make_report", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_job(config(blob_table, tmp_path / "out", model={"nu": 0.2}), overwrite=True)
+    assert before.items() <= files(tmp_path / "out").items()
+
+
+@pytest.mark.parametrize(
+    ("name", "exit_code", "workers"), [("SIGINT", 130, 0), ("SIGTERM", 143, 1)]
+)
+def test_an_interrupted_run_leaves_no_process(blob_table, tmp_path, name, exit_code, workers):
+    path = tmp_path / "job.toml"
+    path.write_text(
+        f'[input]\npath = "{blob_table}"\ncolumns = ["x", "y"]\n'
+        '[model]\ngamma = 4.0\nstopping = "step-norm"\ntheta = 1e-300\nmax_iter = 1000000000000\n'
+        f'[cluster]\nworkers = {workers}\n[output]\npath = "{tmp_path}/out"\n'
+    )
+    command = [sys.executable, "-m", "distsvc", "run", str(path)]
+    # A process started in the background may have been told to ignore SIGINT, and so its children.
+    restore = "import signal, sys, os; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    restore += "os.execv(sys.argv[1], sys.argv[1:])"
+    with subprocess.Popen(
+        [sys.executable, "-c", restore, *command], stderr=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stderr:
+            if json.loads(line).get("phase") == "prepare":
+                break
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert any((tmp_path / "out" / ".runs").iterdir())
+        process.send_signal(getattr(signal, name))
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == exit_code, error
+    assert "Traceback" not in error
+    assert len(children) >= workers
+    assert psutil.wait_procs(children, timeout=30)[1] == []
+    [run] = interrupted_runs(Output(tmp_path / "out"))
+    assert kept_results(run)["survey"] == 1
+
+
+def test_a_task_can_be_done_by_hand_and_twice(blob_table, tmp_path, monkeypatch):
+    """As after a lost worker: the second file is the first, byte for byte."""
+    twice = DoneTwice.of(labelling.LABEL)
+    monkeypatch.setattr(labelling, "LABEL", twice)
+    run_job(config(blob_table, tmp_path / "out"))
+    assert len(twice.seen) == 3
+    check_manifest(tmp_path / "out")

@@ -1,0 +1,194 @@
+"""Ids go on from night to night, and an id that was given once is never given to another cluster.
+
+The property of the ids is tried on thousands of random histories by hand::
+
+    python -m tests.models.nights.test_continuity --histories 10000 --seed 0
+"""
+
+import argparse
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.models.nights.continuity import continued, jaccard_indices
+from tests import reference
+
+IDS = [4, 0, 7]
+
+
+def stories(overlap, match=0.5, ids=tuple(IDS), next_id=9):
+    found = continued(list(ids), next_id, np.array(overlap), match)
+    told = {
+        s.id: (s.event, round(s.jaccard, 4), s.before, s.after, s.others) for s in found.stories
+    }
+    assert list(told) == sorted(told)
+    return found, told
+
+
+def test_all_survive_whatever_their_order():
+    found, told = stories([[0, 0, 90], [80, 2, 0], [0, 70, 3]])
+    assert found.ids.tolist() == [0, 7, 4]
+    assert found.ids.dtype == np.int32
+    assert found.next_id == 9
+    assert told == {
+        0: ("survived", 0.9756, 82, 80, []),
+        4: ("survived", 0.9677, 90, 93, []),
+        7: ("survived", 0.9333, 73, 72, []),
+    }
+    assert found.moved(IDS) == pytest.approx(5 / 245)
+
+
+def test_a_cluster_that_splits_in_halves_lives_on_in_neither():
+    found, told = stories([[50, 0, 45], [0, 60, 0]], ids=[4, 0], match=0.6)
+    assert (found.ids.tolist(), found.next_id) == ([9, 0, 10], 11)
+    assert told[4] == ("absorbed", 0.5263, 95, 0, [9])
+    found, told = stories([[50, 0, 45, 10], [0, 60, 0, 0]], ids=[4, 0], match=0.6)
+    assert told[4] == ("split", 0.4762, 105, 0, [9, 10])
+    assert told[9] == ("split", 0.4762, 0, 50, [4])
+    assert told[10] == ("split", 0.4286, 0, 45, [4])
+    assert told[11] == ("split", 0.0952, 0, 10, [4])
+    assert told[0][0] == "survived"
+
+
+def test_a_part_that_splits_off():
+    found, told = stories([[70, 30]], ids=[4])
+    assert found.ids.tolist() == [4, 9]
+    assert told == {4: ("survived", 0.7, 100, 70, []), 9: ("split", 0.3, 0, 30, [4])}
+
+
+def test_the_smaller_of_two_that_merge_is_absorbed():
+    found, told = stories([[70], [30]], ids=[4, 0])
+    assert (found.ids.tolist(), found.next_id) == ([4], 9)
+    assert told == {0: ("absorbed", 0.3, 30, 0, [4]), 4: ("survived", 0.7, 70, 100, [])}
+    assert found.moved([4, 0]) == 0.3
+
+
+def test_a_cluster_that_appears_out_of_all():
+    found, told = stories([[100, 0, 0, 10], [0, 100, 0, 10], [0, 0, 100, 10]])
+    assert found.ids.tolist() == [4, 0, 7, 9]
+    assert told[9] == ("appeared", 0.0769, 0, 30, [])
+
+
+def test_a_cluster_in_a_few_large_pieces_is_split_and_in_many_disappears():
+    _, told = stories([[100, 0, 0], [0, 100, 0], [0, 0, 100], [9, 8, 9]], ids=[4, 0, 7, 5])
+    assert told[5] == ("split", 0.0714, 26, 0, [4, 7, 0])
+    many = np.vstack([np.diag([100] * 12), np.full(12, 3)])
+    _, told = stories(many, ids=range(13), next_id=20)
+    assert told[12] == ("disappeared", 0.0221, 36, 0, [])
+
+
+def test_clusters_without_rows_among_those_labelled():
+    found, told = stories([[10, 0], [0, 0]], ids=[4, 0])
+    assert found.ids.tolist() == [4, 9]
+    assert told[0] == ("disappeared", 0.0, 0, 0, [])
+    assert told[9] == ("appeared", 0.0, 0, 0, [])
+    assert found.moved([4, 0]) == 0.0
+
+
+def test_the_limit_counts_where_it_is_reached():
+    assert continued([3], 4, np.array([[50, 50]]), 0.5).ids.tolist() in ([3, 4], [4, 3])
+    assert continued([3], 4, np.array([[50, 51]]), 0.51).ids.tolist() == [4, 5]
+    assert continued([3], 4, np.array([[60, 40]]), 0.6).ids.tolist() == [3, 4]
+    assert continued([3], 4, np.array([[60, 40]]), 0.61).ids.tolist() == [4, 5]
+    assert continued([3], 4, np.array([[60]]), 1.0).ids.tolist() == [3]
+
+
+def test_pairs_below_the_limit_do_not_cost_others_theirs():
+    """The largest sum of all indices, .45 + .49, would leave out the one pair above the limit."""
+    overlap = np.array([[60, 0], [20, 20]])
+    assert continued([0, 1], 2, overlap, 0.5).ids.tolist() == [0, 1]
+    assert continued([0, 1], 2, overlap, 0.6).ids.tolist() == [0, 2]
+
+
+def test_indices_by_hand():
+    found = jaccard_indices(np.array([[6, 2], [0, 4]]))
+    np.testing.assert_allclose(found, [[6 / 8, 2 / 12], [0.0, 4 / 6]])
+    assert jaccard_indices(np.zeros((2, 3), np.int64)).tolist() == [[0.0] * 3] * 2
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data(), st.integers(1, 4), st.integers(1, 4))
+def test_the_slow_twin(data, k_before, k):
+    rows = st.lists(st.sampled_from([0, 1, 3, 10, 30]), min_size=k, max_size=k)
+    overlap = data.draw(st.lists(rows, min_size=k_before, max_size=k_before))
+    match = data.draw(st.sampled_from([0.05, 0.3, 0.5, 0.75]))
+    ids = data.draw(st.permutations(range(6)))[:k_before]
+    found = continued(ids, 6, np.array(overlap), match)
+    expected, next_id = reference.continued_ids(ids, 6, overlap, match)
+    assert found.next_id >= 6
+    jaccard = jaccard_indices(np.array(overlap))
+
+    def total(of):
+        return sum(jaccard[ids.index(one), j] for j, one in enumerate(of) if one < 6)
+
+    assert total(found.ids.tolist()) == pytest.approx(total(expected))
+    if match >= 0.5:  # pairs above a half are the only ones of their clusters
+        assert (sorted(found.ids), found.next_id) == (sorted(expected), next_id)
+
+
+def random_overlap(random: np.random.Generator, k_before: int) -> np.ndarray:
+    """Return a night: clusters that go on, in another order, split, merge, come and go."""
+    k = int(random.integers(1, 9))
+    kind = random.integers(4)
+    overlap = np.zeros((k_before, k), np.int64)
+    for i in range(k_before):
+        overlap[i, random.integers(k)] += random.integers(0, 500)
+        if kind:
+            overlap[i, random.integers(k)] += random.integers(0, 500)
+        if kind == 2:
+            overlap[i] += random.integers(0, 100, k)
+    return overlap * (kind != 3 or random.random() < 0.5)
+
+
+def history(random: np.random.Generator, nights: int) -> None:
+    """Go through some nights; AssertionError where an id is given twice, or to two clusters.
+
+    Some nights are not published, so that the next one goes on from an older one: of what such a
+    night gave nobody has heard.
+    """
+    ids = list(range(int(random.integers(1, 9))))
+    next_id, given = len(ids), set(ids)
+    for _ in range(nights):
+        match = (0.1, 0.5, 0.5, 0.9, 1.0)[random.integers(5)]
+        found = continued(ids, next_id, random_overlap(random, len(ids)), match)
+        if random.random() < 0.1:
+            continue
+        new = found.ids.tolist()
+        assert len(set(new)) == len(new), "two clusters have one id"
+        fresh = set(new) - set(ids)
+        assert not fresh & given, "an id was given twice"
+        assert min(fresh, default=next_id) >= next_id, "a fresh id is below one that was given"
+        assert found.next_id == next_id + len(fresh) > max(given | fresh), "next_id is not above"
+        told = {story.id: story for story in found.stories}
+        assert len(told) == len(found.stories), "two stories of one cluster"
+        assert set(told) == set(ids) | set(new), "a cluster without a story"
+        assert {i for i in told if told[i].event == "survived"} == set(ids) & set(new)
+        assert all(set(s.others) <= set(ids) | set(new) for s in told.values())
+        ids, next_id, given = new, found.next_id, given | fresh
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32), st.integers(1, 30))
+def test_no_id_is_given_twice(seed, nights):
+    history(np.random.default_rng(seed), nights)
+
+
+def main() -> None:
+    """Go through so many random histories of 2 to 60 nights."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--histories", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    nights = 0
+    for number in range(given.histories):
+        random = np.random.default_rng([given.seed, number])
+        n = int(random.integers(2, 61))
+        history(random, n)
+        nights += n
+    print(f"{given.histories} histories, {nights} nights: no id was given twice")
+
+
+if __name__ == "__main__":
+    main()

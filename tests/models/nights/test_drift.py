@@ -1,0 +1,168 @@
+"""Drift is told from whole numbers that are exact and add up, whatever the cut of the table."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from distsvc.models.nights.drift import BINS, ColumnCounts, decile_edges, stability_index
+from tests import reference
+
+COUNTS = st.lists(st.integers(0, 2000), min_size=5, max_size=5)
+
+
+def index(expected, found):
+    return float(stability_index(np.array([expected]), np.array([found]))[0])
+
+
+def test_by_hand():
+    """Shares 10.5 / 41 and 30.5 / 41 swap."""
+    ratio = math.log(30.5 / 10.5)
+    assert index([10, 30], [30, 10]) == pytest.approx(2 * (20 / 41) * ratio, rel=1e-14)
+    assert index([10, 30], [10, 30]) == 0.0
+    assert index([100, 300], [1, 3]) < 0.02
+
+
+def test_bins_that_nobody_uses_do_not_count():
+    assert index([10, 0, 30, 0], [30, 0, 10, 0]) == index([10, 30], [30, 10])
+    assert index([0, 7, 0], [0, 9, 0]) == 0.0
+
+
+def test_a_bin_that_one_lacks_is_finite():
+    found = index([0, 1000], [1000, 0])
+    assert found == pytest.approx(reference.stability_index([0, 1000], [1000, 0]), rel=1e-12)
+    assert 10.0 < found < 20.0
+
+
+def test_of_no_rows_at_all():
+    assert index([0, 0], [0, 0]) == 0.0
+    assert np.isfinite(index([0, 0], [5, 5]))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=3))
+def test_the_slow_twin(pairs):
+    expected, found = (np.array(side) for side in zip(*pairs, strict=True))
+    indices = stability_index(expected, found)
+    for k, pair in enumerate(pairs):
+        if any(pair[0]) or any(pair[1]):
+            assert indices[k] == pytest.approx(reference.stability_index(*pair), abs=1e-12)
+        else:
+            assert indices[k] == 0.0
+    np.testing.assert_allclose(indices, stability_index(found, expected), rtol=1e-12, atol=1e-15)
+    assert (indices >= 0.0).all()
+
+
+def test_edges_are_deciles():
+    column = np.random.default_rng(0).permutation(1000.0 * np.arange(100))
+    edges = decile_edges(column[:, None])
+    assert edges.tolist() == [[10_000.0 * k for k in range(1, BINS)]]
+    counts = ColumnCounts.empty(edges)
+    counts.add(column[:, None])
+    assert counts.counts.tolist() == [[10] * BINS + [0]]
+
+
+def test_missing_values_are_left_out_of_edges_and_counted():
+    column = np.arange(200.0)
+    column[::2] = np.nan
+    edges = decile_edges(column[:, None])
+    np.testing.assert_array_equal(edges, decile_edges(column[1::2, None]))
+    counts = ColumnCounts.empty(edges)
+    counts.add(column[:, None])
+    assert counts.counts[0, -1] == 100
+    assert counts.missing.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("value", [0.0, 7.0, -1e300])
+def test_a_constant_column_drifts_where_it_is_another(value, sign):
+    edges = decile_edges(np.full((50, 1), value))
+    before, same, other = (ColumnCounts.empty(edges) for _ in range(3))
+    before.add(np.full((50, 1), value))
+    same.add(np.full((80, 1), value))
+    other.add(np.full((80, 1), value + sign * max(1.0, abs(value))))
+    assert stability_index(before.counts, same.counts).tolist() == [0.0]
+    assert stability_index(before.counts, other.counts)[0] > 1.0
+
+
+def test_values_above_one_that_most_rows_share_are_told_from_it():
+    """Of a constant column, and of one that is cut off."""
+    for column in (np.zeros(50), np.clip(np.linspace(-1.0, 1.0, 50), None, 0.0)):
+        edges = decile_edges(column[:, None])
+        before, other = ColumnCounts.empty(edges), ColumnCounts.empty(edges)
+        before.add(column[:, None])
+        other.add(np.where(column == 0.0, 1e-9, column)[:, None])
+        assert stability_index(before.counts, other.counts)[0] > 1.0
+
+
+def test_edges_are_finite():
+    most = np.finfo(np.float64).max
+    assert decile_edges(np.full((9, 1), most)).max() == most
+
+
+def test_a_value_that_most_rows_have_is_told_from_those_above_it():
+    random = np.random.default_rng(0)
+    few = random.uniform(1.0, 2.0, 300)
+    column = np.concatenate([np.zeros(700), few])[:, None]
+    edges = decile_edges(column)
+    counts = ColumnCounts.empty(edges)
+    counts.add(column)
+    zeros = ColumnCounts.empty(edges)
+    zeros.add(np.zeros((1, 1)))
+    assert counts.counts[0, np.flatnonzero(zeros.counts[0])].tolist() == [700]
+    assert (np.diff(edges) >= 0.0).all()
+
+
+def test_columns_without_values():
+    column = np.full((20, 1), np.nan)
+    edges = decile_edges(column)
+    assert edges.tolist() == [[0.0] * (BINS - 1)]
+    counts = ColumnCounts.empty(edges)
+    assert counts.missing.tolist() == [0.0]
+    counts.add(column)
+    assert counts.missing.tolist() == [1.0]
+    assert decile_edges(np.zeros((0, 2))).tolist() == [[0.0] * (BINS - 1)] * 2
+
+
+ROWS = arrays(
+    np.float64,
+    st.tuples(st.integers(1, 40), st.just(2)),
+    elements=st.sampled_from([0.0, 1.0, 2.5, -3.0, 1e30, np.nan]) | st.floats(-5, 5),
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(ROWS, ROWS, st.lists(st.integers(0, 40), max_size=4))
+def test_counts_of_parts_are_those_of_the_whole(pilot, X, cuts):
+    edges = decile_edges(pilot)
+    assert (np.diff(edges) >= 0.0).all()
+    for at, column in zip(edges, pilot.T, strict=True):
+        values = np.append(column[~np.isnan(column)], 0.0 if np.isnan(column).all() else [])
+        assert np.isin(at[at <= values.max()], values).all()
+        assert (at <= values.max() + 1e-9 * abs(values.max()) + 1e-300).all()
+    whole = ColumnCounts.empty(edges)
+    whole.add(X)
+    assert whole.counts.sum(axis=1).tolist() == [len(X)] * 2
+    np.testing.assert_array_equal(whole.counts, reference.counts_between(X, edges))
+    total = np.zeros_like(whole.counts)
+    for part in np.split(X, sorted(cuts)):
+        counts = ColumnCounts.empty(edges)
+        counts.add(np.ascontiguousarray(part))
+        total += counts.counts
+    np.testing.assert_array_equal(total, whole.counts)
+
+
+def test_the_same_population_does_not_drift():
+    """About (b - 1) (1 / n + 1 / m) is what chance gives."""
+    random = np.random.default_rng(0)
+    edges = decile_edges(random.normal(size=(10_000, 3)))
+    nights = []
+    for shift in (0.0, 0.0, 0.5):
+        counts = ColumnCounts.empty(edges)
+        counts.add(random.normal(size=(10_000, 3)) + shift)
+        nights.append(counts.counts)
+    assert stability_index(nights[0], nights[1]).max() < 0.01
+    assert stability_index(nights[0], nights[2]).min() > 0.15

@@ -1,0 +1,91 @@
+"""Shares of rows in their own clusters and in others, of rules and of estimators."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from distsvc import AutoClustering, IncrementalMDH, SupportVectorClustering
+from distsvc.models.baselines.rules import Centres
+from distsvc.models.rules import membership
+from distsvc.models.rules.membership import Membership
+from tests.small_runs import three_clusters
+
+ROWS = np.random.default_rng(0).normal(size=(90, 2))
+RULE = Centres(np.random.default_rng(1).normal(size=(6, 2)))
+X = three_clusters(600)
+FITTED = {
+    "vote": SupportVectorClustering(effort="fast", max_iter=600, random_state=0),
+    "nearest": SupportVectorClustering(
+        effort="fast", max_iter=600, assignment="nearest", random_state=0
+    ),
+    "equilibria": SupportVectorClustering(1.0, nu=0.1, max_iter=3000, budget=20, random_state=0),
+    "noise": SupportVectorClustering(
+        1.0, nu=0.1, max_iter=3000, budget=20, noise=True, random_state=0
+    ),
+    "imdh": IncrementalMDH(depth=3, n_init=2, n_clusters=3, random_state=0),
+    "auto": AutoClustering(effort="fast", random_state=0),
+}
+
+
+def test_own_share_and_others():
+    labels, shares = RULE.label(ROWS)["label"], RULE.shares(ROWS)
+    found = Membership.of(RULE, ROWS, labels, 2)
+    ranked = np.argsort(-shares, axis=1, kind="stable")
+    np.testing.assert_array_equal(ranked[:, 0], labels)
+    np.testing.assert_array_equal(found.others, ranked[:, 1:3])
+    np.testing.assert_array_equal(found.own, shares[np.arange(90), labels])
+    expected = np.take_along_axis(shares, ranked, axis=1)[:, 1:3]
+    np.testing.assert_array_equal(found.other_shares, expected)
+
+
+def test_there_are_no_more_others_than_clusters():
+    labels = RULE.label(ROWS)["label"]
+    found = Membership.of(RULE, ROWS, labels, 20)
+    assert found.others.shape == (90, 5)
+    np.testing.assert_allclose(found.own + found.other_shares.sum(axis=1), 1.0, rtol=1e-5)
+    alone = Membership.of(Centres(np.ones((1, 2))), ROWS, np.zeros(90, np.int32), 3)
+    assert set(alone.own) == {1.0}
+    assert alone.others.shape == (90, 0)
+
+
+def test_pieces_do_not_matter(monkeypatch):
+    labels = RULE.label(ROWS)["label"]
+    whole = Membership.of(RULE, ROWS, labels, 3)
+    monkeypatch.setattr(membership, "PIECE_BYTES", 4 * 6 * 7)
+    for name, values in vars(Membership.of(RULE, ROWS, labels, 3)).items():
+        assert values.tobytes() == getattr(whole, name).tobytes()
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_estimators(name):
+    estimator = FITTED[name]
+    with pytest.raises(NotFittedError):
+        estimator.predict_proba(X)
+    labels = estimator.fit_predict(X)
+    shares = estimator.predict_proba(X)
+    assert shares.shape == (600, estimator.n_clusters_)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-5)
+    inside = labels >= 0
+    assert (shares.argmax(axis=1) == labels)[inside].mean() > 0.99
+    assert np.median(shares.max(axis=1)) > 0.9
+
+
+def test_the_middle_between_clusters_is_shared():
+    """The farther from the border between two clusters, the surer."""
+    model = IncrementalMDH(depth=3, n_clusters=2, random_state=0).fit(X)
+    margin = model.score_samples(X)
+    own = model.predict_proba(X).max(axis=1)
+    order = np.argsort(margin)
+    assert (np.diff(own[order]) >= -1e-6).all()
+
+
+def test_a_stream():
+    model = SupportVectorClustering(1.0, nu=0.1, budget=20, random_state=0)
+    for block in np.array_split(X, 3):
+        model.partial_fit(block)
+    shares = model.predict_proba(X)
+    np.testing.assert_array_equal(shares.argmax(axis=1), model.predict(X))
+    trees = IncrementalMDH(depth=3, n_init=1, n_clusters=3, random_state=0)
+    for block in np.array_split(X, 3):
+        trees.partial_fit(block)
+    assert trees.predict_proba(X).shape == (600, trees.n_clusters_)

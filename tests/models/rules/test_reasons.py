@@ -1,0 +1,111 @@
+"""How much each column takes rows away from what is typical, by their scores alone."""
+
+import numpy as np
+import pytest
+
+from distsvc.models.rules import reasons
+from distsvc.models.rules.reasons import Typical, pulls
+
+EACH = np.arange(4)
+
+
+def bump(rows):
+    """A density of width 1 about 0, as a score that is -1 wherever there is none."""
+    return (3.0 * np.exp(-0.5 * (rows.astype(np.float64) ** 2).sum(axis=1)) - 1.0).astype("f4")
+
+
+def shares(found):
+    found = np.maximum(found, 0.0)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def test_a_column_far_off_has_the_whole_share():
+    Z = np.array([[0.1, 9.0, -0.2, 0.0]], np.float32)
+    found = pulls(bump, Z, np.zeros_like(Z), 2.0, EACH)
+    assert found[0].argmax() == 1
+    assert shares(found)[0, 1] > 0.95
+    assert found[0, 3] == 0.0
+
+
+def test_two_columns_far_off_are_both_found():
+    """To mend either changes nothing: the other keeps the row where the score is -1."""
+    Z = np.array([[0.1, 9.0, -0.2, -8.0]], np.float32)
+    mended = Z.copy()
+    mended[0, 1] = 0.0
+    assert bump(Z) == bump(mended) == -1.0
+    found = shares(pulls(bump, Z, np.zeros_like(Z), 2.0, EACH))[0]
+    assert sorted(np.argsort(-found)[:2]) == [1, 3]
+    assert found[1] == pytest.approx(found[3], abs=1e-6)
+
+
+def test_columns_that_are_odd_together_are_both_found():
+    """Either value is usual beside a typical row's: only to mend one says which they are."""
+
+    def alike(rows):
+        return 2.0 - np.abs(rows[:, 0] - rows[:, 1]) - 0.01 * np.abs(rows[:, 2])
+
+    found = pulls(alike, np.array([[1.5, -1.5, 1.0]]), np.zeros((1, 3)), 0.5, np.arange(3))[0]
+    assert min(found[:2]) > 10 * abs(found[2])
+
+
+def test_scores_above_the_usual_are_as_usual():
+    """The first column of a row that is typical otherwise; the second only adds to plenty."""
+    Z, usual = np.array([[-3.0, 1.0]]), np.ones((1, 2)) * 5
+    found = pulls(lambda rows: rows.sum(axis=1), Z, usual, 4.0, np.arange(2))
+    assert found.tolist() == [[0.5 * (4.0 + 2.0 + 4.0 - 2.0), 0.5 * (2.0 + 2.0 + 0.0)]]
+
+
+def test_pieces_do_not_change_a_bit(monkeypatch):
+    random = np.random.default_rng(0)
+    Z = random.normal(size=(50, 7)).astype(np.float32)
+    usual = Z[random.permutation(50)]
+    whole, sizes = pulls(bump, Z, usual, 1.5, np.arange(7)), []
+    monkeypatch.setattr(reasons, "PIECE_BYTES", 4 * 7 * 11)
+
+    def counting(rows):
+        assert rows.dtype == np.float32
+        sizes.append(len(rows))
+        return bump(rows)
+
+    assert pulls(counting, Z, usual, 1.5, np.arange(7)).tobytes() == whole.tobytes()
+    assert max(sizes[2:]) == 11
+
+
+def labelled(labels, scores):
+    return {"label": np.array(labels, np.int32), "score": np.array(scores, np.float32)}
+
+
+def test_typical_values_are_medians_of_rows_inside():
+    Z = np.array([[1.0, 0.0], [2.0, 0.0], [9.0, 1.0], [50.0, 7.0], [4.0, 3.0], [60.0, 3.0]])
+    found = Typical.of(Z, labelled([0, 0, 0, 0, 1, 2], [0.5, 0.25, 0.0, -1.0, 2.0, -3.0]), 4, True)
+    everywhere = [3.0, 0.5]
+    assert found.values.tolist() == [[2.0, 0.0], [4.0, 3.0], everywhere, everywhere]
+    assert (found.score, found.least) == (0.375, 0.0)
+    assert found.values.dtype == np.float64
+
+
+def test_without_outliers_the_lowest_scores_are_explained():
+    Z = np.arange(1000.0)[:, None]
+    scores = np.float32(np.random.default_rng(0).permutation(1000) / 7.0)
+    found = Typical.of(Z, labelled(np.zeros(1000), scores), 1, False)
+    assert (scores < found.least).sum() == 9
+    assert found.score > found.least > 0.0
+
+
+@pytest.mark.parametrize("scores", [[np.inf, np.inf], [-2.0, -1.0]])
+def test_scores_that_say_nothing(scores):
+    """Of one cell that is all of space, and of a pilot whose rows are all outside."""
+    found = Typical.of(np.array([[1.0], [3.0]]), labelled([0, 0], scores), 1, scores[0] < 0.0)
+    assert found.values.tolist() == [[2.0]]
+    assert np.isfinite([found.score, found.least]).all()
+
+
+def test_columns_of_a_group_are_changed_together():
+    """Of two columns that are far off together, to change one alone says nothing."""
+    Z = np.array([[5.0, 5.0, 0.3]])
+
+    def either(rows):
+        return -np.maximum(np.abs(rows[:, 0]), np.abs(rows[:, 1])) - np.abs(rows[:, 2])
+
+    found = pulls(either, Z, np.zeros((1, 3)), 0.0, np.array([0, 2]))
+    np.testing.assert_allclose(found, [[5.0, 0.3]])

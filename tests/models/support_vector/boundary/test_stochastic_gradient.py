@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM
+
+from distsvc.kernels.exact import coordinate_ascent, gram_matrix
+from distsvc.models.support_vector.boundary.stochastic_gradient import (
+    STRATEGIES,
+    StochasticGradient,
+)
+from tests import reference
+
+LOADERS = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer}
+
+
+def bundled(name):
+    return StandardScaler().fit_transform(LOADERS[name]().data)
+
+
+def penalty(X, gamma, nu):
+    """C = 1 / (nu rho), and f of scikit-learn's solution on that scale."""
+    svm = OneClassSVM(gamma=gamma, nu=nu, tol=1e-8).fit(X)
+    return len(X) / svm.offset_[0], svm.decision_function(X) / svm.offset_[0]
+
+
+def optimum(X, gamma, C):
+    K, a = gram_matrix(X, gamma), np.zeros(len(X))
+    coordinate_ascent(K, a, C / len(X), 1e-9, 100_000)
+    return a @ K @ a / 2 + C * np.maximum(0.0, 1.0 - K @ a).mean(), K @ a - 1.0
+
+
+def trained(X, gamma, C, epochs=50, **kwargs):
+    Z, rng = X.astype(np.float32), np.random.default_rng(0)
+    descent = StochasticGradient(X.shape[1], gamma, C, **kwargs)
+    for epoch in range(epochs):
+        descent.feed(np.ascontiguousarray(Z[rng.permutation(len(Z))]))
+        if epoch == 0:
+            descent.forget_average()
+    return descent
+
+
+def rows(n, d=2, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("nu", [0.1, 0.5])
+def test_the_exact_solution_is_the_one_class_svm(name, nu):
+    X = bundled(name)
+    gamma = 1.0 / X.shape[1]
+    C, f = penalty(X, gamma, nu)
+    np.testing.assert_allclose(optimum(X, gamma, C)[1], f, atol=1e-4 * np.abs(f).max())
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("nu", [0.1, 0.5])
+def test_without_budget_it_nears_the_optimum(name, nu):
+    X = bundled(name)
+    gamma = 0.5 / X.shape[1]
+    C, _ = penalty(X, gamma, nu)
+    best = optimum(X, gamma, C)[0]
+    found = trained(X, gamma, C).objective(X.astype(np.float32))
+    assert (1 - 1e-5) * best <= found <= 1.01 * best
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("maintenance", ["merge", "project-nearest"])
+def test_with_a_budget_it_stays_near_the_optimum(name, maintenance):
+    X = bundled(name)
+    gamma = 2.0 / X.shape[1]
+    C, _ = penalty(X, gamma, 0.5)
+    best = optimum(X, gamma, C)[0]
+    descent = trained(X, gamma, C, budget=100, maintenance=maintenance)
+    assert descent.n_vectors == 100 or name == "iris"
+    assert (1 - 1e-5) * best <= descent.objective(X.astype(np.float32)) <= 1.1 * best
+
+
+def test_the_objective_is_that_of_the_paper():
+    X = rows(60)
+    descent = trained(X, 0.5, 8.0, epochs=2, budget=15)
+    V, a = descent.vectors.T, descent.coefficients
+    margins = reference.weighted_sums(X, V.T, a, 0.5)
+    expected = reference.squared_norm(V, a, 0.5) / 2 + 8.0 * np.maximum(0, 1 - margins).mean()
+    assert descent.objective(X) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("budget", [None, 1, 20, 1000])
+@pytest.mark.parametrize("maintenance", STRATEGIES)
+def test_blocks_may_be_cut_anywhere(budget, maintenance):
+    X, kwargs = rows(300, 3), {"budget": budget, "maintenance": maintenance, "seed": 4}
+    whole, cut = (
+        StochasticGradient(3, 0.5, 20.0, **kwargs),
+        StochasticGradient(3, 0.5, 20.0, **kwargs),
+    )
+    whole.feed(X)
+    for part in np.split(X, [0, 1, 2, 100, 101, 250]):
+        cut.feed(part)
+    assert cut.vectors.tobytes() == whole.vectors.tobytes()
+    assert cut.coefficients.tobytes() == whole.coefficients.tobytes()
+    assert (cut._state == whole._state).all()
+    assert (cut._sums == whole._sums).all()
+    assert whole.n_steps == 300
+    assert whole.n_vectors <= (budget or 300)
+
+
+def test_coefficients_are_c_over_t_for_every_hit():
+    X = rows(100)
+    descent = trained(X, 1.0, 5.0, epochs=3)
+    hits = descent.coefficients * 300 / 5.0
+    np.testing.assert_allclose(hits, np.round(hits), rtol=1e-12)
+    assert round(hits.sum()) == descent.n_hits
+    assert descent.coefficients.sum() <= 5.0
+
+
+@pytest.mark.parametrize("skipped", [0, 40])
+def test_the_average_is_that_of_all_iterates(skipped):
+    X = np.tile(rows(40), (3, 1))
+    last, mean = StochasticGradient(2, 0.7, 6.0), StochasticGradient(2, 0.7, 6.0, average=True)
+    total = np.zeros(40)
+    for t, x in enumerate(X, 1):
+        last.feed(x[None])
+        mean.feed(x[None])
+        if t == skipped:
+            mean.forget_average()
+        if t > skipped:
+            total[: last.n_vectors] += last.coefficients
+    expected = total[: last.n_vectors] / (120 - skipped)
+    np.testing.assert_allclose(mean.coefficients, expected, rtol=1e-10, atol=1e-14)
+
+
+def test_the_papers_rule_stops_for_good():
+    descent = StochasticGradient(2, 1.0, 2.0, budget=10, theta=0.01)
+    descent.feed(rows(1000))
+    assert descent.stopped
+    steps = descent.n_steps
+    assert steps <= 1.42 * 2.0 / 0.01
+    descent.feed(rows(10))
+    assert descent.n_steps == steps
+
+
+def test_a_block_without_rows_changes_nothing():
+    descent = StochasticGradient(2, 1.0, 2.0)
+    descent.feed(np.zeros((0, 2), np.float32))
+    assert descent.n_steps == descent.n_vectors == 0
+    assert descent.vectors.shape == (2, 0)
+
+
+def test_random_projections_follow_the_seed():
+    X = rows(300)
+    kwargs = {"budget": 20, "maintenance": "project-random", "projection_size": 2}
+    found = [trained(X, 1.0, 50.0, epochs=1, seed=s, **kwargs).coefficients for s in (1, 1, 2)]
+    assert (found[0] == found[1]).all()
+    assert found[0].shape != found[2].shape or (found[0] != found[2]).any()

@@ -1,0 +1,316 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction
+from distsvc.models.support_vector.level_tree.consensus import (
+    LOW_SUPPORT,
+    REFERENCE_ROWS,
+    VOTE_ROWS,
+    elect,
+    rand_indices,
+)
+from distsvc.models.support_vector.level_tree.proposals import (
+    DEPTH_WEIGHT,
+    PROPOSALS,
+    VoteRows,
+    cuts_into,
+    entropy,
+    proposals,
+)
+from distsvc.models.support_vector.level_tree.tree import LevelTree
+from tests import reference
+
+# --- the adjusted Rand index
+
+
+@st.composite
+def labellings(draw):
+    n = draw(st.integers(2, 40))
+    one = st.lists(st.integers(0, 6), min_size=n, max_size=n).map(np.array)
+    return draw(st.lists(one, min_size=1, max_size=6))
+
+
+@settings(deadline=None, max_examples=50)
+@given(labellings())
+def test_rand_indices_are_scikit_learns_and_the_twins(labels):
+    found = rand_indices(labels)
+    assert found.shape == (len(labels), len(labels))
+    assert (found == found.T).all()
+    for i, p in enumerate(labels):
+        for j, q in enumerate(labels):
+            assert found[i, j] == pytest.approx(reference.rand_index(p, q), abs=1e-12)
+        assert found[0, i] == pytest.approx(adjusted_rand_score(labels[0], p), abs=1e-12)
+
+
+def test_rand_indices_of_trivial_labellings():
+    one, own = np.zeros(10, int), np.arange(10)
+    assert rand_indices([one, own]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_rand_indices_of_many_rows():
+    rng = np.random.default_rng(0)
+    p = rng.integers(0, 3, 5000)
+    q = np.where(rng.random(5000) < 0.1, 2 - p, p)
+    assert rand_indices([p, q])[0, 1] == pytest.approx(adjusted_rand_score(p, q), abs=1e-12)
+
+
+# --- the vote, on trees whose splits are made up
+
+CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]], np.float32)
+
+
+def pilot(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, n)
+    return (CENTRES[y] + rng.normal(scale=0.5, size=(n, 2))).astype(np.float32), y
+
+
+def tree_of(z, order=(0, 1, 2, 3), depths=(0.0, 0.0, 0.0)):
+    """A tree of four clusters, whose splits have z and depths, in the order of the centres."""
+    S = np.ascontiguousarray(CENTRES[list(order)].T)
+    weights = np.array([1.0, 0.9, 0.8, 0.7], np.float32)
+    tree = LevelTree.grow(DecisionFunction(S, weights, 0.5), pilot()[0], 5.0)
+    assert tree.n_branches == 4
+    assert tree.peaks.tolist() == [0, 1, 2, 3]
+    return replace(tree, z=np.array([np.inf, *z]), depths=np.array([np.inf, *depths]))
+
+
+def elected(trees, n_rows=400, rows=400, n_clusters=None):
+    return elect(trees, VoteRows(pilot()[0]), n_rows, rows, n_clusters)
+
+
+def labels_of(answer, trees):
+    return trees[answer.member].voter(answer.kept)(pilot()[0])[0]
+
+
+def test_all_agree():
+    trees = [tree_of([9.0, 8.0, 7.0]) for _ in range(4)]
+    answer = elected(trees)
+    assert answer.n_clusters == 4
+    assert answer.support == 1.0
+    assert answer.supporters == [True] * 4
+    assert answer.z == 7.0
+    assert adjusted_rand_score(pilot()[1], labels_of(answer, trees)) == 1.0
+    # above 3 all splits are equally good: no other number of clusters is a candidate
+    assert [row["n_clusters"] for row in answer.candidates] == [4]
+    assert answer.candidates[0] == {
+        "n_clusters": 4, "standing": 1.0, "votes": 1.0, "separated": 0.0, "support": 1.0, "z": 7.0,
+        "winner": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("z", "k"),
+    [
+        ([9.0, 0.2, 0.1], 2),
+        ([9.0, 8.0, 0.1], 3),
+        ([9.0, 8.0, 0.99], 3),
+        ([2.0, 1.9, 1.8], 4),
+        ([1.0, -5.0, -9.0], 2),
+    ],
+)
+def test_the_cut_is_where_splits_become_clearly_less_significant(z, k):
+    answer = elected([tree_of(z)] * 3)
+    assert answer.n_clusters == k
+    assert answer.z == sorted(z)[::-1][k - 2]
+    assert (answer.support, answer.member) == (1.0, 0)
+
+
+@pytest.mark.parametrize("z", [[0.9, 0.5, 0.1], [-1.0, -2.0, -3.0], [0.0, 0.0, 0.0]])
+def test_nothing_significant_is_one_cluster(z):
+    answer = elected([tree_of(z)] * 3)
+    assert answer.n_clusters == 1
+    assert answer.kept.tolist() == [True, False, False, False]
+    assert answer.support == 1.0
+    assert np.isnan(answer.z)
+    assert answer.candidates == []
+    assert answer.supporters == [True] * 3
+
+
+def test_the_majority_wins():
+    # three trees find four clusters, two only the first split
+    trees = [tree_of([9.0, 0.1, 0.0])] * 2 + [tree_of([9.0, 8.0, 7.0])] * 3
+    answer = elected(trees)
+    assert answer.n_clusters == 4
+    assert answer.member == 2
+    assert answer.support == pytest.approx(0.6)
+    assert answer.supporters == [False, False, True, True, True]
+    assert [row["n_clusters"] for row in answer.candidates] == [2, 4]
+    assert [row["winner"] for row in answer.candidates] == [False, True]
+    assert answer.candidates[0]["standing"] < answer.candidates[0]["votes"] < 1.0
+    assert answer.candidates[0]["support"] == pytest.approx(0.4)
+
+
+def test_what_few_support_and_is_hardly_significant_is_one_cluster():
+    # each tree keeps another centre apart, so no two agree
+    weak = [
+        tree_of([z, 0.0, 0.0], order) for z, order in [(1.4, (0, 1, 2, 3)), (1.3, (0, 2, 1, 3))]
+    ]
+    weak.append(tree_of([1.2, 0.0, 0.0], (0, 3, 1, 2)))
+    answer = elected(weak)
+    assert answer.n_clusters == 1
+    assert answer.support <= LOW_SUPPORT
+    assert not any(row["winner"] for row in answer.candidates)
+    assert not any(answer.supporters)
+    strong = [replace(tree, z=np.array([np.inf, 1.6, 0.0, 0.0])) for tree in weak]
+    answer = elected(strong)
+    assert answer.n_clusters == 2
+    assert answer.support <= LOW_SUPPORT
+
+
+def test_z_is_scaled_to_the_rows_asked_for():
+    trees = [tree_of([30.0, 5.0, 2.0])] * 3
+    found = [elected(trees, 90_000, rows) for rows in (900, 9000, 90_000)]
+    assert [answer.n_clusters for answer in found] == [2, 3, 4]
+    assert found[0].z == pytest.approx(3.0)
+    assert found[1].z == pytest.approx(5.0 * 0.1**0.5)
+    assert found[2].z == 2.0
+    # never up
+    assert elected(trees, 400, 10**9).z == 2.0
+
+
+def test_a_tree_makes_few_proposals():
+    rng = np.random.default_rng(0)
+    V = (10.0 * np.array([(i, j) for i in range(4) for j in range(4)])).astype(np.float32)
+    X = (np.repeat(V, 30, axis=0) + rng.normal(size=(480, 2))).astype(np.float32)
+    f = DecisionFunction(V.T.copy(), np.linspace(1, 2, 16, dtype=np.float32), 0.5)
+    tree = LevelTree.grow(f, X, 5.0)
+    root = tree.parents < 0
+    tree = replace(tree, z=np.where(root, np.inf, np.linspace(3.0, 1.0, 16)))
+    shallow = replace(tree, depths=np.where(root, np.inf, 0.0))
+    assert len(proposals([shallow], 1.0, VoteRows(X))) == PROPOSALS
+    falling = replace(tree, depths=np.where(root, np.inf, np.linspace(0.1, 3.0, 16) ** 2))
+    assert len(proposals([falling], 1.0, VoteRows(X))) == 2 * PROPOSALS
+
+
+def test_only_the_first_rows_vote():
+    X = pilot(3 * VOTE_ROWS)[0]
+    trees = [tree_of([9.0, 0.1, 0.0]), tree_of([9.0, 8.0, 7.0])]
+    found = [elect(trees, VoteRows(rows), 400, 400) for rows in (X, X[:VOTE_ROWS])]
+    whole, part = ([row["votes"] for row in answer.candidates] for answer in found)
+    assert whole == part
+
+
+def test_the_order_of_the_models_only_decides_between_equals():
+    trees = [tree_of([9.0, 0.1, 0.0])] * 2 + [tree_of([9.0, 8.0, 7.0])] * 3
+    forth, back = elected(trees), elected(trees[::-1])
+    assert (forth.n_clusters, forth.support) == (back.n_clusters, back.support)
+    assert forth.supporters == back.supporters[::-1]
+
+
+def test_a_deep_split_is_proposed_though_others_are_more_significant():
+    # all splits are equally significant, one of them is far deeper
+    tree = tree_of([9.0, 8.0, 7.0], depths=(0.2, 2.7, 0.1))
+    found = proposals([tree], 1.0, VoteRows(pilot()[0]))
+    kept = {c.n_clusters: c for c in found}
+    assert kept[2].kept.tolist() == [True, False, True, False]
+    assert kept[2].weight == pytest.approx(DEPTH_WEIGHT * 2.5)
+    # keeping all is proposed by both rankings, once
+    assert [c.n_clusters for c in found].count(4) == 1
+    assert kept[4].weight == pytest.approx(np.log(3.5 / 0.5) + DEPTH_WEIGHT * 0.1)
+
+
+def test_a_deep_split_that_is_not_significant_is_not_proposed():
+    tree = tree_of([0.9, 0.5, 0.1], depths=(2.0, 2.0, 2.0))
+    assert proposals([tree], 1.0, VoteRows(pilot()[0])) == []
+    assert proposals([tree], 0.5, VoteRows(pilot()[0])) == []
+
+
+def test_a_cut_through_a_cluster_stands_lower():
+    X = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
+    X[:500] += 20.0
+    rows = VoteRows(X)
+    between, through = (X[:, 0] > 10).astype(int), (X[:, 1] > np.median(X[:, 1])).astype(int)
+    chance = np.random.default_rng(1).integers(0, 2, 1000)
+    assert rows.separated(between) == 0.0
+    assert rows.separated(through) == 0.0  # the median of the second feature lies between them, too
+    halves = np.where(X[:, 0] > 10, X[:, 1] > 20.0, X[:, 1] > 0.0).astype(int)
+    assert 0.03 < rows.separated(halves) < 0.3
+    assert rows.separated(chance) == pytest.approx(1.0, abs=0.05)
+    assert rows.separated(np.zeros(1000, int)) == 0.0
+
+
+def test_separated_is_the_share_of_near_pairs_over_that_of_all_pairs():
+    rng = np.random.default_rng(3)
+    X, labels = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 3, 60)
+    apart = labels[:, None] != labels
+    distance = ((X[:, None] - X) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, np.inf)
+    near = np.argsort(distance, axis=1)[:, :10]
+    expected = np.take_along_axis(apart, near, axis=1).mean() / apart.mean()
+    assert VoteRows(X).separated(labels) == pytest.approx(expected)
+
+
+def test_two_rows_have_one_neighbour_each():
+    assert VoteRows(np.eye(2, dtype=np.float32)).separated(np.array([0, 1])) == 2.0
+
+
+@pytest.mark.parametrize("shares", [[1.0], [0.5, 0.5], [0.7, 0.2, 0.1]])
+def test_entropy(shares):
+    labels = np.repeat(np.arange(len(shares)), (np.array(shares) * 10).round().astype(int))
+    assert entropy(labels) == pytest.approx(-sum(p * np.log(p) for p in shares))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_a_number_of_clusters_is_kept_whatever_the_splits_are(k):
+    trees = [tree_of([9.0, 0.1, 0.0]), tree_of([9.0, 8.0, 7.0])]
+    answer = elected(trees, n_clusters=k)
+    assert answer.n_clusters == k
+    assert [row["n_clusters"] for row in answer.candidates] == [k]
+
+
+def test_more_clusters_than_any_tree_has_are_as_many_as_there_are():
+    small = LevelTree.grow(
+        DecisionFunction(np.ascontiguousarray(CENTRES[:2].T), np.ones(2, np.float32), 0.5),
+        pilot()[0], 5.0,
+    )  # fmt: skip
+    small = replace(small, z=np.array([np.inf, 5.0]), depths=np.array([np.inf, 1.0]))
+    trees = [small, tree_of([9.0, 8.0, 7.0])]
+    answer = elected(trees, n_clusters=9)
+    assert (answer.n_clusters, answer.member) == (4, 1)
+    assert answer.support == 0.5
+
+
+def test_cuts_into_a_number_weigh_as_much_as_their_weakest_split():
+    rows = VoteRows(pilot()[0])
+    tree = tree_of([9.0, 0.5, 0.2], depths=(1.0, 0.5, 2.0))
+    (significant,) = cuts_into([tree], 2, 1.0, rows)  # one split has z >= 1, and is the deepest so
+    assert significant.weight == pytest.approx((2.0 + DEPTH_WEIGHT) * 9.0)
+    assert significant.kept.tolist() == [True, True, False, False]
+    found = cuts_into([tree_of([9.0, 5.0, 2.0], depths=(1.0, 0.5, 2.0))], 2, 1.0, rows)
+    weights = {tuple(candidate.kept.tolist()): candidate.weight for candidate in found}
+    assert weights[True, False, False, True] in (
+        pytest.approx(DEPTH_WEIGHT * 2.0), pytest.approx((1.0 + DEPTH_WEIGHT) * 2.0)
+    )  # fmt: skip
+    (all_alike,) = cuts_into([tree_of([9.0, 5.0, 2.0])], 4, 0.5, rows)
+    assert all_alike.weight == pytest.approx((2.0 + DEPTH_WEIGHT) * 1.0)
+
+
+def test_a_small_cluster_is_joined_to_the_one_across_its_highest_saddle():
+    """Four clusters, one of few rows, which is the most significant of all."""
+    rng = np.random.default_rng(0)
+    places = np.array([[0, 0], [6, 0], [12, 0], [16, 0]])
+    y = np.repeat([0, 1, 2, 3], [200, 180, 160, 8])
+    X = rng.permutation((places[y] + rng.normal(scale=0.5, size=(548, 2))).astype(np.float32))
+    S = np.ascontiguousarray(places.T.astype(np.float32))
+    f = DecisionFunction(S, np.array([1.0, 0.9, 0.8, 0.2], np.float32), 0.1)
+    tree = LevelTree.grow(f, X, 5.0)
+    assert tree.n_branches == 4
+    order = [int(np.flatnonzero(tree.peaks == vector)[0]) for vector in range(4)]
+    z, depths = np.full(4, np.inf), np.full(4, np.inf)
+    z[order[1:]], depths[order[1:]] = [5.0, 4.0, 9.0], 0.0
+    tree = replace(tree, z=z, depths=depths)
+    found = cuts_into([tree], 3, 1.0, VoteRows(X))
+    kept = {tuple(sorted(tree.peaks[c.kept].tolist())) for c in found}
+    assert (0, 1, 3) in kept  # the most significant splits
+    assert (0, 1, 2) in kept  # the few rows joined to their neighbour
+
+
+def test_granularities_are_ordered():
+    assert list(REFERENCE_ROWS) == ["coarse", "default", "fine"]
+    assert sorted(REFERENCE_ROWS.values()) == list(REFERENCE_ROWS.values())

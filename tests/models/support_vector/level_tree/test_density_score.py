@@ -1,0 +1,166 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from distsvc.kernels import density
+from distsvc.models.support_vector.level_tree.density_score import (
+    FAR,
+    WIDENED,
+    DensityScore,
+    Sums,
+    scoring_trees,
+)
+from tests import reference
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def weights(b):
+    return np.abs(random(b, seed=1)) + np.float32(0.1)
+
+
+def logs(X, S, a, gamma):
+    squared = ((np.float64(X)[:, None] - np.float64(S).T) ** 2).sum(axis=2)
+    return np.stack([logsumexp(-g * squared, b=a, axis=1) for g in (gamma, gamma / 128.0)])
+
+
+# --- the kernel
+
+
+@pytest.mark.parametrize(("q", "b"), [(1, 1), (2, 30), (5, 7), (9, 200)])
+@pytest.mark.parametrize("gamma", [0.01, 0.7, 60.0])
+def test_logarithms_of_both_sums(q, b, gamma):
+    X, S, a = random(80, q, seed=3), random(q, b), weights(b)
+    X[:3] *= np.array([[10.0], [1e4], [1e12]], np.float32)  # far from every vector
+    X[3] = S[:, 0]
+    found, plain = np.empty((2, 80)), np.empty((2, 80))
+    density.log_sums(X, S, a, gamma, found)
+    reference.plain(density.log_sums)(X, S, a, gamma, plain)
+    expected = logs(X, S, a, gamma)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(plain, expected, rtol=1e-4, atol=2e-3)
+
+
+def test_a_row_beyond_the_range_of_distances_has_finite_sums():
+    X = np.full((1, 2), 1e30, np.float32)
+    found = np.empty((2, 1))
+    density.log_sums(X, random(2, 5), weights(5), 1.0, found)
+    assert np.isfinite(found).all()
+    assert (found < -1e30).all()
+
+
+# --- the score
+
+
+def tree(q, gamma, seed=0):
+    return SimpleNamespace(S=random(q, 20, seed=seed), a=weights(20), gamma=gamma)
+
+
+def test_the_trees_that_score_see_the_fewest_and_the_most_at_the_middle_gamma():
+    trees = [tree(q, g) for q in (2, 4, 6) for g in (0.5, 1.0, 2.0)]
+    few, most = scoring_trees(trees)
+    assert (few.S.shape[0], few.gamma) == (2, 1.0)
+    assert (most.S.shape[0], most.gamma) == (6, 1.0)
+
+
+def test_where_all_see_the_same_two_of_them_score():
+    trees = [tree(2, g, seed) for seed in (0, 1) for g in (0.5, 1.0, 2.0)]
+    few, most = scoring_trees(trees)
+    assert (few.gamma, most.gamma) == (1.0, 1.0)
+    assert few is not most
+    assert scoring_trees(trees[:1]) == (trees[0], trees[0])
+
+
+def medians(values):
+    middle = np.median(values, axis=-1)
+    return middle, np.median(np.abs(values - middle[..., None]), axis=-1)
+
+
+def test_a_score_is_the_mean_of_four_in_units_of_a_cluster():
+    view, labels = random(300, 4, seed=5), np.repeat([0, 1], [200, 100])
+    view[labels == 1] += np.float32(1.0)
+    trees = [tree(2, 0.5), tree(4, 0.3)]
+    score = DensityScore.of(trees, view, labels, None)
+    four = np.concatenate(
+        [logs(view[:, : t.S.shape[0]], t.S, t.a, t.gamma / WIDENED) for t in trees]
+    )
+    parts = [medians(four[:, labels == c]) for c in (0, 1)]
+    middle, spread = (np.mean(both, axis=0)[:, None] for both in zip(*parts, strict=True))
+    mean = ((four - middle) / spread).mean(axis=0)
+    inside = np.array([medians(mean[labels == c]) for c in (0, 1)])
+    usual, apart = medians(inside[:, 0])
+    limit = FAR * max(np.median(inside[:, 1]), apart) - usual
+    np.testing.assert_allclose(score(view), mean + limit, atol=0.02)
+    assert score(view).dtype == np.float32
+
+
+def test_a_cluster_is_not_outside_for_being_thinner_than_another():
+    rng = np.random.default_rng(0)
+    view = rng.normal(size=(600, 2)).astype(np.float32)
+    view[300:] = 20.0 + 4.0 * view[300:]
+    labels = np.repeat([0, 1], 300)
+    S = np.ascontiguousarray(view[::10].T)
+    one = SimpleNamespace(S=S, a=np.ones(60, np.float32), gamma=0.5)
+    outside = DensityScore.of([one, one], view, labels, None)(view) < 0
+    assert outside[labels == 1].mean() < 0.35
+    assert outside[labels == 0].mean() < 0.1
+
+
+@pytest.mark.parametrize("size", [100, 20])
+def test_no_cluster_of_a_fair_share_is_outside_as_a_whole(size):
+    """Four dense clusters and one that is thin: outliers if it has few rows beside the others."""
+    rng = np.random.default_rng(0)
+    dense = [rng.normal(10.0 * c, 0.3, (100, 2)) for c in range(4)]
+    view = np.concatenate([*dense, rng.normal(-30.0, 3.0, (size, 2))]).astype(np.float32)
+    labels = np.repeat(range(5), [100] * 4 + [size])
+    one = SimpleNamespace(S=np.ascontiguousarray(view.T), a=np.ones(len(view), "f4"), gamma=4.0)
+    outside = DensityScore.of([one, one], view, labels, None)(view) < 0
+    assert outside[labels < 4].mean() < 0.05
+    assert outside[labels == 4].mean() < 0.2 if size == 100 else outside[labels == 4].all()
+
+
+def test_the_farther_a_row_the_lower_its_score():
+    view, labels = random(300, 2, seed=5), np.zeros(300, int)
+    score = DensityScore.of([tree(2, 0.5), tree(2, 0.7, 1)], view, labels, None)
+    along = np.outer(10.0 ** np.arange(1, 18), np.ones(2)).astype(np.float32)
+    found = score(along)
+    assert (np.diff(found) < 0).all()
+    assert (found < 0).all()
+    assert np.isfinite(found).all()
+    assert score(np.zeros((1, 2), np.float32))[0] > 0
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.1, 0.5, 1.0])
+def test_nu_is_the_share_outside(nu):
+    view, labels = random(500, 3, seed=5), np.zeros(500, int)
+    score = DensityScore.of([tree(3, 0.5), tree(3, 0.7, 1)], view, labels, nu)
+    assert (score(view) < 0).mean() == pytest.approx(nu, abs=0.004)
+
+
+def test_clusters_of_few_rows_do_not_say_what_is_usual():
+    view, labels = random(300, 2, seed=5), np.zeros(300, int)
+    trees = [tree(2, 0.5), tree(2, 0.7, 1)]
+    alone = DensityScore.of(trees, view, labels, None)
+    far, more = np.full((4, 2), 1e3, np.float32), np.ones(4, int)
+    both = DensityScore.of(trees, np.vstack([view, far]), np.append(labels, more), None)
+    assert (alone.middles == both.middles).all()
+    assert (alone.spreads == both.spreads).all()
+
+
+def test_equal_rows_have_a_spread():
+    view = np.zeros((50, 2), np.float32)
+    score = DensityScore.of([tree(2, 0.5), tree(2, 0.7, 1)], view, np.zeros(50, int), None)
+    assert (score.spreads > 0).all()
+    assert (score(view) == 0.0).all()
+
+
+def test_a_row_depends_on_no_other():
+    view = random(90, 3, seed=9)
+    sums = Sums(random(2, 20), weights(20), 0.5), Sums(random(3, 30), weights(30), 0.2)
+    score = DensityScore(*sums, np.zeros(4), np.ones(4), 1.0)
+    parts = [score(part) for part in np.split(view, [1, 40])]
+    assert np.concatenate(parts).tobytes() == score(view).tobytes()

@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+
+from distsvc.models.support_vector.level_tree import directions
+from distsvc.models.support_vector.level_tree.directions import (
+    MOST_COMPONENTS,
+    leading_directions,
+    near_scatter,
+    placed,
+    scatter_of_pairs,
+)
+
+
+def rows_about_centres(n=1500, d=120, k=6, wide=20, spread=0.4, seed=0):
+    """Rows about k centres, which vary most in `wide` directions that tell nothing; and labels."""
+    random = np.random.default_rng(seed)
+    centres, noise = random.normal(size=(k, d)), spread * random.normal(size=(wide, d))
+    labels = random.integers(k, size=n)
+    X = centres[labels] + random.normal(size=(n, wide)) @ noise + 0.3 * random.normal(size=(n, d))
+    return X.astype(np.float32), labels
+
+
+def principal(X):
+    vectors = np.linalg.eigh(np.cov(X.T.astype(np.float64)))[1][:, ::-1]
+    return vectors[:, :MOST_COMPONENTS].T
+
+
+def told_apart(view, labels):
+    """The variance between clusters, in parts of all, of the leading 5 coordinates."""
+    view = view[:, :5].astype(np.float64)
+    within = (
+        view - np.array([view[labels == c].mean(axis=0) for c in range(labels.max() + 1)])[labels]
+    )
+    return 1.0 - within.var(axis=0).sum() / view.var(axis=0).sum()
+
+
+def near_scatter_slowly(rows):
+    total, pairs = 0.0, 0
+    for i, x in enumerate(rows):
+        distance = ((rows - x) ** 2).sum(axis=1)
+        distance[i] = np.inf
+        for j in np.argsort(distance)[: min(directions.NEAREST, len(rows) - 1)]:
+            unit = (x - rows[j]) / np.sqrt(distance[j])
+            total, pairs = total + np.outer(unit, unit), pairs + 1
+    return total / pairs
+
+
+def test_clusters_come_before_wide_noise():
+    X, labels = rows_about_centres()
+    assert told_apart(X @ principal(X).T, labels) < 0.4
+    found = leading_directions(X)
+    assert found.shape == (MOST_COMPONENTS, 120)
+    assert found.dtype == np.float32
+    assert told_apart(X @ found.T, labels) > 0.95
+
+
+def test_no_direction_tells_any_rows_from_near_ones_as_well_as_the_first(monkeypatch):
+    monkeypatch.setattr(directions, "SHRUNK", 0.0)
+    X, _ = rows_about_centres(d=60, wide=3)
+    found, X = leading_directions(X), X.astype(np.float64)
+    near, pairs = near_scatter(X), scatter_of_pairs(X)
+    np.testing.assert_allclose(found @ near @ found.T, np.eye(MOST_COMPONENTS), atol=1e-3)
+    ratios = np.diag(found @ pairs @ found.T)
+    assert (np.diff(ratios) < 1e-3).all()
+    other = np.random.default_rng(1).normal(size=(200, 60))
+    of_others = np.einsum("id,de,ie->i", other, pairs, other)
+    of_others /= np.einsum("id,de,ie->i", other, near, other)
+    assert of_others.max() <= ratios[0] * 1.001
+
+
+@pytest.mark.parametrize(("n", "p"), [(2, 3), (4, 1), (60, 5)])
+def test_the_scatter_of_near_rows_is_that_of_all_pairs_of_them(n, p):
+    rows = np.random.default_rng(n).normal(size=(n, p))
+    np.testing.assert_allclose(near_scatter(rows), near_scatter_slowly(rows), rtol=1e-10)
+
+
+@pytest.mark.parametrize("d", [4, 20, 40])
+def test_few_columns_have_principal_components(d):
+    X, _ = rows_about_centres(d=d, wide=2)
+    found = np.abs(leading_directions(X) @ principal(X).T)
+    np.testing.assert_allclose(found, np.eye(min(d, MOST_COMPONENTS)), atol=1e-3)
+
+
+def test_columns_of_rare_values_have_principal_components():
+    random = np.random.default_rng(0)
+    X = np.where(random.random((2000, 50)) < 0.02, random.normal(size=(2000, 50)), 0.0)
+    X = (X / X.std(axis=0)).astype(np.float32)
+    found = np.abs(leading_directions(X) @ principal(X).T)
+    np.testing.assert_allclose(found, np.eye(MOST_COMPONENTS), atol=1e-3)
+
+
+@pytest.mark.parametrize("X", [np.zeros((50, 60)), np.repeat(np.eye(60), 8, axis=0)])
+def test_where_near_rows_are_equal_there_are_principal_components(X):
+    found = leading_directions(X.astype(np.float32))
+    np.testing.assert_allclose(found @ found.T, np.eye(MOST_COMPONENTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 5, 30])
+def test_fewer_rows_than_columns_are_no_obstacle(n):
+    X = np.random.default_rng(n).normal(size=(n, 60)).astype(np.float32)
+    found = leading_directions(X)
+    assert found.shape == (MOST_COMPONENTS, 60)
+    assert np.isfinite(found).all()
+
+
+def test_the_sign_and_the_unit_of_columns_change_no_view():
+    X, _ = rows_about_centres()
+    found, other = leading_directions(X), leading_directions(-X)
+    np.testing.assert_allclose(found, other, atol=1e-3)
+    small = leading_directions(X * np.float32(2.0**-10))
+    np.testing.assert_allclose(small, found, rtol=1e-3, atol=1e-4)
+    assert (found[np.arange(len(found)), np.abs(found).argmax(axis=1)] > 0).all()
+
+
+def test_placed_rows_have_the_coordinates_that_they_were_placed_by():
+    X, _ = rows_about_centres()
+    found = leading_directions(X)
+    view = (X @ found.T)[:40]
+    np.testing.assert_allclose(placed(view, found) @ found.T, view, rtol=1e-3, atol=1e-2)
+    straight = np.float32(principal(X))
+    assert placed(view, straight).tobytes() == (view @ straight).tobytes()

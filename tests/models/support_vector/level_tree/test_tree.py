@@ -1,0 +1,301 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+from distsvc.models.support_vector.level_tree.tree import NEIGHBOURS, LevelTree, Voter, neighbours
+from tests import reference
+
+
+def decision(b=30, d=2, gamma=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    S = rng.normal(scale=2.0, size=(d, b)).astype(np.float32)
+    return DecisionFunction(S, rng.uniform(0.2, 1.0, b).astype(np.float32), gamma)
+
+
+def rows(n=300, d=2, seed=1, scale=2.0):
+    return np.random.default_rng(seed).normal(scale=scale, size=(n, d)).astype(np.float32)
+
+
+def grown(seed=0, b=30, d=2, gamma=1.0, least_mass=10.0):
+    return LevelTree.grow(decision(b, d, gamma, seed), rows(d=d, seed=seed + 1), least_mass)
+
+
+def with_z(tree, X):
+    sums = tree.no_differences()
+    tree.add_differences(X, sums)
+    return tree.tested(sums, len(X))
+
+
+trees = st.builds(
+    grown,
+    st.integers(0, 2**32 - 2),
+    st.integers(1, 40),
+    st.integers(1, 4),
+    st.sampled_from([0.1, 1.0, 5.0]),
+    st.sampled_from([1.0, 5.0, 20.0, 400.0]),
+)
+
+
+# --- the tree
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees)
+def test_a_tree_hangs_together(tree):
+    root = tree.parents < 0
+    assert root.sum() == 1
+    others = np.flatnonzero(~root)
+    assert (tree.births[tree.parents[others]] >= tree.births[others]).all()
+    assert (tree.deaths <= tree.births).all()
+    # a parent lives on when its child dies
+    assert (tree.deaths[tree.parents[others]] <= tree.deaths[others]).all()
+    assert (tree.masses[tree.parents[others]] >= tree.masses[others]).all()
+    assert tree.masses[root] == pytest.approx(1.0)
+    assert tree.deaths[root] == 0.0
+    assert (tree.births <= tree.heights[tree.peaks]).all()
+    assert len(set(tree.joints[others])) == len(others)
+    assert (tree.edge_heights[tree.joints[others]] == tree.deaths[others]).all()
+    assert (np.diff(tree.edge_heights) <= 0).all()
+    assert (tree.edge_heights <= tree.heights[tree.edges].min(axis=1, initial=np.inf)).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees)
+def test_a_saddle_is_the_lowest_point_looked_at_on_its_joint(tree):
+    others = np.flatnonzero(tree.parents >= 0)
+    start, end = (tree.S.T[tree.edges[tree.joints[others], i]] for i in (0, 1))
+    t = np.linspace(0.0, 1.0, 5)[:, None, None]
+    points = start + t * (end - start)
+    heights = [reference.weighted_sums(p, tree.S, tree.a, tree.gamma) for p in points]
+    np.testing.assert_allclose(tree.deaths[others], np.min(heights, axis=0), rtol=1e-4)
+    saddles = np.ascontiguousarray(tree.saddles.T)
+    on_saddles = reference.weighted_sums(saddles, tree.S, tree.a, tree.gamma)
+    np.testing.assert_allclose(on_saddles[others], tree.deaths[others], rtol=1e-4)
+    (root,) = np.flatnonzero(tree.parents < 0)
+    assert (tree.saddles[:, root] == tree.S[:, tree.peaks[root]]).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees, st.data())
+def test_there_are_as_many_parts_as_kept_branches(tree, data):
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=len(tree.births), max_size=99)))
+    kept = kept[: tree.n_branches] | (tree.parents < 0)
+    part = tree.parts(kept)
+    assert set(part) == set(range(int(kept.sum())))
+    # each kept branch's joint leads from one part to another, and no other edge does
+    apart = part[tree.edges[:, 0]] != part[tree.edges[:, 1]]
+    assert set(np.flatnonzero(apart)) == set(tree.joints[kept & (tree.parents >= 0)])
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees, st.floats(0.0, 1.0), st.sampled_from([1.0, 5.0, 20.0]), st.integers(0, 99))
+def test_a_level_leaves_the_components_of_the_graph_above_it(tree, share, least_mass, seed):
+    X = rows(d=len(tree.S), seed=seed)
+    f = DecisionFunction(tree.S, tree.a, tree.gamma)
+    tree = LevelTree.grow(f, X, least_mass)
+    level = float(np.quantile(tree.heights, share))
+    mass = np.bincount(Nearest(tree.S.T.copy())(X), minlength=len(tree.heights))
+    found = reference.level_components(tree.heights, tree.edges, tree.edge_heights, level)
+    massive = [c for c in found if mass[list(c)].sum() >= least_mass]
+    kept = tree.components_at(level)
+    assert kept.sum() == max(len(massive), 1)
+    part = tree.parts(kept)
+    owners = [set(part[list(component)]) for component in massive]
+    assert [len(owner) for owner in owners] == [1] * len(massive)
+    assert len(set().union(*owners)) == len(massive)
+
+
+def test_the_spanning_tree_is_as_good_as_the_whole_graph():
+    f = decision(60, gamma=2.0)
+    tree = LevelTree.grow(f, rows(), 1.0)
+    V = f.S.T.copy()
+    pairs = neighbours(V)
+    start, end = V[pairs[:, 0]], V[pairs[:, 1]]
+    points = start + np.linspace(0, 1, 5)[:, None, None] * (end - start)
+    heights = np.min([f.sums(p.astype(np.float32)) for p in points], axis=0)
+    for level in np.quantile(tree.heights, [0.1, 0.4, 0.7, 0.95]):
+        whole = reference.level_components(tree.heights, pairs, heights, level)
+        # a float32 ulp of a middle point must not decide
+        if np.abs(heights - level).min() > 1e-5:
+            spanning = reference.level_components(
+                tree.heights, tree.edges, tree.edge_heights, level
+            )
+            assert spanning == whole
+
+
+def test_one_support_vector():
+    tree = with_z(grown(b=1), rows())
+    assert tree.n_branches == 1
+    assert tree.masses.tolist() == [1.0]
+    assert tree.z.tolist() == [np.inf]
+    assert tree.parts(tree.most_significant(5)).tolist() == [0]
+    assert tree.components_at(1e9).tolist() == tree.components_at(0.0).tolist() == [True]
+
+
+def test_support_vectors_without_rows_are_branches_of_none():
+    tree = LevelTree.grow(decision(), rows()[:0], 5.0)
+    assert tree.n_branches == 1
+    assert tree.masses.tolist() == [0.0]
+
+
+def test_equal_support_vectors_are_joined():
+    S = np.ones((2, 30), np.float32)
+    tree = LevelTree.grow(DecisionFunction(S, np.full(30, 0.1, np.float32), 1.0), rows(), 5.0)
+    assert tree.n_branches == 1
+    assert (tree.edge_heights == tree.heights[0]).all()
+
+
+# --- significance
+
+
+def significance(tree, X, n_rows):
+    """The mean of D over its standard error, in float64, from the rows themselves."""
+    wide, peaks, saddles = np.float64(X), np.float64(tree.S[:, tree.peaks]), tree.saddles
+    D = reference.gaussian(wide, peaks.T, tree.gamma)
+    D -= reference.gaussian(wide, saddles.T, tree.gamma)
+    D = D[:, tree.parents >= 0]
+    # the saddle of a branch that dies as it is born can be its peak, and D is 0
+    return D.mean(axis=0) / np.sqrt(np.where(D.any(axis=0), D.var(axis=0), 1.0) / n_rows)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_tested_is_the_mean_over_its_standard_error(d):
+    tree, X = grown(d=d, least_mass=5.0), rows(2000, d, seed=9)
+    found = with_z(tree, X).z
+    others = tree.parents >= 0
+    assert others.sum() >= 2
+    assert found[~others].tolist() == [np.inf]
+    np.testing.assert_allclose(found[others], significance(tree, X, 2000), rtol=1e-4)
+    assert tree.z.size == 0  # the untested tree is left as it was
+
+
+def test_a_share_of_the_rows_stands_for_all():
+    tree, X = grown(least_mass=5.0), rows(2000, seed=9)
+    sums = tree.no_differences()
+    tree.add_differences(X[:500], sums)
+    others = tree.parents >= 0
+    expected = significance(tree, X[:500], 2000)
+    np.testing.assert_allclose(tree.tested(sums, 2000).z[others], expected, rtol=1e-4)
+
+
+def test_without_rows_nothing_is_significant():
+    tree = grown(least_mass=5.0)
+    tree = tree.tested(tree.no_differences(), 1)
+    assert set(tree.z[tree.parents >= 0]) == {0.0}
+
+
+def test_sums_merge_in_any_order():
+    tree, X = grown(least_mass=5.0), rows(1000, 3, seed=9)  # the third column is not seen
+    whole, parts = tree.no_differences(), tree.no_differences()
+    tree.add_differences(X, whole)
+    for part in np.array_split(X, 7)[::-1]:
+        one = tree.no_differences()
+        tree.add_differences(part, one)
+        parts += one
+    assert parts.tobytes() == whole.tobytes()
+
+
+def test_the_most_significant_are_kept():
+    tree = with_z(grown(least_mass=5.0), rows(2000))
+    for k in range(1, tree.n_branches + 1):
+        kept = tree.most_significant(k)
+        assert kept.sum() == k
+        assert kept[tree.parents < 0].all()
+        assert tree.z[kept].min() >= tree.z[~kept].max(initial=-np.inf)
+    assert tree.most_significant(10**9).all()
+
+
+# --- the vote
+
+
+def test_a_voter_labels_by_the_largest_sum():
+    f, X = decision(40), rows()
+    part = np.random.default_rng(3).integers(0, 4, 40)
+    labels, scores = Voter(f.S, f.a, f.gamma, part, level=0.5)(X)
+    sums = np.column_stack(
+        [reference.weighted_sums(X, f.S[:, part == c], f.a[part == c], f.gamma) for c in range(4)]
+    )
+    assert (labels.dtype, scores.dtype) == (np.int32, np.float32)
+    top = np.sort(sums, axis=1)
+    clear = top[:, -1] > 1.001 * top[:, -2]
+    assert clear.mean() > 0.9
+    assert (labels == sums.argmax(axis=1))[clear].all()
+    np.testing.assert_allclose(scores, sums.sum(axis=1) / 0.5 - 1.0, atol=1e-4)
+
+
+# --- the graph
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 80), st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans())
+def test_neighbours_are_connected_and_hold_the_nearest(n, d, seed, grid):
+    rng = np.random.default_rng(seed)
+    V = rng.integers(0, 3, (n, d)) if grid else rng.normal(size=(n, d))
+    V = (V + 100.0 * rng.integers(0, 3, (n, 1))).astype(np.float32)  # groups far apart
+    pairs = neighbours(V)
+    assert pairs.dtype == np.int64
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    assert len({frozenset(pair) for pair in pairs.tolist()}) == len(pairs)
+    graph = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n))
+    assert connected_components(graph, directed=False)[0] == 1
+    squared = ((np.float64(V)[:, None] - V) ** 2).sum(axis=2)
+    np.fill_diagonal(squared, np.inf)
+    joined = np.zeros((n, n), bool)
+    joined[tuple(pairs.T)] = joined[tuple(pairs.T[::-1])] = True
+    k = min(NEIGHBOURS, n - 1)
+    for i in range(n):  # of equally near ones some may be left out
+        nearer = squared[i] < np.sort(squared[i])[k - 1] if k else np.zeros(n, bool)
+        assert joined[i][nearer].all()
+        assert joined[i].sum() >= k
+
+
+def test_groups_far_apart_are_joined_by_the_shortest_edge():
+    V = np.concatenate([rows(30, seed=s, scale=0.1) + 10 * s for s in range(3)])
+    group = np.repeat([0, 1, 2], 30)
+    pairs = neighbours(V)
+    across = pairs[group[pairs[:, 0]] != group[pairs[:, 1]]]
+    assert len(across) == 2
+    for i, j in across:
+        a, b = V[group == group[i]], V[group == group[j]]
+        shortest = np.linalg.norm(a[:, None] - b, axis=2).min()
+        assert np.linalg.norm(V[i] - V[j]) == pytest.approx(shortest, rel=1e-5)
+
+
+# --- the papers' answer is the cut at the level 0
+
+
+def rings(seed):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1, 2], [150, 300, 600])
+    angle = rng.uniform(0, 2 * np.pi, y.size)
+    radius = np.array([0.0, 3.0, 6.0])[y] + rng.normal(scale=0.25, size=y.size)
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("data", "gamma"),
+    [
+        (lambda seed: make_blobs(800, centers=[[0, 0], [9, 0], [0, 9]], random_state=seed), 0.25),
+        (rings, 1.25),
+        (lambda seed: make_moons(800, noise=0.05, random_state=seed), 40.0),
+    ],
+    ids=["blobs", "rings", "moons"],
+)
+def test_the_cut_at_level_0_is_the_papers_labelling(data, gamma, seed):
+    X, y = data(seed)
+    nu = SupportVectorClustering(gamma, nu=0.02, random_state=seed).fit(X)
+    papers = SupportVectorClustering(gamma, C=nu.C_, random_state=seed).fit(X)
+    assert papers.n_clusters_ == len(set(y))
+    cut = SupportVectorClustering([gamma], C=nu.C_, random_state=seed).fit(X).cut(level=0.0)
+    inside = papers.decision_function(X) >= 0
+    assert inside.mean() > 0.9
+    assert cut.max() + 1 == papers.n_clusters_
+    assert adjusted_rand_score(cut[inside], papers.labels_[inside]) == 1.0

@@ -1,0 +1,338 @@
+"""SVC and FSVC as compositions of `SupportVectorClustering`, and labels of rows outside."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.metrics import adjusted_rand_score
+from sklearn.svm import OneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distsvc import SupportVectorClustering
+from distsvc.models.support_vector.boundary import complete_graph
+from tests.estimator_checks import COUNTED
+
+ONE_CLUSTER = "all trajectories end at one equilibrium"
+
+
+def quiet_fit(model, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(X)
+
+
+def moons(n=400):
+    return make_moons(n, noise=0.05, random_state=0)
+
+
+def rings():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [150, 350])
+    angle = rng.uniform(0, 2 * np.pi, y.size)
+    radius = np.array([1.0, 3.0])[y] + rng.normal(scale=0.12, size=y.size)
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
+
+
+def blobs(n=400):
+    centres = [[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]]
+    return make_blobs(n, centers=centres, cluster_std=0.6, random_state=1)
+
+
+def svc(gamma=2.0, nu=0.05, **kwargs):
+    parameters = {"solver": "exact", "labelling": "complete-graph", "random_state": 0}
+    return SupportVectorClustering(gamma, nu=nu, **parameters | kwargs)
+
+
+def fsvc(gamma=2.0, nu=0.05, **kwargs):
+    return svc(gamma, nu, **{"labelling": "balls"} | kwargs)
+
+
+BOTH = pytest.mark.parametrize("make", [svc, fsvc])
+
+
+IN_BLOCKS = (
+    "check_fit_score_takes_y",
+    "check_n_features_in_after_fitting",
+    "check_estimators_partial_fit_n_features",
+)
+
+
+@parametrize_with_checks(
+    [
+        SupportVectorClustering(solver="exact", labelling="complete-graph"),
+        SupportVectorClustering(solver="exact", labelling="balls"),
+    ],
+    expected_failed_checks=lambda _: (
+        dict.fromkeys(IN_BLOCKS, "partial_fit is refused")
+        | dict.fromkeys(COUNTED, "n_clusters is refused")
+    ),
+)
+def test_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=ONE_CLUSTER)
+        check(estimator)
+
+
+# --- the exact solver
+
+
+@pytest.mark.parametrize("nu", [0.02, 0.3, 0.9])
+@pytest.mark.parametrize("gamma", [0.3, 3.0])
+def test_both_exact_solutions_are_one(gamma, nu):
+    """C = 1 / (nu rho*) makes the penalised problem, which coordinate ascent solves, the same."""
+    X = moons(300)[0]
+    first = svc(gamma, nu).fit(X)
+    second = svc(gamma, None, C=first.C_).fit(X)
+    f = first.decision_function(X)
+    np.testing.assert_allclose(
+        f, second.decision_function(X), atol=2e-5 * max(1.0, np.abs(f).max())
+    )
+    rho = OneClassSVM(gamma=gamma, nu=nu, tol=1e-8).fit(X).offset_[0] / (nu * len(X))
+    assert pytest.approx(1.0 / (nu * rho), rel=1e-4) == first.C_
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.4])
+def test_who_is_inside_is_what_the_one_class_svm_says(nu):
+    X = moons()[0]
+    expected = OneClassSVM(gamma=4.0, nu=nu, tol=1e-8).fit(X).decision_function(X)
+    found = svc(4.0, nu).fit(X).decision_function(X)
+    clear = np.abs(found) > 1e-4
+    assert clear.sum() > 0.8 * len(X)
+    assert ((found >= 0) == (expected >= 0))[clear].all()
+    assert (found[clear] < 0).mean() <= nu
+
+
+@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
+@pytest.mark.parametrize("n", [2, 3, 60])
+@BOTH
+def test_with_nu_1_the_highest_row_is_on_the_boundary(make, n):
+    X = moons(60)[0][:n]
+    model = make(nu=1.0).fit(X)
+    f = model.decision_function(X)
+    assert f.max() == pytest.approx(0.0, abs=1e-4)
+    assert np.isfinite(model.C_)
+    assert model.n_clusters_ == (1 if n > 3 else n)  # 2 and 3 rows are on the boundary all
+
+
+def test_with_nu_there_is_no_limit_of_rows():
+    X = moons(10_001)[0]
+    model = fsvc(10.0, 0.02).fit(X)
+    assert (model.decision_function(X) < -1e-4).mean() == pytest.approx(0.02, abs=0.004)
+    assert model.n_clusters_ == 2
+
+
+# --- clusters
+
+
+@pytest.mark.parametrize(
+    ("make", "data", "gamma", "nu"),
+    [
+        (svc, moons, 10.0, 0.05),
+        (svc, rings, 4.0, 0.05),
+        (svc, blobs, 0.5, 0.05),
+        (fsvc, rings, 0.5, 0.05),
+        (fsvc, blobs, 0.3, 0.05),
+    ],
+)
+def test_shapes_are_recovered(make, data, gamma, nu):
+    X, y = data()
+    model = make(gamma, nu).fit(X)
+    assert adjusted_rand_score(y, model.labels_) >= 0.99
+    assert model.n_clusters_ == len(set(y))
+
+
+def test_straight_segments_split_moons_but_join_no_two():
+    """FSVC's equilibria are few, and the segment between two of one moon leaves it."""
+    X, y = moons()
+    fast, whole = fsvc(16.0).fit(X), svc(16.0).fit(X)
+    assert adjusted_rand_score(y, whole.labels_) == 1.0
+    assert 2 < fast.n_clusters_ < 10
+    pairs = set(zip(fast.labels_, whole.labels_, strict=True))
+    assert len(pairs) == fast.n_clusters_
+
+
+@BOTH
+def test_other_labellings_agree_where_clusters_are_clear(make):
+    X, _ = blobs()
+    expected = svc(0.5, labelling="equilibria", bridging=True).fit(X).labels_
+    assert adjusted_rand_score(expected, make(0.5).fit(X).labels_) == 1.0
+
+
+@pytest.mark.parametrize("labelling", ["complete-graph", "balls"])
+@pytest.mark.parametrize("solver", ["bsgd", "sgd"])
+def test_with_any_solver(solver, labelling):
+    X, y = blobs()
+    model = svc(0.5, 0.1, solver=solver, labelling=labelling).fit(X)
+    assert adjusted_rand_score(y, model.labels_) >= 0.99
+
+
+@BOTH
+@pytest.mark.parametrize("data", [moons, rings, blobs])
+def test_labels_are_what_predict_says(make, data):
+    X, _ = data()
+    model = make(3.0, 0.2).fit(X)
+    assert (model.predict(X) == model.labels_).all()
+    assert model.labels_.dtype == np.int32
+    assert set(model.labels_) == set(range(model.n_clusters_))
+    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
+    parts = [model.predict(part) for part in np.split(X, [1, 77])]
+    assert (np.concatenate(parts) == model.labels_).all()
+
+
+@BOTH
+def test_fits_repeat(make):
+    X, _ = moons()
+    model = make(12.0)
+    first, again = model.fit(X).labels_, clone(model).fit(X).labels_
+    assert first.tobytes() == again.tobytes()
+    assert first.tobytes() == model.fit(np.asfortranarray(X)).labels_.tobytes()
+
+
+def test_vertices_of_the_complete_graph_are_rows_inside():
+    X, _ = moons()
+    model = svc(10.0, 0.1).fit(X)
+    inside = model.decision_function(X) >= -1e-5
+    assert len(model.equilibria_) == inside.sum()
+    near = np.linalg.norm(X[inside][:, None] - model.equilibria_, axis=2).argmin(axis=1)
+    assert (model.equilibrium_labels_[near] == model.labels_[inside]).all()
+
+
+def test_rows_outside_take_the_label_of_the_nearest_row_inside():
+    X, _ = moons()
+    model = svc(10.0, 0.2).fit(X)
+    inside = model.decision_function(X) >= -1e-5
+    far = np.linalg.norm(X[~inside][:, None] - X[inside], axis=2)
+    assert (model.labels_[~inside] == model.labels_[inside][far.argmin(axis=1)]).all()
+
+
+def test_a_large_merge_radius_joins_equilibria():
+    X, _ = moons()
+    fine, coarse = (fsvc(15.0, merge_radius=r).fit(X) for r in (0.05, 0.5))
+    assert len(coarse.equilibria_) < len(fine.equilibria_)
+
+
+@BOTH
+def test_the_boundary_and_bridges_do_not_matter(make):
+    X, _ = moons()
+    expected = make(8.0).fit(X)
+    other = make(8.0, bridging=False, epsilon=1e-12, boundary_size=7).fit(X)
+    assert (other.labels_ == expected.labels_).all()
+    assert other.equilibria_.tobytes() == expected.equilibria_.tobytes()
+
+
+# --- rows outside
+
+
+@pytest.mark.parametrize("labelling", ["equilibria", "complete-graph", "balls", "level-tree"])
+def test_rows_outside_are_noise_when_asked(labelling):
+    X, _ = blobs()
+    model = svc(0.5, 0.1, solver="bsgd", labelling=labelling)
+    plain = model.fit(X).labels_
+    assert plain.min() == 0
+    noisy = clone(model).set_params(noise=True).fit(X)
+    outside = noisy.decision_function(X) < -1e-5
+    assert 0.05 < outside.mean() < 0.15
+    assert (noisy.labels_ == np.where(outside, -1, plain)).all()
+    assert noisy.labels_.dtype == np.int32
+    assert (noisy.predict(X) == noisy.labels_).all()
+    assert noisy.predict([[100.0, 100.0]]) == [-1]
+    assert noisy.n_clusters_ == model.n_clusters_
+    if labelling == "level-tree":
+        assert (noisy.cut(2) == np.where(outside, -1, model.cut(2))).all()
+
+
+def test_support_vectors_on_the_boundary_are_not_noise():
+    X, _ = moons()
+    model = svc(10.0, 0.1, noise=True).fit(X)
+    svm = OneClassSVM(gamma=10.0, nu=0.1, tol=1e-6).fit(X)
+    free = svm.support_[svm.dual_coef_[0] < 1.0]
+    assert len(free) > 5
+    assert (model.labels_[free] >= 0).all()
+    assert (model.labels_ == -1).sum() == (svm.dual_coef_[0] >= 1.0).sum()
+
+
+# --- what is reported and refused
+
+
+@pytest.mark.parametrize("labelling", ["equilibria", "complete-graph", "balls", "level-tree"])
+def test_seconds(labelling):
+    X, _ = blobs()
+    model = svc(0.5, 0.1, solver="bsgd", labelling=labelling).fit(X)
+    assert set(model.seconds_) == {"training", "clustering"}
+    assert all(value > 0.0 for value in model.seconds_.values())
+    if labelling == "equilibria":
+        assert not hasattr(model.partial_fit(X), "seconds_")
+
+
+@pytest.mark.parametrize("labelling", ["complete-graph", "balls"])
+def test_rows_in_blocks_are_refused(labelling):
+    X, _ = blobs()
+    model = SupportVectorClustering(0.5, labelling=labelling)
+    with pytest.raises(ValueError, match=f"labelling='{labelling}' needs all rows at once; use f"):
+        model.partial_fit(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"ball_radius": 0.0}, "ball_radius must be a positive number, found 0.0"),
+        ({"ball_radius": None}, "ball_radius must be a positive number, found None"),
+        ({"merge_radius": -1.0}, "merge_radius must be a positive number, found -1.0"),
+        ({"merge_radius": np.inf}, "merge_radius must be a positive number, found inf"),
+        ({"noise": "yes"}, "noise must be True or False, found 'yes'"),
+        ({"noise": 1}, "noise must be True or False, found 1"),
+        ({"labelling": "ball"}, "labelling must be one of .*'complete-graph', 'balls'"),
+        (
+            {"gamma": [1.0, 2.0], "labelling": "balls", "solver": "bsgd"},
+            r"several values of gamma need labelling='level-tree', found \[1.0, 2.0\]",
+        ),
+    ],
+)
+def test_invalid_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        svc().set_params(**parameters).fit(blobs()[0])
+
+
+def test_too_many_rows_inside(monkeypatch):
+    monkeypatch.setattr(complete_graph, "MOST_VERTICES", 100)
+    with pytest.raises(ValueError, match="use 'equilibria' or 'balls'"):
+        svc().fit(blobs()[0])
+
+
+@pytest.mark.parametrize(
+    ("labelling", "changed"),
+    [
+        ("equilibria", {"bridging": False}),
+        ("balls", {"ball_radius": 0.9, "merge_radius": 0.5}),
+        ("complete-graph", {"noise": True}),
+        ("equilibria", {"labelling": "complete-graph"}),
+    ],
+)
+def test_labelled_again_is_as_fit_anew(labelling, changed):
+    X = make_moons(300, noise=0.08, random_state=0)[0]
+    given = {"gamma": 6.0, "nu": 0.1, "labelling": labelling, "random_state": 0}
+    model = quiet_fit(SupportVectorClustering(**given), X)
+    training = model.seconds_["training"]
+    again = model.relabel(X, **changed)
+    assert again is model
+    assert model.seconds_["training"] == training
+    anew = quiet_fit(SupportVectorClustering(**given | changed), X)
+    np.testing.assert_array_equal(model.labels_, anew.labels_)
+    assert model.n_clusters_ == anew.n_clusters_
+    assert model.get_params() == anew.get_params()
+
+
+def test_what_can_not_be_labelled_again():
+    X = make_moons(100, noise=0.05, random_state=0)[0]
+    model = quiet_fit(SupportVectorClustering(4.0, nu=0.1, random_state=0), X)
+    with pytest.raises(ValueError, match=r"a parameter of relabel must be one of .* found 'gamma'"):
+        model.relabel(X, gamma=2.0)
+    with pytest.raises(ValueError, match="ball_radius must be"):
+        model.relabel(X, ball_radius=-1.0)
+    with pytest.raises(ValueError, match="use cut"):
+        model.relabel(X, labelling="level-tree")
+    tree = quiet_fit(SupportVectorClustering(effort="fast", random_state=0), X)
+    with pytest.raises(ValueError, match="use cut"):
+        tree.relabel(X, noise=True)

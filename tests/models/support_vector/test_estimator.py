@@ -1,0 +1,404 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine, make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distsvc.models.support_vector.boundary.stochastic_gradient import STRATEGIES
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+from tests.estimator_checks import COUNTED
+
+ONE_CLUSTER = "all trajectories end at one equilibrium"
+NO_SPLIT = "no split is significant"
+NOTES = f"{ONE_CLUSTER}|{NO_SPLIT}|low support|no model can tell"
+
+
+def rings(seed):
+    """A Gaussian within two rings, with rows in proportion to the circumference."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1, 2], [300, 600, 1200])
+    angle = rng.uniform(0, 2 * np.pi, y.size)
+    radius = np.array([0.0, 3.0, 6.0])[y] + rng.normal(scale=0.25, size=y.size)
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
+
+
+def moons(seed):
+    return make_moons(1500, noise=0.05, random_state=seed)
+
+
+def gaussians(k, seed, n=800):
+    rng = np.random.default_rng(seed)
+    centres = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0], [6.0, 6.0]])[:k]
+    y = rng.integers(k, size=n)
+    return centres[y] + rng.normal(scale=0.8, size=(n, 2)), y
+
+
+def small(seed=0, n=300):
+    return gaussians(3, seed, n)[0]
+
+
+def estimator(**kwargs):
+    return SupportVectorClustering(**{"gamma": 0.5, "random_state": 0, **kwargs})
+
+
+def refused_checks(estimator):
+    """Return the checks that ask labellings for a number of clusters that cannot be asked."""
+    return dict.fromkeys(
+        () if estimator.labelling == "auto" else COUNTED, "n_clusters needs the level tree"
+    )
+
+
+@parametrize_with_checks(
+    [SupportVectorClustering(effort="fast"), SupportVectorClustering(labelling="equilibria")],
+    expected_failed_checks=refused_checks,
+)
+def test_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=NOTES)
+        check(estimator)
+
+
+# --- shapes of the paper's figures
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("data", "gamma", "nu"),
+    [
+        (rings, 1.25, 0.02),
+        (moons, 40.0, 0.02),
+        (lambda seed: gaussians(3, seed), 0.25, 0.2),
+        (lambda seed: gaussians(4, seed), 0.25, 0.2),
+    ],
+    ids=["rings", "moons", "three", "four"],
+)
+def test_shapes_are_recovered(data, gamma, nu, seed):
+    X, y = data(seed)
+    model = SupportVectorClustering(gamma, nu=nu, random_state=seed).fit(X)
+    assert adjusted_rand_score(y, model.labels_) >= 0.99
+    assert model.n_clusters_ == len(set(y))
+
+
+def test_papers_parameters_on_three_gaussians():
+    X, y = gaussians(3, 0)
+    C = estimator(gamma=0.25, nu=0.2, solver="exact").fit(X).C_
+    model = estimator(gamma=0.25, C=C, solver="sgd", max_iter=20_000).fit(X)
+    assert adjusted_rand_score(y, model.labels_) >= 0.99
+
+
+@pytest.mark.parametrize("maintenance", STRATEGIES)
+def test_every_maintenance_strategy(maintenance):
+    X, y = gaussians(3, 1)
+    model = estimator(gamma=0.25, nu=0.2, maintenance=maintenance, budget=40).fit(X)
+    assert len(model.support_vectors_) <= 40
+    assert (model.dual_coef_ > 0).all()
+    assert adjusted_rand_score(y, model.labels_) >= 0.95
+
+
+# --- what is fitted
+
+
+@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
+def test_the_exact_solver_is_the_one_class_svm():
+    X = StandardScaler().fit_transform(load_wine().data)
+    svm = OneClassSVM(gamma=0.1, nu=0.3, tol=1e-8).fit(X)
+    model = estimator(gamma=0.1, nu=0.3, solver="exact").fit(X)
+    expected = svm.decision_function(X) / svm.offset_[0]
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-4 * scale)
+    np.testing.assert_allclose(model.C_, len(X) / svm.offset_[0], rtol=1e-4)
+
+
+@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
+@pytest.mark.parametrize("solver", ["bsgd", "sgd"])
+@pytest.mark.parametrize("nu", [0.05, 0.3, 0.999, 1.0])
+def test_nu_is_the_share_outside(solver, nu):
+    X = small(n=500)
+    outside = (estimator(nu=nu, solver=solver).fit(X).decision_function(X) < 0).mean()
+    assert outside == pytest.approx(nu, abs=0.01)
+
+
+def test_attributes():
+    X = small()
+    model = estimator(nu=0.2).fit(X)
+    b = len(model.dual_coef_)
+    assert model.labels_.shape == (300,)
+    assert model.labels_.dtype == np.int32
+    assert model.support_vectors_.shape == (b, 2)
+    assert b <= 100
+    assert model.offset_ == 1.0
+    assert model.gamma_ == 0.5
+    assert len(model.equilibria_) == len(model.equilibrium_labels_)
+    assert set(model.labels_) == set(range(model.n_clusters_))
+    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
+    squared = ((X[:, None] - model.support_vectors_) ** 2).sum(axis=2)
+    f = np.exp(-0.5 * squared) @ model.dual_coef_ - 1.0
+    np.testing.assert_allclose(model.decision_function(X), f, atol=1e-4)
+    np.testing.assert_allclose(model.score_samples(X), f + 1.0, atol=1e-4)
+
+
+def test_labels_are_what_predict_says():
+    X = small()
+    model = estimator()
+    assert (model.fit_predict(X) == model.labels_).all()
+    assert (model.predict(X) == model.labels_).all()
+    parts = [model.predict(part) for part in np.split(X, [1, 50, 211])]
+    assert (np.concatenate(parts) == model.labels_).all()
+
+
+@pytest.mark.parametrize("solver", ["bsgd", "sgd", "exact"])
+def test_fits_repeat(solver):
+    X, model = small(), estimator(solver=solver)
+    first = model.fit(X).dual_coef_, model.support_vectors_, model.labels_, model.equilibria_
+    second = model.fit(X).dual_coef_, model.support_vectors_, model.labels_, model.equilibria_
+    for a, b in zip(first, second, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_another_seed_takes_rows_in_another_order():
+    X = small()
+    a, b = estimator().fit(X), estimator(random_state=1).fit(X)
+    assert a.dual_coef_.tobytes() != b.dual_coef_.tobytes()
+    assert adjusted_rand_score(a.labels_, b.labels_) > 0.99
+    generators = [np.random.RandomState(3) for _ in range(2)]
+    a, b = (estimator(random_state=g).fit(X) for g in generators)
+    assert a.dual_coef_.tobytes() == b.dual_coef_.tobytes()
+
+
+def test_the_kind_of_array_does_not_matter():
+    X = small().astype(np.float32)
+    expected = estimator().fit(X)
+    for same in (X.astype(np.float64), np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
+        found = estimator().fit(same)
+        assert (found.labels_ == expected.labels_).all()
+        assert (found.predict(X) == expected.labels_).all()
+
+
+@pytest.mark.parametrize("gamma", ["auto", 0.5])
+def test_an_offset_does_not_matter(gamma):
+    X = small()
+    model = estimator(gamma=gamma, effort="fast")
+    expected = model.fit(X).labels_
+    assert (model.fit(X + 1e6).labels_ == expected).all()
+
+
+def test_scale_and_gamma_go_together():
+    X = small()
+    expected = estimator().fit(X).labels_
+    assert (estimator(gamma=0.5 / 16).fit(4.0 * X).labels_ == expected).all()
+
+
+def test_average_needs_few_steps():
+    X = small()
+    model = estimator(solver="sgd", average=True, nu=0.2).fit(X)
+    last = estimator(solver="sgd", nu=0.2).fit(X)
+    assert (model.dual_coef_ > 0).all()
+    assert adjusted_rand_score(model.labels_, last.labels_) > 0.99
+    assert model.dual_coef_.size >= last.dual_coef_.size
+
+
+def test_stopping_rules():
+    X = small()
+    model = estimator(stopping="step-norm", C=5.0, theta=0.1).fit(X)
+    assert model.n_iter_ <= 1.42 * 5.0 / 0.1
+    assert estimator(max_iter=777).fit(X).n_iter_ == 777
+    n = estimator().fit(X).n_iter_
+    assert 40_000 <= n < 200_000
+    assert n % 10_000 == 0
+
+
+# --- in blocks
+
+
+def test_partial_fit_then_predict():
+    X, y = gaussians(3, 2, n=3000)
+    model = estimator(gamma=0.25, nu=0.2)
+    for block in np.array_split(X, 7):
+        assert model.partial_fit(block) is model
+    assert model.n_iter_ == 3000
+    assert adjusted_rand_score(y, model.predict(X)) >= 0.99
+    assert model.n_clusters_ == 3
+    before = model.predict(X[:100])
+    model.partial_fit(X[:500])
+    assert model.n_iter_ == 3500
+    assert (model.predict(X[:100]) == before).all()
+
+
+def test_the_cut_into_blocks_does_not_matter():
+    X = small(n=1000)
+    a, b = estimator(nu=0.2), estimator(nu=0.2)
+    for block in np.split(X, [400, 700]):
+        a.partial_fit(block)
+    for block in np.split(X, [400, 401, 550, 999]):
+        b.partial_fit(block)
+    assert a.dual_coef_.tobytes() == b.dual_coef_.tobytes()
+    assert (a.predict(X) == b.predict(X)).all()
+
+
+def test_fit_and_partial_fit_begin_anew():
+    X = small()
+    model = estimator().fit(X)
+    fresh = estimator().partial_fit(X)
+    model.partial_fit(X)
+    assert model.n_iter_ == 300
+    assert (model.predict(X) == fresh.predict(X)).all()
+    assert (model.fit(X).labels_ == estimator().fit(X).labels_).all()
+    model.partial_fit(X)
+    assert model.n_iter_ == 300
+    assert (model.predict(X) == fresh.predict(X)).all()
+
+
+def test_partial_fit_refuses():
+    with pytest.raises(ValueError, match="solver='exact' needs all rows at once; use fit"):
+        estimator(solver="exact").partial_fit(small())
+    model = estimator().partial_fit(small())
+    with pytest.raises(ValueError, match="has 3 features, but SupportVectorClustering is expect"):
+        model.partial_fit(np.zeros((5, 3)))
+
+
+# --- where the papers' procedure is undefined
+
+
+def test_a_dead_zone_of_c():
+    X = small()
+    with pytest.warns(UserWarning, match=r"C = 0.5 leaves f < 0 everywhere; .* share 0.1"):
+        model = estimator(C=0.5).fit(X)
+    assert (model.decision_function(X) < 0).mean() == pytest.approx(0.1, abs=0.01)
+    assert model.n_clusters_ == 3
+    assert len(model.notes_) == 1
+
+
+@pytest.mark.parametrize("gamma", ["auto", 2.0])
+@pytest.mark.parametrize("solver", ["bsgd", "sgd", "exact"])
+def test_equal_rows_are_one_cluster(gamma, solver):
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        model = estimator(gamma=gamma, solver=solver).fit(np.full((50, 3), 7.25))
+    one = NO_SPLIT if hasattr(model, "tree_") else ONE_CLUSTER
+    assert [str(w.message).split(":")[0] for w in caught] == ["all rows looked at are equal", one]
+    assert model.labels_.tolist() == [0] * 50
+    assert model.n_clusters_ == 1
+    assert (model.decision_function(np.full((1, 3), 7.25)) >= -1e-5).all()
+    assert (model.decision_function(np.full((1, 3), 100.0)) < 0).all()
+
+
+@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}", f"ignore:{NO_SPLIT}")
+@pytest.mark.parametrize("solver", ["bsgd", "sgd", "exact"])
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_few_rows(n, solver):
+    X = small()[:n]
+    model = SupportVectorClustering(solver=solver, random_state=0).fit(X)
+    assert set(model.labels_) == set(range(model.n_clusters_))
+    assert len(model.support_vectors_) <= n
+    assert (model.predict(X) == model.labels_).all()
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_two_far_rows_are_two_clusters():
+    model = estimator(gamma=1.0).fit(np.array([[0.0, 0.0], [10.0, 0.0]]))
+    assert sorted(model.labels_) == [0, 1]
+
+
+def test_one_equilibrium_is_one_cluster():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.warns(UserWarning, match=ONE_CLUSTER):
+        model = estimator(gamma=0.01).fit(X)
+    assert len(model.equilibria_) == 1
+    assert not model.labels_.any()
+
+
+def test_far_rows_are_outliers_of_some_cluster():
+    X = np.concatenate([small(), [[1e6, 1e6], [-1e6, 0.0]]])
+    model = estimator(nu=0.2).fit(X)
+    assert (model.decision_function(X[-2:]) < -0.5).all()
+    assert np.isfinite(model.equilibria_).all()
+    assert (model.labels_ >= 0).all()
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"nu": 0.1, "C": 1.0}, "give nu or C, not both"),
+        ({"gamma": 0.0}, "gamma must be 'auto', a positive number or a list of them, found 0.0"),
+        ({"gamma": -1}, "gamma must be 'auto', a positive number or a list of them"),
+        ({"gamma": np.nan}, "gamma must be 'auto', a positive number or a list of them"),
+        ({"gamma": np.inf}, "gamma must be 'auto', a positive number or a list of them"),
+        (
+            {"gamma": "scale"},
+            "gamma must be 'auto', a positive number or a list of them, found 'scale'",
+        ),
+        ({"gamma": True}, "gamma must be 'auto', a positive number or a list of them, found True"),
+        ({"gamma": None}, "gamma must be 'auto', a positive number or a list of them, found None"),
+        ({"gamma": []}, r"gamma must be 'auto', a positive number or a list of them, found \[\]"),
+        ({"gamma": [1.0, 0.0]}, r"gamma must be .* or a list of them, found \[1.0, 0.0\]"),
+        ({"gamma": [1.0, "auto"]}, r"gamma must be .* or a list of them, found \[1.0, 'auto'\]"),
+        ({"gamma": [True]}, r"gamma must be .* or a list of them, found \[True\]"),
+        ({"gamma": [[1.0], [2.0]]}, "gamma must be .* or a list of them"),
+        ({"gamma": {"rbf": 1.0}}, "gamma must be .* or a list of them"),
+        (
+            {"gamma": [1.0], "labelling": "equilibria"},
+            r"several values of gamma need labelling='level-tree', found \[1.0\]",
+        ),
+        (
+            {"solver": "exact", "labelling": "level-tree"},
+            "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'",
+        ),
+        (
+            {"solver": "exact", "gamma": [1.0]},
+            "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'",
+        ),
+        ({"effort": "high"}, "effort must be one of .*'thorough'.*found 'high'"),
+        ({"effort": None}, "effort must be one of .*found None"),
+        ({"granularity": 2}, "granularity must be one of .*'coarse'.*found 2"),
+        ({"random_state": -1}, "random_state must be a whole number of at least 0, found -1"),
+        ({"nu": 0.0}, r"nu must lie in \(0, 1\], found 0.0"),
+        ({"nu": 1.5}, r"nu must lie in \(0, 1\]"),
+        ({"nu": "half"}, r"nu must lie in \(0, 1\]"),
+        ({"C": 0.0}, "C must be a positive number, found 0.0"),
+        ({"C": np.inf}, "C must be a positive number"),
+        ({"tol": 0.0}, "tol must be a positive number"),
+        ({"tol": None}, "tol must be a positive number, found None"),
+        ({"theta": -1.0}, "theta must be a positive number"),
+        ({"epsilon": np.nan}, "epsilon must be a positive number"),
+        ({"budget": 0}, "budget must be a whole number of at least 1, found 0"),
+        ({"budget": 10.0}, "budget must be a whole number of at least 1, found 10.0"),
+        ({"projection_size": 0}, "projection_size must be a whole number"),
+        ({"max_iter": 0}, "max_iter must be a whole number"),
+        ({"segment_samples": None}, "segment_samples must be a whole number"),
+        ({"boundary_size": -5}, "boundary_size must be a whole number"),
+        ({"solver": "newton"}, "solver must be one of .*'bsgd'.*found 'newton'"),
+        ({"maintenance": "pnn"}, "maintenance must be one of .*'merge'.*found 'pnn'"),
+        ({"stopping": "never"}, "stopping must be one of .*'held-out'"),
+        ({"labelling": "graph"}, "labelling must be one of .*'equilibria'"),
+        ({"average": True}, "average = true needs solver = 'sgd'"),
+    ],
+)
+def test_invalid_parameters(parameters, message):
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match=message):
+            getattr(SupportVectorClustering(**parameters), method)(small())
+
+
+def test_invalid_rows():
+    X = small()
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        estimator().fit(X[:1])
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        estimator().fit(X)
+    X[3, 1] = np.inf
+    with pytest.raises(ValueError, match="contains infinity"):
+        estimator().fit(X)
+
+
+@pytest.mark.parametrize("method", ["predict", "decision_function", "score_samples"])
+def test_it_must_be_fitted_first(method):
+    with pytest.raises(NotFittedError):
+        getattr(SupportVectorClustering(), method)(small())

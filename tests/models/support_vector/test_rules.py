@@ -1,0 +1,122 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from distsvc.errors import DataError
+from distsvc.models.support_vector.level_tree.density_score import DensityScore, Sums
+from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from tests import reference
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def level_rule(nearest=False):
+    part = np.array([0, 1, 2, 0, 1, 2, 1], np.int64)
+    weights = np.abs(random(7, seed=1)) + np.float32(0.1)
+    few = Sums(random(2, 6), np.ones(6, np.float32), 0.5)
+    most = Sums(random(3, 9), np.ones(9, np.float32), 0.2)
+    score = DensityScore(few, most, np.zeros(4), np.ones(4), 1.0)
+    tree = SimpleNamespace(S=random(2, 7), a=weights, gamma=0.7)
+    return LevelRule.of(random(3, 5, seed=2), tree, part, nearest, score)
+
+
+def boundary_rule():
+    cluster = np.array([1, 0, 0, 2, 1, 0], np.int32)
+    weights = np.abs(random(4, seed=1)) + np.float32(0.1)
+    return BoundaryRule(random(5, 4), weights, random(6, 5, seed=3), cluster, 0.2)
+
+
+RULES = pytest.mark.parametrize("rule", [level_rule(), level_rule(True), boundary_rule()])
+
+
+@RULES
+def test_columns(rule):
+    Z = random(200, 5, seed=9)
+    found = rule.label(Z)
+    assert set(found) == set(rule.meanings)
+    assert [found[name].dtype for name in ("label", "score", "outlier")] == [
+        np.int32, np.float32, np.bool_
+    ]  # fmt: skip
+    assert (found["outlier"] == (found["score"] < 0.0)).all()
+    assert found["outlier"].any()
+    assert not found["outlier"].all()
+    assert set(found["label"]) <= set(range(rule.n_clusters))
+    assert rule.n_clusters == 3
+
+
+@RULES
+def test_a_row_depends_on_no_other(rule):
+    Z = random(90, 5, seed=9)
+    whole = rule.label(Z)
+    parts = [rule.label(part) for part in np.split(Z, [1, 40])]
+    for name, column in whole.items():
+        assert np.concatenate([part[name] for part in parts]).tobytes() == column.tobytes()
+    assert {len(column) for column in rule.label(Z[:0]).values()} == {0}
+
+
+@RULES
+def test_rules_survive_being_written(rule):
+    Z = random(50, 5, seed=9)
+    expected = rule.label(Z)  # what it searches by is not among what is written
+    again = type(rule).restored(rule.facts() | {"other": 1}, rule.arrays())
+    for name, column in again.label(Z).items():
+        assert column.tobytes() == expected[name].tobytes()
+
+
+def test_the_names_of_published_models():
+    rule = level_rule()
+    scoring = {"few_vectors", "few_weights", "most_vectors", "most_weights"}
+    scoring |= {"components", "score_middles", "score_spreads"}
+    arrays = {"S", "a", "part"} | scoring
+    assert (rule.form, set(rule.arrays())) == ("level-tree", arrays)
+    facts = {"gamma": 0.7, "nearest": False, "few_gamma": 0.5, "most_gamma": 0.2}
+    facts |= {"score_limit": 1.0}
+    assert rule.facts() == facts
+    rule = boundary_rule()
+    assert (rule.form, set(rule.arrays())) == ("support-vector", {"S", "a", "points", "cluster"})
+    assert rule.facts() == {"gamma": 0.2}
+
+
+def test_the_level_rule_projects_and_takes_the_largest_sum():
+    rule, Z = level_rule(), random(300, 5, seed=9)
+    seen = (Z.astype(np.float64) @ rule.components.T.astype(np.float64)).astype(np.float32)
+    view = np.ascontiguousarray(seen[:, :2])
+    sums = np.column_stack(
+        [
+            reference.weighted_sums(view, rule.S[:, rule.part == c], rule.a[rule.part == c], 0.7)
+            for c in range(3)
+        ]
+    )
+    found = rule.label(Z)
+    score = rule.density_score
+    np.testing.assert_allclose(found["score"], score(seen), atol=1e-3)
+    assert found["score"].tobytes() == rule.unrounded_scores(Z).astype(np.float32).tobytes()
+    top = np.sort(sums, axis=1)
+    clear = top[:, -1] > 1.01 * top[:, -2]
+    assert clear.sum() > 200
+    assert (found["label"] == sums.argmax(axis=1))[clear].all()
+    nearest = level_rule(True).label(Z)
+    squared = ((view[:, None] - rule.S.T) ** 2).sum(axis=2)
+    assert (nearest["label"] == rule.part[squared.argmin(axis=1)]).mean() > 0.99
+    assert nearest["score"].tobytes() == found["score"].tobytes()
+
+
+def test_vectors_of_more_components_than_there_are_are_refused():
+    rule = level_rule()
+    with pytest.raises(
+        DataError, match=r"^array most_vectors: expected at most 2 components, found 3$"
+    ):
+        LevelRule.restored(rule.facts(), rule.arrays() | {"components": rule.components[:2]})
+
+
+def test_the_boundary_rule_takes_the_nearest_point():
+    rule, Z = boundary_rule(), random(300, 5, seed=9)
+    found = rule.label(Z)
+    squared = ((Z[:, None] - rule.points) ** 2).sum(axis=2)
+    assert (found["label"] == rule.cluster[squared.argmin(axis=1)]).all()
+    f = reference.weighted_sums(Z, rule.S, rule.a, 0.2) - 1.0
+    np.testing.assert_allclose(found["score"], f, atol=1e-5)
+    assert (rule.label(rule.points)["label"] == rule.cluster).all()

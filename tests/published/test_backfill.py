@@ -1,0 +1,198 @@
+"""A job for every day of a range: which days, in which order, and where it stops."""
+
+import datetime
+import json
+
+import numpy as np
+import pytest
+import tomli_w
+from click.testing import CliRunner
+
+from distsvc.cli.main import main
+from distsvc.errors import CheckFailedError, DataError, DistsvcError, JobFileError, TemporaryError
+from distsvc.job.file import load_job
+from distsvc.published import backfill as backfills
+from distsvc.published.backfill import backfill, going_on
+from distsvc.run.job import run_job
+from distsvc.run.work.progress import Progress
+from distsvc.storage.publishing.publication import Output
+from tests.small_runs import write_table
+
+DAYS = [f"2026-11-{day:02}" for day in range(1, 6)]
+
+
+class NotReadyError(DistsvcError):
+    exit_code = 99
+
+
+@pytest.fixture(autouse=True)
+def quick(quick_page, monkeypatch):
+    """Seconds would go into a picture of every night."""
+
+
+@pytest.fixture
+def job_file(tmp_path):
+    """A job of three clusters a night; the table of a day is its own, or is not there."""
+    (tmp_path / "data").mkdir()
+    random = np.random.default_rng(0)
+    for number, day in enumerate(DAYS):
+        X = random.normal(0.0, 0.3, (300, 2)) + 5.0 * random.integers(0, 2, (300, 1))
+        write_table(tmp_path / f"data/{day}.parquet", X + 0.01 * number)
+    content = {
+        "input": {"path": f"{tmp_path}/data/{{run_date}}.parquet"},
+        "model": {"algorithm": "bico", "n_clusters": 2},
+        "continuity": {"previous": f"{tmp_path}/out/{{run_date-1d}}"},
+        "output": {"path": f"{tmp_path}/out/{{run_date}}"},
+    }
+    path = tmp_path / "job.toml"
+    path.write_text(tomli_w.dumps(content))
+    return path
+
+
+def nights(job_file, first=DAYS[0], last=DAYS[2], reprocess="none", settings=()):
+    first, last = datetime.date.fromisoformat(first), datetime.date.fromisoformat(last)
+    quiet = {"progress_of": lambda: Progress(quiet=True)}
+    job_of = lambda day: load_job(job_file, settings, day)  # noqa: E731
+    return list(backfill(job_of, first, last, reprocess, **quiet))
+
+
+def manifest(job_file, day):
+    return Output(job_file.parent / "out" / day).manifest()
+
+
+def test_every_night_continues_the_one_before(job_file):
+    done = nights(job_file)
+    assert [(night.day, night.state) for night in done] == [(day, "published") for day in DAYS[:3]]
+    assert "300 rows, 2 clusters" in done[0].line()
+    runs = [manifest(job_file, day) for day in DAYS[:3]]
+    assert "previous" not in runs[0]
+    assert [one["previous"]["run_id"] for one in runs[1:]] == [one["run_id"] for one in runs[:2]]
+    again = nights(job_file, last=DAYS[3])
+    assert [night.state for night in again] == ["kept", "kept", "kept", "published"]
+    assert [manifest(job_file, day) for day in DAYS[:3]] == runs
+
+
+def test_all_nights_are_done_again_where_the_job_is_another(job_file):
+    nights(job_file)
+    runs = [manifest(job_file, day)["run_id"] for day in DAYS[:3]]
+    other = ("model.seed=1",)
+    for reprocess in "none", "failed":
+        found = nights(job_file, reprocess=reprocess, settings=other)
+        assert [night.state for night in found] == ["kept"] * 3
+    found = nights(job_file, reprocess="completed", settings=other)
+    assert [night.state for night in found] == ["published"] * 3
+    after = [manifest(job_file, day) for day in DAYS[:3]]
+    assert not {one["run_id"] for one in after} & set(runs)
+    assert after[2]["previous"]["run_id"] == after[1]["run_id"]
+
+
+def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path):
+    many = np.tile(np.arange(5.0), (2, 200)).T + np.random.default_rng(1).normal(0, 0.01, (1000, 2))
+    write_table(tmp_path / f"data/{DAYS[1]}.parquet", many)
+    runner = CliRunner()
+    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[3]]
+    command += ["--set", "checks.max_drift=0.5"]
+    said = runner.invoke(main, command)
+    assert said.exit_code == 76, said.output
+    lines = said.stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [[DAYS[0], "published"], [DAYS[1], "held"]]
+    assert manifest(job_file, DAYS[1]) is None
+    assert said.output.count("max_drift: ") == 1, "why is told once"
+    assert f"stopped at {DAYS[1]}, done up to {DAYS[0]}" in said.stderr
+    *_, publish, following = said.stderr.splitlines()
+    [run_id] = Output(tmp_path / "out" / DAYS[1]).held()
+    assert lines[1].split()[2:] == ["run", run_id]
+    assert publish == f"  distsvc publish {tmp_path}/out/{DAYS[1]} --held {run_id}"
+    assert runner.invoke(main, publish.split()[1:]).exit_code == 0
+    assert f"--from {DAYS[2]} --to {DAYS[3]} --set=checks.max_drift=0.5" in following
+    said = runner.invoke(main, [*following.split()[1:], "--set=checks.max_drift=9", "--json"])
+    found = json.loads(said.stdout)
+    assert [night["state"] for night in found["nights"]] == ["published"] * 2
+    assert found["go_on"] == []
+    assert manifest(job_file, DAYS[2])["previous"]["run_id"] == run_id
+
+
+def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monkeypatch):
+    nights(job_file)
+    strict = ("model.seed=1", "checks.min_rows=1000")
+    with pytest.raises(CheckFailedError):
+        run_job(load_job(job_file, strict, DAYS[1]), overwrite=True)
+    assert [one.state for one in nights(job_file, reprocess="none")] == ["kept"] * 3
+    found = nights(job_file, reprocess="failed", settings=("model.seed=1",))
+    assert [one.state for one in found] == ["kept", "published", "kept"]
+    output = Output(job_file.parent / "out" / DAYS[2])
+    work = output.new_work("0" * 12)
+    work.put("begun.json", json.dumps({"output": output.place.address}).encode())
+    found = nights(job_file, reprocess="failed", settings=("model.seed=1",))
+    assert [one.state for one in found] == ["kept", "kept", "published"]
+
+
+@pytest.mark.parametrize(
+    ("error", "states", "code"),
+    [
+        (NotReadyError("no _SUCCESS"), ["published", "skipped", "published"], 0),
+        (TemporaryError("no _SUCCESS"), ["published", "failed"], 75),
+        (DataError("no rows"), ["published", "failed"], 65),
+    ],
+)
+def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
+    job_file, monkeypatch, error, states, code
+):
+    real = backfills.run_job
+
+    def failing(job, **options):
+        if job.job.run_date == DAYS[1]:
+            raise error
+        return real(job, **options)
+
+    monkeypatch.setattr(backfills, "run_job", failing)
+    found = nights(job_file)
+    assert [night.state for night in found] == states
+    assert found[-1].exit_code == code
+    if code:
+        assert going_on(found[-1], DAYS[2], lambda day: f"from {day}") == [f"from {DAYS[1]}"]
+
+
+def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, monkeypatch):
+    def missing(job, *, skip_missing=False, **options):
+        day = job.job.run_date
+        raise NotReadyError("no table") if skip_missing and day == DAYS[0] else DataError("NaN")
+
+    monkeypatch.setattr(backfills, "run_job", missing)
+    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[2], "--json"]
+    said = CliRunner().invoke(main, [*command, "--skip-missing"])
+    assert said.exit_code == 65
+    found = json.loads(said.stdout)
+    assert [night["state"] for night in found["nights"]] == ["skipped", "failed"]
+    assert found["go_on"][0].endswith(f"--from {DAYS[1]} --to {DAYS[2]} --skip-missing")
+    assert f"error: {DAYS[1]}: NaN" in said.stderr
+    assert CliRunner().invoke(main, command).exit_code == 65
+
+
+def test_a_night_without_a_table(job_file, tmp_path):
+    (tmp_path / f"data/{DAYS[0]}.parquet").unlink()
+    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[1], "--json"]
+    said = CliRunner().invoke(main, command)
+    assert said.exit_code == 66
+    found = json.loads(said.stdout)
+    assert [night["exit_code"] for night in found["nights"]] == [66]
+    assert found["go_on"] == [f"distsvc backfill {job_file} --from {DAYS[0]} --to {DAYS[1]}"]
+
+
+@pytest.mark.parametrize("path", ["out", "out/{run_date:%Y-%m}"])
+def test_every_day_needs_an_output_of_its_own(job_file, path):
+    with pytest.raises(JobFileError, match=r"^output\.path must hold the date"):
+        nights(job_file, settings=(f"output.path={path}",), last=DAYS[0])
+
+
+@pytest.mark.parametrize(
+    "days", [("2026-11-02", "2026-11-01"), ("2026-11-31", "2026-12-01"), ("today", "2026-12-01")]
+)
+def test_days_that_are_none(job_file, days):
+    said = CliRunner().invoke(main, ["backfill", str(job_file), "--from", days[0], "--to", days[1]])
+    assert said.exit_code == 2
+
+
+def test_nothing_is_left_to_do_after_the_last_night():
+    night = backfills.Night(DAYS[0], "out/x", "held", "words", 76, "run-1")
+    assert going_on(night, DAYS[0], str) == ["distsvc publish out/x --held run-1"]

@@ -1,0 +1,583 @@
+"""Runs and published models from Python: what the command line gives, to the byte."""
+
+import datetime
+import inspect
+import json
+import multiprocessing
+import pickle
+import pydoc
+import shutil
+import sys
+from pathlib import Path
+
+import dask.array
+import dask.dataframe
+import duckdb
+import narwhals
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from scipy import sparse
+
+import distsvc
+from distsvc.errors import CheckFailedError, DataError, InputNotFoundError, JobFileError
+from distsvc.published.predict import predict_table
+from distsvc.run.job import run_job
+from tests.jobs.blob_jobs import copied
+from tests.published_files import listed
+from tests.small_runs import ROOMS, small_job, three_clusters, write_table
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+N, COLUMNS = 600, ("x0", "x1", "x2")
+HERE = {"cluster.workers": 0}
+
+
+def rows(seed=0, n=N):
+    return three_clusters(n, 3, seed)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "t.parquet"
+    return write_table(path, rows(), ident=np.arange(N) * 7)
+
+
+def sections(table, out, **more):
+    return {
+        "input": {"path": table, "id": "ident", **more.pop("input", {})},
+        "model": ROOMS["boundary"],
+        "cluster": {"workers": 0, "partition_rows": 300, "block_rows": 70},
+        "output": {"path": out, **more.pop("output", {})},
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def published(table, tmp_path_factory):
+    """A run with ids and reasons, in two files."""
+    out = tmp_path_factory.mktemp("out") / "run"
+    return distsvc.run(sections(table, out, output={"reasons": 2}))
+
+
+# --- the function
+
+
+def test_the_function_has_the_name_of_the_package():
+    assert inspect.isfunction(distsvc.run)
+    assert sys.modules["distsvc.run.job"].run_job is run_job
+    assert pickle.loads(pickle.dumps(run_job)) is run_job
+    assert {"run", "load", "Run"} <= set(dir(distsvc)) & set(distsvc.__all__)
+
+
+def test_help_shows_the_parameters(table):
+    assert "overwrite: 'bool' = False" in pydoc.render_doc(distsvc.run)
+    with pytest.raises(TypeError, match="overwrit"):
+        distsvc.run(table, overwrit=True)
+
+
+# --- running
+
+
+def test_a_job_file_and_what_overrides_it(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.toml").write_text(
+        f'[input]\npath = "{table}"\n[output]\npath = "out/{{run_date}}"\n'
+    )
+    values = HERE | {"model.algorithm": "imdh", "model.seed": 3, "output.path": "out/{run_date}"}
+    run = distsvc.run("job.toml", run_date=datetime.date(2026, 11, 20), overrides=values)
+    assert run.path == "out/2026-11-20"
+    assert run.manifest["job"]["model"]["seed"] == 3
+    assert run.report.model.algorithm == "imdh"
+    assert "distsvc.run('job.toml', run_date='2026-11-20', overrides={" in run.report.command
+    again = distsvc.run(tmp_path / "job.toml", run_date="2026-11-20", overrides=values)
+    assert again.manifest == run.manifest  # nothing was computed
+
+
+def test_a_table_has_the_default_job(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = distsvc.run(table, overrides=HERE | {"model.algorithm": "imdh"})
+    assert run.path == "out/t"
+    assert run.manifest["job"]["job"]["name"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"model.sed": 1}, "unknown key 'model.sed'"),
+        ({"seed": 1}, "overrides expects section.key, found 'seed'"),
+        ({"model.seed": "one"}, "model.seed must be"),
+    ],
+)
+def test_overrides_that_are_not_right(table, overrides, message):
+    with pytest.raises(JobFileError, match=message):
+        distsvc.run(table, overrides=overrides)
+
+
+def test_a_result_that_is_held_back(table, tmp_path):
+    job = sections(table, tmp_path / "out", checks={"min_rows": N + 1})
+    with pytest.raises(CheckFailedError) as caught:
+        distsvc.run(job)
+    assert caught.value.report.input.n_rows == N
+    with pytest.raises(InputNotFoundError, match="no run is published"):
+        distsvc.load(tmp_path / "out")
+
+
+def test_a_worker_that_imports_the_script_does_not_run_it_again(table, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(RuntimeError, match="below if __name__ == '__main__':"):
+        distsvc.run(table)
+
+
+# --- what is published
+
+
+def test_labels_whole_and_in_part(published, table):
+    labels = published.labels()
+    assert labels.schema.names == ["ident", "label", "score", "outlier", "reasons"]
+    assert labels["ident"].equals(pq.read_table(table)["ident"])
+    outside = published.labels(["score", "ident"], "outlier == true and ident >= 70")
+    expected = labels.filter((pc.field("outlier")) & (pc.field("ident") >= 70))
+    assert 0 < outside.num_rows < N
+    assert outside.equals(expected.select(["score", "ident"]))
+    by_expression = published.labels(["ident"], pc.field("score") < 0)
+    assert published.labels("ident").equals(labels.select(["ident"]))
+    assert by_expression.equals(labels.filter(pc.field("outlier")).select(["ident"]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "filter", "error", "message"),
+    [
+        (["cluster"], None, DataError, r"expected published columns \(ident, .*found 'cluster'"),
+        (None, "score <", JobFileError, "^filter: expected a number"),
+        (None, "score == 'a'", DataError, "^filter compares column 'score'"),
+        (None, "x0 > 1", DataError, "found 'x0'"),
+        (None, pc.field("x0") > 1, DataError, "does not suit the labels: .*x0"),
+    ],
+)
+def test_labels_that_can_not_be_asked_for(published, columns, filter, error, message):
+    with pytest.raises(error, match=message):
+        published.labels(columns, filter)
+
+
+def test_only_what_the_manifest_lists_is_read(published, tmp_path):
+    out = copied(Path(published.path), tmp_path)
+    run, expected = distsvc.load(out), published.labels()
+    part = listed(out, "labels/")[0]
+    shutil.copy(part, part.with_name("part-00009.parquet"))
+    assert run.labels().equals(expected)
+    assert pl.read_parquet(run.files).height == N
+    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    with pytest.raises(DataError, match="expected the SHA-256"):
+        distsvc.load(out).labels()
+
+
+def test_labels_in_zarr(table, tmp_path, published):
+    run = distsvc.run(sections(table, tmp_path / "out", output={"format": "zarr"}))
+    names = ["ident", "label", "score", "outlier"]
+    assert run.labels().equals(published.labels(names))
+    few = run.labels(["ident"], "outlier == true")
+    assert few.equals(published.labels(["ident"], "outlier == true"))
+    rogue = tmp_path / "out" / "labels" / run.manifest["run_id"] / "label" / "c" / "0"
+    rogue.write_bytes(b"")
+    with pytest.raises(DataError, match=r"expected .* bytes"):
+        distsvc.load(run.path).labels()
+    with pytest.raises(DataError, match="has labels in Zarr, expected Parquet"):
+        _ = run.files
+
+
+def test_other_systems_read_the_files(published):
+    files, outside = published.files, published.labels(filter="outlier == true").num_rows
+    assert pl.read_parquet(files).filter("outlier").height == outside
+    relation = duckdb.read_parquet(files).filter("outlier").count("*")
+    assert relation.fetchall() == [(outside,)]
+    labels = published.labels()
+    assert duckdb.sql("SELECT count(*) FROM labels WHERE outlier").fetchall() == [(outside,)]
+    assert pl.from_arrow(labels)["label"].n_unique() == published.manifest["clusters"]
+
+
+def test_how_a_run_shows_itself(published, tmp_path):
+    k = published.manifest["clusters"]
+    assert repr(published) == f"<distsvc run {published.path}: {k} clusters in 600 rows>"
+    assert repr(published.model) == f"<distsvc model: support-vector, {k} clusters, 3 columns>"
+    page = published._repr_html_()
+    assert page.count("<tr>") == 1 + k
+    assert "% outside" in page
+    odd = distsvc.load(copied(Path(published.path), tmp_path))
+    odd.path = "<b>"
+    assert "&lt;b&gt;" in odd._repr_html_()
+
+
+def test_labels_by_another_runs_model(published, table, tmp_path):
+    predict_table(published.path, str(table), str(tmp_path / "out"))
+    run = distsvc.load(tmp_path / "out")
+    assert run.labels().equals(published.labels())
+    assert "600 rows" in run._repr_html_()
+    for name in "model", "report":
+        with pytest.raises(DataError, match=f"has no {name}.json: the run labelled rows by"):
+            getattr(run, name)
+
+
+def test_a_run_can_be_sent_to_another_process(published):
+    run = pickle.loads(pickle.dumps(published))
+    assert (run.model.predict(rows(1)) == published.model.predict(rows(1))).all()
+
+
+# --- the model
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_raw_rows_get_the_labels_of_predict(room, tmp_path):
+    path = write_table(tmp_path / "t.parquet", rows())
+    run_job(small_job(path, ROOMS[room], output={"path": str(tmp_path / "out"), "reasons": 1}))
+    new = write_table(tmp_path / "new.parquet", rows(1))
+    predict_table(tmp_path / "out", str(new), str(tmp_path / "labels"))
+    expected = distsvc.load(tmp_path / "labels").labels()
+    model = distsvc.load(tmp_path / "out").model
+    assert model.predict(rows(1)).tobytes() == expected["label"].to_numpy().tobytes()
+    assert model.score_samples(rows(1)).tobytes() == expected["score"].to_numpy().tobytes()
+    batches = list(model.predict_batches(pq.read_table(new).to_batches(max_chunksize=37)))
+    assert [batch.num_rows for batch in batches[:3]] == [37, 37, 26]  # row groups have 100 rows
+    assert pa.Table.from_batches(batches).equals(expected.drop_columns("row").combine_chunks())
+
+
+def as_reader(X):
+    table = pa.table(dict(zip(COLUMNS, X.T, strict=True)))
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(100))
+
+
+def frame(X):
+    return dict(zip(("x2", "y", "x0", "x1"), (X[:, 2], X[:, 0], X[:, 0], X[:, 1]), strict=True))
+
+
+class OldFrame:
+    """A table that knows nothing of Arrow's C interface."""
+
+    def __init__(self, X):
+        self.table = pa.table(frame(X))
+
+    def __dataframe__(self, **options):
+        return self.table.__dataframe__(**options)
+
+
+KINDS = {
+    "array in Fortran's order": np.asfortranarray,
+    "sparse": sparse.csr_array,
+    "sparse, without slices": sparse.coo_array,
+    "dictionary": frame,
+    "pyarrow": lambda X: pa.table(frame(X)),
+    "batch": lambda X: pa.record_batch(frame(X)),
+    "reader": as_reader,
+    "batches": lambda X: iter(as_reader(X)),
+    "pandas": lambda X: pd.DataFrame(frame(X), index=[f"r{i}" for i in range(len(X))]),
+    "polars": lambda X: pl.DataFrame(frame(X)),
+    "lazy polars": lambda X: pl.LazyFrame(frame(X)),
+    "duckdb": lambda X: duckdb.from_arrow(pa.table(frame(X))),
+    "old frame": OldFrame,
+    "dask array": lambda X: dask.array.from_array(X, chunks=(130, 2)),
+    "dataset": lambda X: pyarrow.dataset.dataset(pa.table(frame(X))),
+    "masked array": lambda X: np.ma.masked_array(X),
+    "Zarr": lambda X: zarr.array(X, chunks=(70, 3)),
+    "narwhals": lambda X: narwhals.from_native(pl.DataFrame(frame(X))),
+    "dictionary-encoded": lambda X: pa.table(
+        {n: pa.array(v).dictionary_encode() for n, v in frame(X).items()}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_any_kind(published, kind):
+    X, model = rows(1), published.model
+    assert (model.predict(KINDS[kind](X)) == model.predict(X)).all()
+    assert len(model.predict(KINDS[kind](X[:0]))) == 0
+
+
+def test_masked_values_are_missing(published):
+    X = np.ma.masked_array(rows(), np.zeros((N, 3), bool))
+    X[4, 2] = np.ma.masked
+    with pytest.raises(DataError, match="column 'x2', row 4: expected a finite number"):
+        published.model.predict(X)
+
+
+def test_dask_in_is_dask_out(published):
+    read = []
+
+    def noted(block):
+        read.append(len(block))
+        return block
+
+    X, model = rows(1), published.model
+    lazy = dask.array.from_array(X, chunks=(250, 2)).map_blocks(noted, meta=np.empty((0, 0)))
+    labels, scores, shares = (
+        model.predict(lazy),
+        model.score_samples(lazy),
+        model.predict_proba(lazy),
+    )
+    assert read == []
+    assert labels.chunks == scores.chunks == ((250, 250, 100),)
+    assert shares.chunks == ((250, 250, 100), (len(model.ids),))
+    for found, expected in [
+        (labels, model.predict(X)),
+        (scores, model.score_samples(X)),
+        (shares, model.predict_proba(X)),
+    ]:
+        assert found.dtype == expected.dtype
+        assert found.compute().tobytes() == expected.tobytes()
+
+
+def test_a_dask_dataframe(published):
+    X = pd.DataFrame(frame(rows()), index=np.arange(N) * 3)
+    parts, model = dask.dataframe.from_pandas(X, npartitions=3), published.model
+    labels, shares = model.predict(parts), model.predict_proba(parts)
+    assert (labels.name, labels.dtype, labels.divisions) == ("label", np.int32, parts.divisions)
+    assert labels.compute().equals(pd.Series(model.predict(X), X.index, name="label"))
+    assert shares.columns.tolist() == model.ids.tolist()
+    assert shares.compute().equals(
+        pd.DataFrame(model.predict_proba(X), X.index, model.ids.tolist())
+    )
+
+
+def test_rows_of_dask_that_can_not_be_labelled(published):
+    X, model = rows(), published.model
+    X[450, 2] = np.nan
+    lazy = dask.array.from_array(X, chunks=(200, 3))
+    with pytest.raises(DataError, match=r"found one of shape \(600, 2\)"):
+        model.predict(lazy[:, :2])
+    with pytest.raises(DataError, match="the rows: column 'x2', row 450: expected a finite"):
+        model.predict(lazy).compute()
+    parts = dask.dataframe.from_pandas(pd.DataFrame(frame(X)), npartitions=2)
+    with pytest.raises(DataError, match="the rows of a partition: column 'x2', row 150"):
+        model.predict(parts).compute()
+    with pytest.raises(DataError, match="the rows of chunk 1: column 'x2', row 150"):
+        model.predict(parts[list(COLUMNS)].to_dask_array()).compute()
+    with pytest.raises(DataError, match="missing or there twice: x2"):
+        model.predict(parts[["x0", "x1"]]).compute()
+
+
+def test_shares_of_clusters(published, table, tmp_path):
+    X, model = rows(1), published.model
+    shares = model.predict_proba(X)
+    assert (shares.shape, shares.dtype) == ((N, len(model.ids)), np.float32)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-5)
+    assert (model.ids[shares.argmax(axis=1)] == model.predict(X)).all()
+    assert model.predict_proba(X[:0]).shape == (0, len(model.ids))
+    job = sections(table, tmp_path / "out") | {"model": ROOMS["linear"]}
+    with pytest.raises(DataError, match="predict_proba needs a model with clusters"):
+        distsvc.run(job).model.predict_proba(X)
+
+
+def test_values_of_any_type_of_number(published):
+    X, model = np.round(rows(1)), published.model
+    expected = model.score_samples(X)
+    for kind in np.float32, np.int64, np.uint8, np.float16:
+        assert (model.score_samples(X.astype(kind)) == expected).all()
+        columns = {name: X[:, k].astype(kind) for k, name in enumerate(COLUMNS)}
+        assert (model.score_samples(pa.table(columns)) == expected).all()
+
+
+def test_float32_stored_and_in_memory(published, tmp_path):
+    X = rows(1).astype(np.float32)
+    path = write_table(tmp_path / "t.parquet", X, ident=np.arange(N))
+    predict_table(published.path, str(path), str(tmp_path / "out"))
+    expected = distsvc.load(tmp_path / "out").labels()
+    for given in X, pa.table(frame(X)):
+        assert published.model.predict(given).tobytes() == expected["label"].to_numpy().tobytes()
+        found = published.model.score_samples(given)
+        assert found.tobytes() == expected["score"].to_numpy().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((4, 2)), r"expected an array of 3 columns \(x0, x1, x2\), .*shape \(4, 2\)"),
+        (np.zeros(3), r"found one of shape \(3,\)"),
+        (np.full((2, 3), "1"), "expected an array of numbers, found dtype <U1"),
+        ({"x0": [1.0], "x1": [1.0]}, "expected the model's 3 columns, .* x2; found: x0, x1"),
+        (pl.DataFrame({"x0": ["a"], "x1": [1], "x2": [1]}), "column 'x0' is .*string, expected"),
+        ({"x0": [1.0], "x1": [1.0, 2.0], "x2": [1.0]}, "can't be read"),
+        ([[1.0, 2.0, 3.0]], "expected an array .* found builtins.list"),
+        ("x.parquet", "found builtins.str 'x.parquet'"),
+        (None, "found builtins.NoneType None"),
+        (iter([[1.0, 2.0]]), r"found builtins.list \[1.0, 2.0\]"),
+    ],
+)
+def test_what_are_no_rows(published, X, message):
+    with pytest.raises(DataError, match=message):
+        published.model.predict(X)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, None, 1e300])
+def test_values_that_the_job_refuses(published, value):
+    column = np.arange(9.0).tolist()
+    column[7] = value
+    X = pa.table({"x0": column, "x1": [1.0] * 9, "x2": [1.0] * 9})
+    with pytest.raises(DataError, match=r"the rows: column 'x0', row 7: expected .*, found"):
+        list(published.model.predict_batches(X.to_batches(max_chunksize=2)))
+
+
+def with_gaps():
+    X = rows(1, 50)
+    X[3, 1] = X[49, 0] = np.nan
+    return X
+
+
+@pytest.fixture(scope="module", params=["drop", "median"])
+def with_missing(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("missing")
+    X = rows()
+    X[5, 0] = np.nan
+    path = write_table(folder / "t.parquet", X)
+    job = sections(path, folder / "out", preprocess={"missing": request.param})
+    return request.param, distsvc.run(job | {"input": {"path": path}})
+
+
+def test_missing_values_are_treated_as_by_the_job(with_missing, tmp_path):
+    kind, run = with_missing
+    path = write_table(tmp_path / "new.parquet", with_gaps())
+    predict_table(run.path, str(path), str(tmp_path / "out"))
+    expected = distsvc.load(tmp_path / "out").labels()
+    places = expected["row"].to_numpy()
+    labels, scores = run.model.predict(with_gaps()), run.model.score_samples(with_gaps())
+    assert labels[places].tolist() == expected["label"].to_pylist()
+    assert scores[places].tolist() == expected["score"].to_pylist()
+    found = pa.Table.from_batches(run.model.predict_batches(pq.read_table(path)))
+    assert found["label"].take(places).combine_chunks().equals(expected["label"].combine_chunks())
+    if kind == "drop":
+        assert np.flatnonzero(labels == -1).tolist() == [3, 49]
+        assert np.flatnonzero(np.isnan(scores)).tolist() == [3, 49]
+        lazy = dask.array.from_array(with_gaps(), chunks=(10, 3))
+        assert run.model.predict(lazy).compute().tolist() == labels.tolist()
+        shares = run.model.predict_proba(lazy).compute()
+        assert np.flatnonzero(np.isnan(shares).all(axis=1)).tolist() == [3, 49]
+        assert [found[name].null_count for name in found.column_names] == [2, 2, 2]
+
+
+def test_an_id_is_passed_on(published, table):
+    stored = pq.read_table(table)
+    found = pa.Table.from_batches(published.model.predict_batches(stored))
+    assert found.equals(published.labels().combine_chunks())
+    by_index = stored.to_pandas().set_index("ident")
+    assert pa.Table.from_batches(published.model.predict_batches(by_index)).equals(found)
+    without = next(published.model.predict_batches(stored.drop_columns("ident")))
+    assert without.schema.names == ["label", "score", "outlier", "reasons"]
+
+
+def test_a_stream_is_read_as_far_as_it_is_asked_for(published):
+    read = []
+
+    def batches():
+        for k in range(5):
+            read.append(k)
+            yield pa.record_batch(frame(rows(k, 10)))
+
+    found = published.model.predict_batches(batches())
+    assert read == []
+    assert next(found).num_rows == 10
+    assert read == [0]
+
+
+def test_ids_that_go_on(published, table, tmp_path):
+    """Labels are those of the manifest, not places."""
+    model = distsvc.load(copied(Path(published.path), tmp_path)).model
+    model._labeller.ids[:] = model._labeller.ids[::-1] + 5
+    assert (model.predict(rows()) == model.ids[published.model.predict(rows())]).all()
+
+
+def test_a_path_without_a_run(tmp_path):
+    with pytest.raises(InputNotFoundError, match="expected the output path of a run"):
+        distsvc.load(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": 99}))
+    with pytest.raises(JobFileError, match="format 99"):
+        distsvc.load(tmp_path)
+
+
+# --- columns that are no plain numbers
+
+
+@pytest.fixture(scope="module")
+def with_features(tmp_path_factory):
+    """A model of a vector, a logarithm, a duration and a number, of rows scaled to length 1."""
+    folder = tmp_path_factory.mktemp("features")
+    path = folder / "t.parquet"
+    pq.write_table(stored(rows()), path)
+    job = sections(path, folder / "out", preprocess={"scale": "unit", "log": ["b"]})
+    return distsvc.run(job | {"input": {"path": path}, "model": ROOMS["hyperplanes"]})
+
+
+def stored(X):
+    seconds = (X[:, 0] * 1000).astype("m8[s]")
+    vectors = pa.FixedSizeListArray.from_arrays(X[:, :2].astype(np.float32).ravel(), 2)
+    columns = {"took": seconds, "v": vectors, "b": np.exp(X[:, 1]), "x": X[:, 2]}
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def test_features_are_made_as_the_job_made_them(with_features, tmp_path):
+    model, given = with_features.model, stored(rows(1))
+    pq.write_table(given, tmp_path / "t.parquet")
+    predict_table(with_features.path, str(tmp_path / "t.parquet"), str(tmp_path / "out"))
+    expected = distsvc.load(tmp_path / "out").labels(["label", "score", "outlier"])
+    assert model.columns == ("took", "v", "b", "x")
+    assert model.array_columns == ("took", "v[0]", "v[1]", "b", "x")
+    for X in given, given.select(["x", "b", "v", "took"]), pl.DataFrame(given), given.to_pandas():
+        assert model.label(X).combine_chunks().equals(expected.combine_chunks())
+
+
+def test_categories_as_polars_and_pandas_hold_them(tmp_path):
+    told = np.array(["a", "b", "c"])[np.arange(N) % 3]
+    plain = pa.table({"x": rows()[:, 0], "c": told})
+    pq.write_table(plain, tmp_path / "t.parquet")
+    job = sections(tmp_path / "t.parquet", tmp_path / "out", preprocess={"encode": {"c": "onehot"}})
+    job |= {"input": {"path": tmp_path / "t.parquet"}, "model": ROOMS["hyperplanes"]}
+    model, frame = distsvc.run(job).model, pl.DataFrame(plain)
+    expected = model.score_samples(plain)
+    enum = pl.Enum(["a", "b", "c"])
+    for X in (
+        frame.with_columns(pl.col("c").cast(pl.Categorical)),
+        frame.with_columns(pl.col("c").cast(enum)).lazy(),
+        plain.to_pandas().astype({"c": "category"}),
+        plain.to_pandas().astype({"c": object}),
+        dask.dataframe.from_pandas(plain.to_pandas(), npartitions=2),
+    ):
+        assert np.array_equal(np.asarray(model.score_samples(X)), expected)
+
+
+def test_an_array_of_features(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(stored(rows()).drop_columns("took"), path)
+    job = sections(path, tmp_path / "out", preprocess={"log": ["b"]})
+    model = distsvc.run(job | {"input": {"path": path}, "model": ROOMS["hyperplanes"]}).model
+    X = np.column_stack([rows(1)[:, :2].astype(np.float32), np.exp(rows(1)[:, 1]), rows(1)[:, 2]])
+    assert (model.predict(X) == model.predict(stored(rows(1)))).all()
+    with pytest.raises(DataError, match=r"array of 4 columns \(v\[0\], v\[1\], b, x\)"):
+        model.predict(X[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("v", [[1.0, 2.0], [3.0]], "column 'v', row 1: expected a list of 2 numbers"),
+        ("v", [1.0, 2.0], "column 'v' is double, expected vectors of 2 numbers"),
+        ("took", [1.0, 2.0], "column 'took' is double, expected dates, times or durations"),
+        ("took", [None, None], "column 'took', row 0: expected a finite number"),
+        ("v", [None, None], r"column 'v\[0\]', row 0: expected a finite number"),
+    ],
+)
+def test_values_that_a_feature_can_not_take(with_features, column, values, message):
+    X = stored(rows(1, 2)).drop_columns(column).append_column(column, pa.array(values))
+    with pytest.raises(DataError, match=message):
+        with_features.model.predict(X)
+
+
+def test_rows_without_a_length(with_features):
+    X = stored(np.vstack([rows(1, 2), np.zeros((1, 3))]))
+    X = X.set_column(2, "b", pa.array([1.0, 1.0, 0.0]))
+    with pytest.raises(DataError, match="row 2: expected a row with a length"):
+        with_features.model.predict(X)
+    with pytest.raises(DataError, match=r"column 'took' holds dates, times .*expected a table"):
+        with_features.model.predict(np.ones((2, 5)))

@@ -1,0 +1,202 @@
+"""Candidates that a check held back: told, published all the same, and whole at every step."""
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from distsvc.cli.main import main
+from distsvc.errors import CheckFailedError, DataError, DistsvcError, InputNotFoundError
+from distsvc.published import held
+from distsvc.published.held import publish_held
+from distsvc.published.status import in_words, status
+from distsvc.run.job import run_job
+from distsvc.run.reporting.files import read_report
+from distsvc.storage.publishing.publication import Output, collect
+from tests.small_runs import ROOMS, small_job, three_clusters, write_table
+from tests.storage.written_runs import (
+    Crash,
+    check_tidy,
+    crashing,
+    digest_of,
+    name_of,
+    names,
+    run,
+    seen,
+    work_of,
+    write_run,
+)
+
+
+def held_back(job) -> str:
+    with pytest.raises(CheckFailedError, match="min_rows: 600 rows, at least 1,000 expected"):
+        run_job(job, overwrite=True)
+    [run_id] = Output(job.output.path).held()
+    return run_id
+
+
+def with_checks(job, **checks):
+    return job.model_copy(update={"checks": type(job.checks).model_validate(checks)})
+
+
+def test_a_candidate_is_told_and_published(tmp_path):
+    table = write_table(tmp_path / "t.parquet", three_clusters(600))
+    job = small_job(table, ROOMS["sampled"])
+    run_job(job)
+    before = json.loads((tmp_path / "out/manifest.json").read_text())
+    failing = small_job(table, ROOMS["sampled"], preprocess={"scale": "none"})
+    run_id = held_back(with_checks(failing, min_rows=1000))
+    assert json.loads((tmp_path / "out/manifest.json").read_text()) == before
+
+    found = status(job.output.path)
+    [told] = found["held"]
+    assert (told["run_id"], told["rows"]) == (run_id, 600)
+    assert [check["name"] for check in told["failed"]] == ["min_rows"]
+    assert Path(told["page"]).is_file()
+    assert f"held back: run {run_id} of 20" in in_words(found)[1]
+    assert "at least 1,000 expected; see " in in_words(found)[1]
+
+    said = CliRunner().invoke(main, ["publish", job.output.path, "--held", run_id])
+    assert said.exit_code == 0, said.output
+    assert "warning: min_rows: 600 rows" in said.output
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert (manifest["run_id"], manifest["override"]) == (run_id, True)
+    assert [check["state"] for check in manifest["checks"]] == ["failed"]
+    report = read_report(job.output.path)
+    assert report.held is False
+    assert [check.name for check in report.failed] == ["min_rows"]
+    warning = "published although these checks failed: min_rows: 600 rows, at least 1,000 expected"
+    assert report.warnings[0] == warning
+    assert warning in Output(job.output.path).file("report.html").read_text()
+    assert (tmp_path / "out/report.html").read_text() == (
+        Output(job.output.path).file("report.html").read_text()
+    )
+    assert status(job.output.path)["held"] == []
+    run_job(with_checks(failing, min_rows=1000))  # is published, so that nothing is done
+    again = CliRunner().invoke(main, ["publish", job.output.path, "--held", run_id, "--json"])
+    assert json.loads(again.output)["run_id"] == run_id
+    collect(job.output.path)
+    assert status(job.output.path)["published"]["run_id"] == run_id
+
+
+def hold(out, mark: str, created: str = "") -> str:
+    """Hold a candidate back, whose files have a mark; return its run."""
+    output = Output(out)
+    with output.locked(), work_of(output, digest_of(mark)) as work:
+        run_id = name_of(work)
+        output.hold(write_run(output, run_id, mark) | {"created": created})
+    return run_id
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """No disk, no page: the report of a candidate is its mark."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+    def overridden(output, manifest):
+        mark = (output.place.root / manifest["files"][0]["file"]).read_text().split()[0]
+        return {name: f"{mark} {name}" for name in ("report.html", "report.json")}
+
+    monkeypatch.setattr(held, "_overridden", overridden)
+
+
+def test_an_unknown_candidate(tmp_path, quick):
+    out = tmp_path / "out"
+    with pytest.raises(InputNotFoundError, match=r"no candidate x .*: none is held back there"):
+        publish_held(str(out), "x")
+    assert not out.exists()
+    run_id = hold(out, "a")
+    with pytest.raises(InputNotFoundError, match=f"held back are {run_id}$"):
+        publish_held(str(out), "x")
+    assert CliRunner().invoke(main, ["publish", str(out), "--held", "x"]).exit_code == 66
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "other"])
+def test_a_candidate_that_is_not_whole_is_not_published(tmp_path, quick, damage):
+    out = tmp_path / "out"
+    run(out, "old")
+    run_id = hold(out, "new")
+    path = out / f"labels/{run_id}/part-00001.parquet"
+    content = path.read_text()
+    path.write_text({"gone": "", "cut": content[:-1], "other": content.upper()}[damage])
+    if damage == "gone":
+        path.unlink()
+    before = names(out)
+    with pytest.raises(DataError, match=r"part-00001\.parquet"):
+        publish_held(str(out), run_id)
+    assert (seen(out), names(out)) == ("old", before)
+
+
+@pytest.mark.parametrize(
+    ("error", "before"), [(Crash(), None), (Crash(), "old"), (OSError(28, "No space"), "old")]
+)
+def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, quick, monkeypatch, error, before):
+    for after in range(1000):
+        out = tmp_path / f"out-{after}"
+        if before:
+            run(out, before)
+        run_id = hold(out, "new")
+        failing = crashing(monkeypatch, after, error, once=isinstance(error, OSError))
+        with failing as changes, suppress(type(error), DistsvcError):
+            publish_held(str(out), run_id)
+        assert seen(out) in (before, "new")
+        if seen(out) == before:
+            assert list(Output(out).held()) == [run_id]
+        publish_held(str(out), run_id)
+        assert seen(out) == "new"
+        collect(str(out))
+        check_tidy(out, "new")
+        if len(changes) <= after:
+            break
+    assert after > 20, "the crashes came too late to tell"
+
+
+def test_what_was_published_although_a_check_failed_is_replaced_like_any_run(tmp_path, quick):
+    out = tmp_path / "out"
+    run(out, "old")
+    publish_held(str(out), hold(out, "a"))
+    files = json.loads((out / "manifest.json").read_text())["files"]
+    run(out, "b")
+    for file in files:
+        assert (out / file["file"]).read_text().startswith("a ")
+    run(out, "c")
+    assert not any((out / file["file"]).exists() for file in files)
+    collect(str(out))
+    check_tidy(out, "c")
+
+
+def check_whole(out, manifest):
+    for file in manifest["files"]:
+        assert (out / file["file"]).stat().st_size == file["bytes"]
+
+
+def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(
+    tmp_path, quick, monkeypatch
+):
+    before = tmp_path / "before"
+    run(before, "older")
+    run(before, "old")
+    kept = [hold(before, f"c{n}", f"2026-11-0{n}") for n in (1, 2, 3)]
+    replaced = names(before / ".runs/replaced")
+    for after in range(1000):
+        out = tmp_path / f"out-{after}"
+        shutil.copytree(before, out)
+        with crashing(monkeypatch, after, Crash(), once=False) as changes, suppress(Crash):
+            hold(out, "c4", "2026-11-04")
+        assert seen(out) == "old"
+        found = Output(out).held()
+        assert set(kept[1:]) <= set(found)
+        for manifest in found.values():
+            check_whole(out, manifest)
+        newest = hold(out, "c5", "2026-11-05")
+        assert len(Output(out).held()) == 3
+        assert {*kept[2:], newest} <= set(Output(out).held())
+        if len(changes) <= after:
+            break
+    assert after > 20, "the crashes came too late to tell"
+    assert names(out / ".runs/replaced") == replaced, "a slow reader may be at what was replaced"
+    assert not [name for name in names(out) if kept[0] in name or kept[1] in name]

@@ -1,0 +1,161 @@
+"""Labelling other tables with a published model."""
+
+import json
+from dataclasses import fields
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.models.rows.scaling import Scaling
+from distsvc.published.predict import predict_table
+from distsvc.run.algorithms import ROOMS
+from distsvc.run.job import run_job
+from distsvc.run.learning.preparation import Preparation
+from distsvc.run.model.form import NEEDS
+from distsvc.run.work.progress import Progress
+from tests.jobs.blob_jobs import N, blobs, check_manifest, config, copied, files, labels
+from tests.published_files import nothing_left, published_file
+from tests.small_runs import listed_again
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+
+def test_predicting_the_same_table_gives_the_same_labels(blob_table, blob_run, tmp_path):
+    manifest = predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
+    assert labels(tmp_path / "out").equals(labels(blob_run[0]))
+    assert manifest == check_manifest(tmp_path / "out")
+    assert manifest["rows"] == N
+
+
+def test_predict_scales_new_rows_as_the_models(blob_run, tmp_path):
+    few = blobs().slice(100, 5)
+    pq.write_table(few, tmp_path / "few.parquet")
+    predict_table(blob_run[0], str(tmp_path / "few.parquet"), str(tmp_path / "out"))
+    expected = labels(blob_run[0]).slice(100, 5)
+    for name in ("label", "score", "outlier"):
+        assert labels(tmp_path / "out")[name].equals(expected[name])
+
+
+@pytest.fixture(scope="module")
+def with_default_columns(blob_table, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "default"
+    given = {"columns": None, "id": "event", "label": "class", "where": "split < 3"}
+    run_job(config(blob_table, out, input=given))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        (["x", "event"], "found 1 that are numbers; missing: y; found: x"),
+        (["extra", "event"], "found 1 that are numbers; missing: x, y; found: extra"),
+    ],
+)
+def test_predict_without_some_of_the_columns(with_default_columns, tmp_path, columns, found):
+    data = blobs().append_column("extra", pa.array(np.zeros(N))).select(columns)
+    pq.write_table(data, tmp_path / "in.parquet")
+    message = rf"expected the model's 2 columns, {found}$"
+    with pytest.raises(DataError, match=message):
+        predict_table(with_default_columns, str(tmp_path / "in.parquet"), str(tmp_path / "out"))
+    assert nothing_left(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("columns", "ignored"),
+    [
+        (["y", "x", "event"], []),
+        (["extra", "x", "y", "split", "event"], ["extra"]),
+    ],
+)
+def test_predict_with_more_columns_or_in_another_order(
+    with_default_columns, blob_table, tmp_path, columns, ignored
+):
+    data = blobs().append_column("extra", pa.array(np.zeros(N))).select(columns)
+    pq.write_table(data, tmp_path / "in.parquet")
+    progress, told = Progress(quiet=True), []
+    progress.event = lambda *of, **known: told.append(known) if "ignored" in of[0] else None
+    predict_table(
+        with_default_columns, str(tmp_path / "in.parquet"), str(tmp_path / "out"), progress=progress
+    )
+    assert [known["names"] for known in told] == ignored
+    predict_table(with_default_columns, str(blob_table), str(tmp_path / "whole"))
+    assert labels(tmp_path / "out").equals(labels(tmp_path / "whole"))
+
+
+def test_predict_keeps_the_id(with_default_columns, blob_table, tmp_path):
+    predict_table(with_default_columns, str(blob_table), str(tmp_path / "out"))
+    np.testing.assert_array_equal(labels(tmp_path / "out")["event"], blobs()["event"])
+
+
+def test_predict_finds_chosen_columns_by_name(blob_run, tmp_path):
+    data = blobs().select(["split", "y", "class", "x"])
+    pq.write_table(data, tmp_path / "in.parquet")
+    predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
+    assert labels(tmp_path / "out").equals(labels(blob_run[0]))
+
+
+def test_predict_without_a_chosen_column(blob_run, tmp_path):
+    pq.write_table(blobs().select(["x", "split"]), tmp_path / "in.parquet")
+    with pytest.raises(DataError, match=r"in\.parquet has no column 'y'"):
+        predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
+
+
+def test_predict_again_does_nothing(blob_run, blob_table, tmp_path):
+    first = predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
+    before = (tmp_path / "out/manifest.json").stat().st_mtime_ns
+    assert predict_table(blob_run[0], str(blob_table), str(tmp_path / "out")) == first
+    assert (tmp_path / "out/manifest.json").stat().st_mtime_ns == before
+
+
+def test_predict_with_another_model_is_refused_unless_overwritten(blob_run, blob_table, tmp_path):
+    run_job(config(blob_table, tmp_path / "other", model={"nu": 0.3}))
+    predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
+    with pytest.raises(JobFileError, match="already published by a different configuration"):
+        predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"))
+    predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"), overwrite=True)
+    assert labels(tmp_path / "out").equals(labels(tmp_path / "other"))
+
+
+def test_predict_does_not_replace_a_run(blob_run, blob_table):
+    before = files(blob_run[0])
+    with pytest.raises(JobFileError, match="is the published run whose model is to be used"):
+        predict_table(blob_run[0], str(blob_table), str(blob_run[0]), overwrite=True)
+    assert files(blob_run[0]) == before
+
+
+def test_predict_from_a_folder_without_a_manifest(blob_run, blob_table, tmp_path):
+    with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
+        predict_table(blob_run[0] / "labels", str(blob_table), str(tmp_path / "out"))
+    assert nothing_left(tmp_path / "out")
+
+
+def test_predict_with_a_damaged_model(blob_run, blob_table, tmp_path):
+    copy = copied(blob_run[0], tmp_path)
+    content = published_file(copy, "arrays.npz").read_bytes()
+    published_file(copy, "arrays.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"arrays\.npz: expected .* bytes, as manifest.json says"):
+        predict_table(copy, str(blob_table), str(tmp_path / "out"))
+    listed_again(copy)
+    with pytest.raises(DataError, match=r"arrays\.npz can't be read"):
+        predict_table(copy, str(blob_table), str(tmp_path / "out"))
+
+
+def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
+    copy = copied(blob_run[0], tmp_path)
+    model = json.loads(published_file(copy, "model.json").read_text())
+    published_file(copy, "model.json").write_text(json.dumps(model | {"format": 99}))
+    listed_again(copy)
+    with pytest.raises(JobFileError, match="has format 99, expected 6"):
+        predict_table(copy, str(blob_table), str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("rule", [r for room in ROOMS for r in room.rules], ids=lambda r: r.form)
+def test_arrays_of_a_saved_model_have_names_of_their_own(rule):
+    """The rule, the preparation of its rows and the edges of its scores lie in one file."""
+    prepared = Preparation(Scaling(*np.zeros((3, 2))), np.zeros(2), rule.float64).result()
+    others = {*prepared.arrays, *prepared.facts, *NEEDS, "algorithm"}
+    assert {"centre", "scale", "fill", "origin", "score_edges", "ids", "next_id"} <= others
+    assert not others & {field.name for field in fields(rule)}

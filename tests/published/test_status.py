@@ -1,0 +1,109 @@
+"""What is said of an output while a run is there, after it, and after one that was interrupted."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from distsvc.cli.main import main
+from distsvc.errors import DataError, InputNotFoundError
+from distsvc.published.status import in_words, status
+from distsvc.run.job import run_job
+from distsvc.run.starting.opening import opened
+from distsvc.run.work.phases import Phase
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places import lease
+from distsvc.storage.publishing.publication import Output
+from tests.small_runs import ROOMS, forget, small_job, three_clusters, write_table
+
+
+@pytest.fixture
+def job(tmp_path):
+    table = write_table(tmp_path / "t.parquet", three_clusters(1500))
+    return small_job(table, ROOMS["sampled"])
+
+
+def killed(job, monkeypatch, after):
+    """Begin a run and end it as if its process were killed: what it held is left as it is."""
+    do, done = Phase.do, []
+
+    def counted(self, run_dir, number):
+        if len(done) == after:
+            raise KeyboardInterrupt
+        done.append(number)
+        return do(self, run_dir, number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Phase, "do", counted)
+        with pytest.raises(KeyboardInterrupt):
+            run_job(job)
+    forget()
+
+
+def test_where_nothing_ever_was(tmp_path):
+    with pytest.raises(InputNotFoundError, match="no run was published in"):
+        status(str(tmp_path))
+
+
+def test_a_published_run(job):
+    run_job(job)
+    found = status(job.output.path)
+    assert found["running"] is None
+    assert found["interrupted"] == []
+    assert found["published"]["rows"] == 1500
+    [line] = in_words(found)
+    assert line.startswith(f"published: run {found['published']['run_id']} of 20")
+
+
+def test_a_run_that_is_under_way(job):
+    with opened(job, False, Progress(quiet=True)) as begun:
+        begun.output._lease.beat({"run": begun.run.name, "phase": "survey", "done": 2, "total": 5})
+        found = status(job.output.path)
+        assert found["published"] is None
+        assert found["running"]["alive"] is True
+        assert found["running"]["doing"]["run"] == begun.run.name
+        assert found["interrupted"] == []
+        assert "phase survey, 2 of 5 done" in in_words(found)[1]
+
+
+def test_a_run_that_was_interrupted(job, monkeypatch):
+    killed(job, monkeypatch, after=7)
+    found = status(job.output.path)
+    [run] = found["interrupted"]
+    assert run["kept"] == {"label": 2, "survey": 5}
+    assert run["stopped"]["why"] == "KeyboardInterrupt"
+    assert "kept: label 2, survey 5" in in_words(found)[1]
+    assert (found["published"], found["running"]) == (None, None)
+
+
+def test_a_run_whose_process_is_gone(job, monkeypatch):
+    killed(job, monkeypatch, after=7)
+    output = Output(job.output.path)
+    [name] = output.kept_works()
+    doing = {"run": name, "phase": "label", "done": 2, "total": 5, "seconds": 3.5}
+    dead = lease._who() | {"started": "7", "since": "then", "now": "later", "doing": doing}
+    output.runs.put("holder.json", json.dumps(dead).encode())
+    found = status(job.output.path)
+    assert found["running"] is None
+    assert found["interrupted"][0]["stopped"]["now"] == "later"
+    assert "(killed); phase label, 2 of 5 done" in in_words(found)[1]
+    elsewhere = dead | {"host": "elsewhere"}
+    output.runs.put("holder.json", json.dumps(elsewhere).encode())
+    assert status(job.output.path)["running"]["alive"] is None
+
+
+def test_a_damaged_manifest(job):
+    run_job(job)
+    Output(job.output.path).place.put("manifest.json", b"{")
+    with pytest.raises(DataError, match=r"manifest\.json can't be read"):
+        status(job.output.path)
+
+
+def test_the_command(job):
+    run_job(job)
+    said = CliRunner().invoke(main, ["status", job.output.path])
+    assert said.exit_code == 0
+    assert said.output.startswith("published: run ")
+    as_json = CliRunner().invoke(main, ["status", job.output.path, "--json"])
+    assert json.loads(as_json.output)["published"]["rows"] == 1500
+    assert CliRunner().invoke(main, ["status", job.output.path + "-none"]).exit_code == 66

@@ -1,0 +1,115 @@
+"""A job file, a table in its place, or sections: which job is asked for."""
+
+import io
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from distsvc.cli.main import main
+from distsvc.errors import InputNotFoundError, JobFileError
+from distsvc.run.drafts.asked_job import asked_job, is_table, table_name
+from tests.small_runs import three_clusters, write_table
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("data/events.parquet", "events"),
+        ("events.CSV.gz", "events"),
+        ("cells.zarr/", "cells"),
+        ("data/*.parquet", "data"),
+        ("data/day=*/part-[0-9].parquet", "data"),
+        ("s3://bucket/shop/events.parquet?versionId=3", "events"),
+        ("s3://bucket", "bucket"),
+        ("delta://data/events?version=4", "events"),
+        ("data/v1.2", "v1.2"),
+        ("../*.csv", "parent"),
+        ("*.csv", "child"),
+    ],
+)
+def test_what_a_table_is_called(tmp_path, monkeypatch, path, name):
+    (tmp_path / "parent/child").mkdir(parents=True)
+    (tmp_path / "parent/child/data/v1.2").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "parent/child")
+    assert is_table(path)
+    assert table_name(path) == name
+
+
+def test_what_is_a_job_file(tmp_path):
+    assert not is_table("s3://bucket/job.toml")
+    assert not is_table("none")
+    (tmp_path / "job").write_text("[input]")
+    assert not is_table("job")
+    assert not is_table("/dev/stdin")
+    path = write_table(tmp_path / "table", three_clusters(10))
+    assert is_table(str(path))
+
+
+def test_a_table_in_place_of_a_job_file(tmp_path):
+    write_table(tmp_path / "t.parquet", three_clusters(300))
+    settings = ["--set", "model.algorithm=imdh", "--set", "cluster.workers=0"]
+    found = CliRunner().invoke(main, ["run", "t.parquet", *settings])
+    assert found.exit_code == 0, found.output
+    assert found.stdout.splitlines()[-1] == "out/t/report.html"
+    manifest = json.loads((tmp_path / "out/t/manifest.json").read_text())
+    assert manifest["job"]["input"]["path"] == "t.parquet"
+    found = CliRunner().invoke(main, ["plan", "none.parquet"])
+    assert (found.exit_code, found.stderr) == (66, "error: none.parquet does not exist\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        ("none.parquet", 66, "none.parquet does not exist"),
+        ("none.toml", 66, "job file none.toml does not exist"),
+        ("none", 66, "job file none does not exist"),
+        (".", 78, "output.path out/{} lies in the folder of the input"),
+    ],
+)
+def test_what_is_not_there(tmp_path, given, code, message):
+    found = CliRunner().invoke(main, ["run", given])
+    assert found.exit_code == code
+    assert message.format(tmp_path.name) in found.stderr
+
+
+def test_sections_stay_as_they_were_given(tmp_path):
+    sections = {"input": {"path": tmp_path / "a", "columns": ("x",)}, "output": {"path": "out"}}
+    job = asked_job(
+        sections,
+        "2026-11-20",
+        overrides={"output.path": tmp_path / "{run_date}", "model.seed": np.int64(3)},
+    )
+    assert job.model.seed == 3
+    assert job.input.columns == ("x",)
+    assert job.output.path == f"{tmp_path}/2026-11-20"
+    assert sections["output"] == {"path": "out"}
+
+
+def test_sections_that_are_not_right():
+    with pytest.raises(JobFileError, match=r"input\.path is required"):
+        asked_job({"input": {}, "output": {"path": "out"}})
+    with pytest.raises(InputNotFoundError, match="job file x does not exist"):
+        asked_job("x")
+    with pytest.raises(
+        TypeError, match=r"expected a job file or a table by its path, .* found StringIO"
+    ):
+        asked_job(io.StringIO())
+    with pytest.raises(JobFileError, match="--run-date expects"):
+        asked_job({"input": {"path": "a"}, "output": {"path": "b"}}, "tomorrow")
+
+
+def test_an_empty_table_says_so(tmp_path):
+    pq.write_table(
+        pq.read_table(write_table(tmp_path / "t.pq", three_clusters(5))).slice(5), "t.pq"
+    )
+    found = CliRunner().invoke(main, ["run", "t.pq"])
+    assert (found.exit_code, "t.pq has no rows" in found.stderr) == (65, True)

@@ -1,0 +1,106 @@
+"""Jobs on columns with more far rows than are set aside: what the page says, what helps."""
+
+import json
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc.published.predict import predict_table
+from distsvc.run.job import run_job
+from tests.published_files import read_labels
+from tests.small_runs import digests, small_job, three_clusters, write_table
+
+N = 400
+LEVELS = {"effort": "fast", "max_iter": 600}
+TREES = {"algorithm": "imdh", "depth": 3, "n_init": 2}
+SIZES = np.random.default_rng(1).lognormal(6.0, 2.5, N)
+FAR = 9
+"""Rows, more than are set aside."""
+
+
+def done(folder, X, model, name="t", **sections):
+    """Run a job on rows; return its report and the labels."""
+    path = write_table(folder / f"{name}.parquet", X)
+    output = {"path": str(folder / name)} | sections.pop("output", {})
+    job = small_job(path, model, output=output, **sections)
+    return run_job(job), read_labels(folder / name)["label"].to_numpy()
+
+
+def far(X, columns=slice(None), count=FAR):
+    rows = X[:count].copy()
+    rows[:, columns] = 1e9
+    return np.concatenate([X, rows])
+
+
+def notes(report):
+    return [text for text in report.warnings if "far rows" in text]
+
+
+def test_far_rows_do_not_decide_a_robust_answer(tmp_path):
+    X, robust = three_clusters(N), {"scale": "robust"}
+    clean = done(tmp_path, X, LEVELS, "clean", preprocess=robust)[1]
+    report, found = done(tmp_path, far(X, 1), LEVELS, preprocess=robust)
+    assert adjusted_rand_score(clean, found[:N]) > 0.95
+    assert not notes(report)
+
+
+def test_the_page_says_where_a_far_row_decides(tmp_path):
+    report, _ = done(tmp_path, far(three_clusters(N), 1), TREES)
+    (note,) = notes(report)
+    assert note.startswith("a few far rows decide the scale of x1 (95 of 100 rows lie from ")
+    assert note.endswith(
+        ", the farthest is 1e+09), and all others look alike there: "
+        "preprocess.scale = 'robust' draws far values in"
+    )
+    assert "a few far rows decide" in (tmp_path / "t" / "report.html").read_text()
+
+
+def test_a_logarithm_is_advised_and_helps(tmp_path):
+    X = np.column_stack([three_clusters(N), np.append(SIZES[FAR:], np.full(FAR, 7e8))])
+    (note,) = notes(done(tmp_path, X, TREES)[0])
+    assert note.endswith(
+        "preprocess.log = ['x2'] suits values of so many sizes; "
+        "or preprocess.scale = 'robust' draws far values in"
+    )
+    report, found = done(tmp_path, X, TREES, "log", preprocess={"log": ["x2"]})
+    assert not notes(report)
+    assert report.input.columns == ["x0", "x1", "log(x2)"]
+    predict_table(tmp_path / "log", str(tmp_path / "t.parquet"), str(tmp_path / "again"))
+    assert np.array_equal(read_labels(tmp_path / "again")["label"].to_numpy(), found)
+
+
+def test_many_columns_are_counted_and_only_numbers_get_logarithms(tmp_path):
+    sizes = np.append(SIZES[FAR:], np.full(FAR, 7e8))
+    X = np.column_stack(
+        [*[k * sizes + k for k in range(1, 8)], far(three_clusters(N - FAR), 0)[:, 0]]
+    )
+    (note,) = notes(done(tmp_path, X, TREES, preprocess={"log": ["x0"]})[0])
+    assert "x5 (95 of 100 rows lie from " in note
+    assert "x6 (" not in note
+    assert " and 2 more, and all others" in note
+    assert "log = ['x1', 'x2', 'x3', 'x4', 'x5', ...] suits" in note
+    assert "sizes for these; or" in note
+
+
+def test_robust_answers_do_not_depend_on_the_cut_and_come_back(tmp_path):
+    X = np.column_stack([far(three_clusters(N), 0, 3), np.append(SIZES, [0.0, 1.0, np.nan])])
+    given = {"scale": "robust", "log": ["x2"], "missing": "median"}
+    _, found = done(tmp_path, X, LEVELS, preprocess=given)
+    cut = {"partition_rows": 90, "block_rows": 17}
+    done(tmp_path, X, LEVELS, "cut", preprocess=given, cluster=cut)
+    models = [tmp_path / name / "model" for name in ("t", "cut")]
+    one, other = (sorted(digests(model).values()) for model in models)
+    assert one == other
+    content = json.loads(next(models[0].rglob("model.json")).read_text())
+    assert content["facts"]["scaled"] == content["preprocess"]["scale"] == "robust"
+    predict_table(tmp_path / "cut", str(tmp_path / "t.parquet"), str(tmp_path / "again"))
+    assert np.array_equal(read_labels(tmp_path / "again")["label"].to_numpy(), found)
+
+
+def test_a_ball_about_robust_rows(tmp_path):
+    X = far(three_clusters(N), 0)
+    model = {"algorithm": "linear-svdd", "nu": 0.05}
+    report, _ = done(tmp_path, X, model, preprocess={"scale": "robust"}, output={"reasons": 1})
+    assert report.reasons.farthest[0].row == N
+    assert report.reasons.farthest[0].reasons[0].column == "x0"
+    assert report.reasons.farthest[0].reasons[0].value == 1e9

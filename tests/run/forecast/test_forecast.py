@@ -1,0 +1,326 @@
+"""What a job will take: sums of terms, what does not fit, and the time by trials."""
+
+import json
+import subprocess
+import sys
+import tempfile
+
+import pytest
+import tomli_w
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.cli.main import main
+from distsvc.errors import JobFileError
+from distsvc.job.config import with_key
+from distsvc.job.file import parse_job
+from distsvc.report.content.report import ForecastPart, PhaseCost, Report
+from distsvc.run.forecast import memory
+from distsvc.run.forecast.calibration import (
+    Trial,
+    Trials,
+    busiest,
+    extrapolated,
+    fastest,
+    pieces,
+    whole_units,
+)
+from distsvc.run.forecast.forecast import forecast_job
+from distsvc.run.forecast.memory import check_memory, forecast_memory
+from distsvc.run.job import run_job
+from distsvc.run.work.cluster import Workers
+from distsvc.storage.rows.features import Number
+from distsvc.storage.tables.opening import Table
+from tests.small_runs import ROOMS, small_job, three_clusters, write_table
+
+X = three_clusters(1500)
+GB = 10**9
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """Return the folder for temporary files, which is empty."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def big_table(n_rows: int, n_columns: int, unit: int) -> Table:
+    """Return a table that nobody reads, of units with so many rows."""
+    extents = (unit,) * (n_rows // unit) + ((n_rows % unit,) if n_rows % unit else ())
+    features, types = tuple(Number(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
+    return Table(
+        path="/t.parquet", format="parquet", features=features, id=None, label=None, where=None,
+        extents=extents, sources=("/t.parquet",), root="/", files=("t.parquet",),
+        file_units=(len(extents),), file_depths=(0,), schema="", types=types, left_out={},
+        versions={},
+    )  # fmt: skip
+
+
+def big_job(model: dict, **cluster: int):
+    scale = "none" if model.get("algorithm") == "linear-one-class" else "standard"
+    return parse_job(
+        {
+            "input": {"path": "/t.parquet"}, "output": {"path": "/out"}, "model": model,
+            "preprocess": {"scale": scale}, "cluster": cluster,
+        }
+    )  # fmt: skip
+
+
+def without_mapped(part: ForecastPart) -> list[dict[str, float]]:
+    """Return the terms of driver and worker but for files of libraries, by name."""
+    several = part.driver, part.worker
+    return [{t.name: t.mb for t in terms if t.name != memory.MAPPED} for terms in several]
+
+
+def test_files_of_libraries_are_as_many_as_this_process_has_mapped(monkeypatch):
+    given = {None: memory.MAPPED_BYTES, 235.0: 235e6, 10**6: memory.MOST_MAPPED_BYTES}
+    for found, expected in given.items():
+        monkeypatch.setattr(memory, "mapped_memory_mb", lambda found=found: found)
+        assert memory.process_terms()[memory.MAPPED] == expected
+
+
+# Memory
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("each", [(), ((1, GB),), ((3, GB), (1, GB))])
+def test_more_of_anything_is_never_less_memory(room, each):
+    job, workers = big_job(ROOMS[room]), Workers(each)
+
+    def sums(*sizes: int) -> tuple[float, float]:
+        found = forecast_memory(job, big_table(*sizes), workers)
+        return sum(found.driver.values()), sum(found.worker.values())
+
+    small, long, wide = sums(10_000, 5, 1000), sums(900_000, 5, 1000), sums(10_000, 50, 1000)
+    assert small[0] <= min(long[0], wide[0])
+    assert small[1] <= min(long[1], wide[1])
+    assert (small[1] > 0) == bool(each)
+
+
+def test_columns_of_shares_take_memory_where_they_are_asked_for():
+    plain, given = big_job({}, partition_rows=10**7, block_rows=1000), big_table(10**7, 2, 10**5)
+
+    def labels(**output: int) -> dict[str, float]:
+        job = with_key(plain, "output", "reasons", 0)
+        for key, value in output.items():
+            job = with_key(job, "output", key, value)
+        return forecast_memory(job, given, Workers(((1, 0),))).worker
+
+    before, alone, more = labels(), labels(membership=True), labels(top=20)
+    name, rows = "labels of a partition", 10**7
+    assert "shares of clusters" not in before
+    assert (alone[name] - before[name], more[name] - alone[name]) == (8.0 * rows, 320.0 * rows)
+    assert alone["shares of clusters"] == more["shares of clusters"] > 0
+
+
+def test_the_threads_of_a_worker_add_up():
+    job, given = big_job({}), big_table(10**6, 20, 10**5)
+    one, three = (forecast_memory(job, given, Workers(((n, 0),))).worker for n in (1, 3))
+    fixed = {**memory.PROCESS, "freed memory that is kept": memory.KEPT}
+    assert 0.0 < one.pop(memory.MAPPED) == pytest.approx(three.pop(memory.MAPPED), rel=0.1)
+    for name, size in fixed.items():
+        assert one.pop(name) == three.pop(name) == size
+    assert three == {f"3 times {name}": 3 * size for name, size in one.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    room=st.sampled_from(sorted(ROOMS)),
+    n_rows=st.integers(1_000, 10**9),
+    n_columns=st.integers(1, 2_000),
+    unit=st.sampled_from([1_000, 250_000, 10**6]),
+    threads=st.integers(1, 8),
+    n_workers=st.integers(1, 16),
+    limit=st.integers(450, 3_000),
+)
+def test_the_setting_that_is_named_makes_it_fit(
+    room, n_rows, n_columns, unit, threads, n_workers, limit
+):
+    job = big_job(ROOMS[room], threads=threads, workers=n_workers)
+    given = big_table(n_rows, n_columns, max(unit, n_rows // 1000))
+    workers = Workers(((threads, limit * 10**6),) * n_workers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "machine_bytes", lambda: 32 * GB)
+        patch.setattr(memory, "mapped_memory_mb", lambda: None)
+        try:
+            check_memory(job, given, workers)
+        except JobFileError as error:
+            said = str(error)
+        else:
+            return
+        assert "needs" in said
+        if "no single setting" in said:
+            return
+        setting = said.rpartition("; ")[2].removesuffix(" makes it fit")
+        name, _, value = setting.partition(" = ")
+        section, key = name.split(".")
+        content = job.model_dump(exclude_none=True)
+        content[section] = content[section] | {key: int(value)}
+        fewer = workers
+        if key == "workers":
+            fewer = Workers(workers.each[: int(value)])
+        elif key == "threads":
+            share = limit * 10**6 * int(value) // threads
+            fewer = Workers(((int(value), share),) * n_workers)
+        check_memory(parse_job(content), given, fewer)
+
+
+def test_partitions_that_are_too_large_are_refused_by_name(monkeypatch):
+    monkeypatch.setattr(memory, "mapped_memory_mb", lambda: None)
+    job, given = big_job({"algorithm": "imdh"}, workers=2), big_table(10**6, 40, 10**5)
+    with pytest.raises(JobFileError, match=r"sample.*; cluster.partition_rows = \d+ makes it fit"):
+        check_memory(job, given, Workers(((1, GB),) * 2))
+    assert check_memory(job, given, Workers(((1, 4 * GB),) * 2)).worker
+
+
+def test_a_run_that_does_not_fit_ends_before_it_reads(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 10**8)
+    path = tmp_path / "job.toml"
+    job = {"input": {"path": str(table)}, "output": {"path": str(tmp_path / "out")}}
+    path.write_text(tomli_w.dumps(job))
+    for command in "run", "plan":
+        found = CliRunner().invoke(main, [command, str(path)])
+        assert found.exit_code == 78
+        assert "error: the driver needs" in found.stderr
+        assert "more than this machine's 100 MB" in found.stderr
+        assert "survey" not in found.stderr
+
+
+# Time
+
+
+@pytest.mark.parametrize("room", ["level tree", "linear"])
+@pytest.mark.usefixtures("quick_page")
+def test_a_forecast_has_the_phases_of_the_run_and_leaves_nothing(room, table, temporary):
+    job = small_job(table, ROOMS[room])
+    forecast = forecast_job(job)
+    assert list(temporary.iterdir()) == []
+    assert not (table.parent / "out").exists()
+    report = run_job(job.model_copy(update={"output": job.output.model_copy(
+        update={"path": str(temporary / "out")})}))  # fmt: skip
+    done = dict.fromkeys(phase.name.partition("-")[0] for phase in report.phases)
+    assert [*forecast.seconds, "publish"] == [*done]
+    assert min(forecast.seconds.values()) >= 0.0
+    assert (forecast.rows, forecast.columns, forecast.partitions) == (1500, 2, 5)
+    assert without_mapped(report.forecast) == without_mapped(forecast.memory.part())
+
+
+def test_a_calibration_that_fails_is_told(table, temporary):
+    job = small_job(table, {"algorithm": "fuzzy-c-means", "n_clusters": 1600})
+    forecast = forecast_job(job)
+    assert "n_clusters=1600" in forecast.because
+    assert forecast.dumped()["seconds_in_all"] is None
+    assert "not known" in forecast.lines()[-1]
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "threads", "expected"),
+    [
+        (40, 2, [(0, 20), (20, 30)]),
+        (10, 2, [(0, 5), (20, 25)]),
+        (10, 9, [(0, 5), (20, 25)]),
+        (7, 1, [(0, 7)]),
+    ],
+)
+def test_pieces_come_from_the_whole_table(rows, threads, expected):
+    assert pieces([(0, 20), (20, 30)], rows, threads) == expected
+
+
+def test_the_busiest_thread():
+    assert busiest([(0, 10), (10, 20), (20, 30)], 2) == 20
+    assert busiest([(0, 10), (10, 20), (20, 30)], 8) == 10
+
+
+class Model:
+    """An algorithm that learns from all rows, and reads the table once more."""
+
+    learning, readings = ("train",), ("look",)
+
+    def work(self, n_rows):
+        return float(n_rows)
+
+    def intensity(self, n_rows):
+        return 1.0 / n_rows
+
+
+def trial(n_rows, threads, **seconds):
+    costs = [
+        PhaseCost(name=n.replace("_", "-"), seconds=s, rows=None, driver_peak_mb=1.0,
+                  worker_peak_mb=None) for n, s in seconds.items()
+    ]  # fmt: skip
+    return Trial(n_rows, n_rows // threads, Model(), costs, {})
+
+
+def test_of_repeated_trials_every_phase_has_its_least_seconds():
+    first, second = trial(10, 1, survey=1.0, look_0=3.0), trial(10, 1, survey=2.0, look_0=0.5)
+    assert [phase.seconds for phase in fastest([first, second]).phases] == [1.0, 0.5]
+
+
+def test_seconds_grow_with_rows_and_work_and_beginning_costs_once():
+    cold = trial(100, 2, survey=3.2, sample=9.0, train=2.1, look_0=0.4, look_1=0.4, merge=0.5)
+    few = trial(100, 2, survey=0.2, sample=9.0, train=0.3, look_0=0.3, look_1=0.3, merge=0.1)
+    more = trial(1000, 2, survey=1.1, sample=9.0, train=1.2, look_0=3.0, look_1=3.0, merge=0.2)
+    found = extrapolated(Trials(cold, few, more), 10_000, 5_000, ("survey", "label", "look"))
+    a_row, beyond = 0.9 / 450, 2.7 / 450 - 0.9 / 450
+    assert found == {
+        "survey": pytest.approx(3.1 + 5_000 * a_row),
+        "train": pytest.approx(2.0 + 10.0),
+        "look": pytest.approx(0.2 + 2 * 5_000 * (a_row + beyond / 10)),
+        "merge": pytest.approx(0.5),
+    }
+
+
+def test_trials_on_the_same_rows_tell_what_a_row_costs():
+    same = trial(100, 1, survey=0.5, train=0.2)
+    found = extrapolated(Trials(same, same, same), 100, 100, ("survey",))
+    assert found == {"survey": pytest.approx(0.5), "train": pytest.approx(0.2)}
+
+
+def test_a_trial_reads_whole_units_where_they_are_not_much_longer():
+    assert whole_units([(0, 8), (20, 23)], [10, 10, 10]) == [(0, 10), (20, 23)]
+
+
+# Both, in a process of its own
+
+
+@pytest.mark.usefixtures("quick_page")
+def test_a_run_holds_what_was_forecast(table, tmp_path):
+    job = small_job(table, ROOMS["boundary"], output={"path": str(tmp_path / "out")})
+    forecast = forecast_job(job)
+    path = tmp_path / "job.toml"
+    path.write_text(tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)))
+    command = [sys.executable, "-m", "distsvc", "run", str(path), "--json"]
+    for name in ("first", "second"):  # the first one after an installation holds more
+        where = ["--set", f"output.path={tmp_path / name}"]
+        done = subprocess.run([*command, *where], check=True, capture_output=True)
+    report = Report.parsed(json.loads(done.stdout), "report")
+    assert without_mapped(report.forecast) == without_mapped(forecast.memory.part())
+    expected = sum(term.mb for term in report.forecast.driver)
+    measured = max(phase.driver_peak_mb for phase in report.phases)
+    assert 0.8 * expected < measured < expected
+
+
+@pytest.mark.usefixtures("quick_page")
+def test_the_command_prints_sums_with_their_terms(table, tmp_path):
+    path = tmp_path / "job.toml"
+    job = small_job(table, ROOMS["sampled"], output={"path": str(tmp_path / "out")})
+    path.write_text(tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)))
+    found = CliRunner().invoke(main, ["plan", str(path), "--json", "--set", "model.n_clusters=2"])
+    content = json.loads(found.stdout)
+    driver = content["memory"]["driver"]
+    assert sum(driver.values()) == content["memory_bytes"]["driver"]
+    assert sum(content["seconds"].values()) == pytest.approx(content["seconds_in_all"], abs=0.02)
+    assert content["tasks"] == 2 * content["partitions"]
+    assert content["bytes_read"] == 2 * table.stat().st_size
+    path.write_text("")
+    assert CliRunner().invoke(main, ["plan", str(path)]).exit_code == 78
+    assert CliRunner().invoke(main, ["plan", str(tmp_path / "none.toml")]).exit_code == 66

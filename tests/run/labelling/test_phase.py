@@ -1,0 +1,225 @@
+"""Labels of a table: a file for each partition, and counts that are those of the whole."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.job.config import OutputConfig
+from distsvc.kernels.histogram import count_between
+from distsvc.models.baselines.rules import Centres
+from distsvc.models.hyperplanes.rule import TreeRule
+from distsvc.models.linear.rule import OneClassRule
+from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from distsvc.run.labelling.columns import published_names
+from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, read_rule, score_edges
+from distsvc.run.labelling.phase import label_partition
+from distsvc.run.learning.preparation import prepared
+from distsvc.run.work.directory import Result
+from distsvc.storage.publishing.columns import part_file
+from tests.small_runs import FORMS, ROOMS, digests, fit, small_job, three_clusters, write_table
+
+N = 700
+X = three_clusters(N)
+EDGES = np.linspace(-2.0, 2.0, HISTOGRAM_BINS + 1)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    ids = np.random.default_rng(1).permutation(N) + 10_000
+    y = pa.array([None if i % 50 == 0 else "ab"[i % 2] for i in range(N)])
+    path = tmp_path_factory.mktemp("data") / "t.parquet"
+    return write_table(path, X, event=pa.array(ids), kind=y)
+
+
+def random_columns(n, seed):
+    random = np.random.default_rng(seed)
+    score = random.normal(size=n).astype(np.float32)
+    label = random.integers(0, 4, n).astype(np.int32)
+    return {"label": label, "score": score, "outlier": score < -1.0}
+
+
+VALUES = np.random.default_rng(3).normal(size=(N, 3))
+COLUMN_EDGES = {"": np.linspace(-1.0, 1.0, 18).reshape(2, 9), "previous-": np.zeros((1, 9))}
+PLACES = {"": [2, 0], "previous-": [1]}
+
+
+def counted(columns, classes, parts):
+    """Count blocks, and merge what the parts wrote to JSON and arrays."""
+    whole = Counts.empty(4, COLUMN_EDGES, PLACES)
+    for number, places in enumerate(parts):
+        part = Counts.empty(4, COLUMN_EDGES, PLACES)
+        for block in np.array_split(places, 3):
+            own = {name: values[block] for name, values in columns.items()}
+            known = None if classes is None else classes.take(pa.array(block))
+            part.add(VALUES[block], own, EDGES, known)
+        found = part.result({"rows": len(places)}, Result({"more": 1}, {"extra": np.ones(2)}))
+        assert (found.rows, found.facts["more"]) == (len(places), 1)
+        assert found.arrays["extra"].all()
+        whole.merge(Result(json.loads(json.dumps(found.facts)), found.arrays), f"p{number}")
+    return whole
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 10])
+def test_counts_are_those_of_the_whole(n_parts):
+    columns = random_columns(600, 0)
+    classes = pa.array(np.random.default_rng(2).choice(["x", "y", "z"], 600))
+    parts = np.array_split(np.arange(600), n_parts)
+    found = counted(columns, classes, parts)
+    label, outlier = columns["label"], columns["outlier"]
+    inside = np.bincount(label[~outlier], minlength=4)
+    outside = np.bincount(label[outlier], minlength=4)
+    np.testing.assert_array_equal(found.sizes, np.column_stack([inside, outside]))
+    assert found.n_rows == 600
+    clipped = np.clip(columns["score"], -2.0, 2.0)
+    np.testing.assert_array_equal(found.histogram, np.histogram(clipped, EDGES)[0])
+    assert found.histogram.sum() == 600
+    for name, edges in COLUMN_EDGES.items():
+        expected = np.zeros((len(edges), 11), np.int64)
+        count_between(np.ascontiguousarray(VALUES[:600, PLACES[name]]), edges, expected)
+        np.testing.assert_array_equal(found.columns[name].counts, expected)
+    assert set(found.classes) == {"x", "y", "z"}
+    for name, rows in found.classes.items():
+        own = label[(classes.to_numpy(zero_copy_only=False) == name)]
+        np.testing.assert_array_equal(rows, np.bincount(own, minlength=4))
+    assert found.parts == [{"file": f"p{k}", "rows": len(rows)} for k, rows in enumerate(parts)]
+
+
+def test_a_class_may_be_in_some_parts_only_and_null_is_one():
+    columns = random_columns(6, 0) | {"label": np.array([0, 0, 1, 1, 2, 3], np.int32)}
+    classes = pa.array([1, None, 1, 1, 7, None])
+    found = counted(columns, classes, [np.arange(3), np.arange(3, 6)])
+    assert {name: rows.tolist() for name, rows in found.classes.items()} == {
+        "1": [1, 2, 0, 0],
+        "null": [1, 0, 0, 1],
+        "7": [0, 0, 1, 0],
+    }
+
+
+def test_without_classes_there_are_none():
+    found = counted(random_columns(30, 0), None, [np.arange(30)])
+    assert found.classes == {}
+    assert Counts.empty(2).n_rows == 0
+
+
+@pytest.mark.parametrize("rule", [LevelRule, BoundaryRule, TreeRule, Centres, OneClassRule])
+def test_the_columns_of_a_rule(rule):
+    columns = ["label", "score", "outlier"]
+    assert published_names(rule, asked()) == columns
+    assert published_names(rule, asked(reasons=2)) == [*columns, "reasons"]
+    assert published_names(rule, asked(membership=True)) == [*columns, "membership"]
+    more = ["reasons", "membership", "next", "next_share"]
+    assert published_names(rule, asked(reasons=1, top=2)) == [*columns, *more]
+
+
+def asked(**keys):
+    return OutputConfig(path="out", **keys)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_path):
+    columns = {"columns": ["x0", "x1"], "id": "event", "label": "kind"}
+    run = fit(small_job(table, FORMS[form], input=columns), tmp_path / "run").run
+    first = label_partition(run, 1)
+    files = digests(Path(run.place("labels").address))
+    assert list(files) == ["part-00001.parquet"]
+    again = label_partition(run, 1)
+    assert digests(Path(run.place("labels").address)) == files
+    assert again.facts == first.facts
+    assert first.facts["part"]["sha256"] == files["part-00001.parquet"]
+    assert first.rows == first.facts["part"]["rows"] == 300
+    start, stop = run.plan.partitions[1]
+    found = pq.read_table(Path(run.place("labels").address) / part_file(1))
+    expected = read_rule(run).label(prepared(run, X[start:stop]))
+    assert found.column_names == ["event", *expected]
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name].to_numpy(), values)
+    ids = pq.read_table(table)["event"].to_numpy()[start:stop]
+    np.testing.assert_array_equal(found["event"].to_numpy(), ids)
+    assert set(first.facts["classes"]) == {"a", "b", "null"}
+
+
+def test_rows_are_numbered_where_there_is_no_id(table, tmp_path):
+    run = fit(small_job(table, ROOMS["sampled"], input={"columns": ["x0", "x1"]}), tmp_path).run
+    label_partition(run, 2)
+    found = pq.read_table(Path(run.place("labels").address) / part_file(2))
+    assert found["row"].to_pylist() == list(range(600, 700))
+
+
+def test_the_whole_table_is_counted(table, tmp_path):
+    given = {"columns": ["x0", "x1"], "label": "kind"}
+    run = fit(small_job(table, ROOMS["boundary"], input=given), tmp_path)
+    counts = run.label().counts
+    found = pq.read_table(sorted(Path(run.run.place("labels").address).iterdir()))
+    label, outlier = found["label"].to_numpy(), found["outlier"].to_numpy()
+    assert counts.n_rows == N
+    np.testing.assert_array_equal(
+        counts.sizes[:, 1], np.bincount(label[outlier], minlength=len(counts.sizes))
+    )
+    np.testing.assert_array_equal(counts.sizes.sum(axis=1), np.bincount(label))
+    assert [part["file"] for part in counts.parts] == [part_file(k) for k in range(3)]
+    edges = run.run.read(RULE).arrays["score_edges"]
+    scores = np.clip(found["score"].to_numpy(), edges[0], edges[-1])
+    np.testing.assert_array_equal(counts.histogram, np.histogram(scores, edges)[0])
+    assert sum(rows.sum() for rows in counts.classes.values()) == N
+
+
+def test_edges_of_the_histogram_are_those_of_the_pilot(table, tmp_path):
+    run = fit(small_job(table, FORMS["linear-svdd"], input={"columns": ["x0", "x1"]}), tmp_path)
+    scores = run.rule.unrounded_scores(run.pilot)
+    edges = run.run.read(RULE).arrays["score_edges"]
+    assert len(edges) == HISTOGRAM_BINS + 1
+    assert (edges[0], edges[-1]) == (scores.min(), scores.max())
+
+
+def test_a_few_rows_far_out_leave_the_bins_to_the_others():
+    scores = np.append(np.linspace(-1.0, 4.0, 998), [-1e6, -2.0])
+    edges = score_edges(scores, 0.0)
+    assert edges[-1] == 4.0
+    assert -15.0 < edges[0] < -4.0
+    assert np.count_nonzero((edges > -1.0) & (edges < 4.0)) > HISTOGRAM_BINS // 5
+    assert score_edges(scores, None)[0] == -1e6
+
+
+@pytest.mark.parametrize(
+    "scores", [[-5.0, -4.0, -9.0], [1.0, 1.0, 1.0, 1.0, 1.0, -50.0], [2.0, 2.0]]
+)
+def test_outliers_have_bins_of_their_own(scores):
+    """Whether all rows lie outside, or nearly all have one score: no bin is on both sides of 0."""
+    edges = score_edges(np.array(scores), 0.0)
+    assert (np.diff(edges) > 0.0).all()
+    assert edges[-1] >= max(scores)
+    if min(scores) < 0.0:
+        assert edges[1] <= 0.0
+
+
+def test_scores_that_are_all_infinite_have_edges_too(table, tmp_path):
+    model = {"algorithm": "depddp", "n_clusters": 1}
+    run = fit(small_job(table, model, input={"columns": ["x0", "x1"]}), tmp_path)
+    assert run.rule.n_clusters == 1
+    edges = run.run.read(RULE).arrays["score_edges"]
+    assert (edges[0], edges[-1]) == (0.0, 1.0)
+    assert run.label().counts.histogram.tolist() == [0] * (HISTOGRAM_BINS - 1) + [N]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_reasons_are_counted_besides(form, table, tmp_path):
+    """Outliers have reasons; where there are none, the rows of the lowest scores."""
+    given = {"input": {"columns": ["x0", "x1"]}, "output": {"reasons": 1}}
+    run = fit(small_job(table, FORMS[form], **given), tmp_path)
+    labelled = run.label()
+    found = pq.read_table(sorted(Path(run.run.place("labels").address).iterdir()))
+    least = Labeller.read(run.run).typical.least
+    far = found["score"].to_numpy() < least
+    assert 0 < far.sum() < 0.3 * N
+    if run.rule.words.has_outliers:
+        assert far.tolist() == found["outlier"].to_pylist()
+    reasons = found["reasons"].to_pylist()
+    assert [text is not None for text in reasons] == far.tolist()
+    leading = [sum(text.startswith(name) for text in reasons if text) for name in ("x0", "x1")]
+    assert labelled.reasons.leading.tolist() == leading
+    assert sum(leading) > 0

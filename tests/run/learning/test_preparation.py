@@ -1,0 +1,156 @@
+"""Columns are scaled as scikit-learn does it, holes are filled, and the same is saved."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from distsvc.errors import DataError
+from distsvc.job.config import PreprocessConfig
+from distsvc.models.rows.scaling import ColumnSums, Scaling
+from distsvc.run.fitting.preparing import make_scaling, prepare
+from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.survey import Survey, survey_table
+from distsvc.run.work.directory import Result
+from tests.small_runs import begin, fit, small_job, three_clusters, write_table
+
+X = three_clusters(500, d=3) * [1.0, 1e5, 1e-4]
+COLUMNS = ("a", "b", "c")
+
+
+def surveyed(X, pilot=200) -> Survey:
+    sums = ColumnSums.empty(np.nanmedian(np.where(np.isnan(X), 0.0, X), axis=0))
+    assert sums.add(X) is None
+    return Survey(len(X), sums, SimpleNamespace(X=X[:pilot]))
+
+
+def scaled(X, pilot=200, **given):
+    scaling, notes = make_scaling(PreprocessConfig(**given), surveyed(X, pilot), COLUMNS)
+    return scaling.apply(X), notes
+
+
+@pytest.mark.parametrize(
+    ("scale", "peer"),
+    [
+        ("standard", StandardScaler().fit_transform),
+        ("minmax", MinMaxScaler().fit_transform),
+        ("none", lambda X: X),
+    ],
+)
+def test_scaling_is_scikit_learns(scale, peer):
+    found, notes = scaled(X, scale=scale)
+    np.testing.assert_allclose(found, peer(X), rtol=1e-10, atol=1e-12)
+    assert notes == []
+
+
+@pytest.mark.parametrize("scale", ["standard", "minmax"])
+def test_a_constant_column_becomes_zero_and_is_told(scale):
+    constant = X.copy()
+    constant[:, 1] = 0.1
+    found, notes = scaled(constant, scale=scale)
+    assert not found[:, 1].any()
+    assert np.isfinite(found).all()
+    assert notes == ["constant columns carry no information: b"]
+
+
+def test_a_constant_column_that_is_not_scaled_stays_as_it_is():
+    found, notes = scaled(np.full((20, 3), 7.0), scale="none")
+    assert (found == 7.0).all()
+    assert notes == ["constant columns carry no information: a, b, c"]
+
+
+def test_many_constant_columns_are_counted():
+    columns = [f"f{k}" for k in range(25)]
+    _, notes = make_scaling(PreprocessConfig(), surveyed(np.ones((5, 25))), columns)
+    assert notes[0].endswith("f18, f19 and 5 more")
+
+
+def test_a_column_without_values_is_named():
+    empty = X.copy()
+    empty[:, 2] = np.nan
+    for missing in ("median", "drop"):
+        with pytest.raises(DataError, match=r"^column 'c' has no value in any row$"):
+            scaled(empty, missing=missing)
+
+
+def test_medians_of_the_pilot_fill_the_holes():
+    holes = X.copy()
+    holes[::5, 0] = holes[3, 1] = np.nan
+    medians = np.nanmedian(holes[:200], axis=0)
+    filled = np.where(np.isnan(holes), medians, holes)
+    found, notes = scaled(holes, missing="median")
+    np.testing.assert_allclose(found, StandardScaler().fit_transform(filled), atol=1e-10)
+    assert notes == ["101 missing values were replaced by their columns' medians"]
+    assert scaled(X, missing="median")[1] == []
+
+
+def test_where_the_pilot_has_no_value_the_mean_fills():
+    holes = X.copy()
+    holes[:200, 1] = np.nan
+    scaling, _ = make_scaling(PreprocessConfig(missing="median"), surveyed(holes), COLUMNS)
+    assert scaling.fill[1] == pytest.approx(holes[200:, 1].mean(), rel=1e-12)
+    assert scaling.fill[0] == np.median(holes[:200, 0])
+
+
+@pytest.mark.parametrize("float64", [False, True])
+def test_a_prepared_row_is_scaled_filled_and_centred(float64):
+    scaling = Scaling(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([5.0, 10.0]))
+    preparation = Preparation(scaling, np.array([0.5, -1.0]), float64)
+    found = preparation(np.array([[3.0, 2.0], [np.nan, np.nan]]))
+    assert found.tolist() == [[0.5, 1.0], [1.5, 3.0]]
+    assert found.dtype == (np.float64 if float64 else np.float32)
+
+
+@pytest.mark.parametrize("float64", [False, True])
+def test_a_preparation_comes_back_among_other_arrays(float64):
+    scaling, _ = make_scaling(PreprocessConfig(), surveyed(X), COLUMNS)
+    saved = Preparation(scaling, np.array([0.1, 0.2, 0.3]), float64).result()
+    more = Result(saved.facts | {"gamma": 1.0}, saved.arrays | {"S": np.zeros(2)})
+    again = Preparation.restored(more)
+    assert again.float64 is float64
+    assert (
+        again(X).tobytes() == Preparation(scaling, np.array([0.1, 0.2, 0.3]), float64)(X).tobytes()
+    )
+
+
+class Engine:
+    """Remembers its pilot, whose mean is the centre."""
+
+    def __init__(self):
+        self.notes = ["an earlier note"]
+
+    def set_pilot(self, pilot, n_rows):
+        self.pilot, self.n_rows, self.centre = pilot, n_rows, pilot.mean(axis=0)
+
+
+@pytest.mark.parametrize("float64", [False, True])
+def test_the_pilot_settles_the_origin_and_all_rows_are_prepared_alike(tmp_path, float64):
+    holes = X.copy()
+    holes[7, 0], holes[:, 2] = np.nan, 4.0
+    job = small_job(
+        write_table(tmp_path / "t.parquet", holes), {}, preprocess={"missing": "median"}
+    )
+    steps = begin(job, tmp_path / "run").steps
+    survey = survey_table(steps, lambda n: [(0, 2**64)])
+    room = SimpleNamespace(engine=Engine(), rules=[SimpleNamespace(float64=float64)])
+    pilot = prepare(steps, job.preprocess, room, survey)
+    assert room.engine.n_rows == 500
+    np.testing.assert_allclose(room.engine.pilot.std(axis=0), [1.0, 1.0, 0.0], rtol=1e-12)
+    assert room.engine.notes == [
+        "an earlier note",
+        "1 missing values were replaced by their columns' medians",
+        "constant columns carry no information: x2",
+    ]
+    assert steps.run.has(PREPARATION)
+    assert pilot.dtype == (np.float64 if float64 else np.float32)
+    assert prepared(steps.run, survey.pilot).tobytes() == pilot.tobytes()
+    np.testing.assert_allclose(pilot.mean(axis=0), 0.0, atol=1e-6)
+
+
+def test_a_rule_says_how_precise_its_rows_are(tmp_path):
+    table = write_table(tmp_path / "t.parquet", X)
+    for k, (model, dtype) in enumerate(
+        [({"gamma": 1.0, "max_iter": 100}, np.float32), ({"algorithm": "depddp"}, np.float64)]
+    ):
+        assert fit(small_job(table, model), tmp_path / str(k)).pilot.dtype == dtype

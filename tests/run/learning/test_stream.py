@@ -1,0 +1,120 @@
+"""The sample comes to a learner in the order that a table in memory has, however it is cut."""
+
+import numpy as np
+import pytest
+
+from distsvc.models.rows import sampling
+from distsvc.models.rows.scaling import Scaling
+from distsvc.run.learning import survey
+from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.learning.stream import sample_blocks, whole_sample
+from distsvc.run.learning.survey import survey_table
+from tests.small_runs import begin, small_job, three_clusters, write_table
+
+N, SEED = 900, 3
+X = three_clusters(N)
+SCALING = Scaling(np.array([9.0, 8.0]), np.array([2.0, 3.0]), np.zeros(2))
+ORIGIN = np.array([0.5, -0.5])
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(sampling, "BLOCK_ROWS", 64)
+
+
+def surveyed(tmp_path, X, n_wanted, partition_rows=300, float64=False, **preprocess):
+    """Return a run with a sample of about so many rows, and its ranges."""
+    table = write_table(tmp_path / "t.parquet", X)
+    cluster = {"partition_rows": partition_rows}
+    job = small_job(table, {"seed": SEED}, cluster=cluster, preprocess=preprocess)
+    steps = begin(job, tmp_path / "run").steps
+    survey_table(steps, lambda n: sampling.key_blocks(n, n_wanted))
+    steps.run.write(PREPARATION, Preparation(SCALING, ORIGIN, float64).result())
+    return steps.run, sampling.key_blocks(N, n_wanted)
+
+
+def in_memory(X):
+    """Return the keys, ascending, and the prepared rows in their order."""
+    keys = sampling.row_keys(SEED, np.arange(N))
+    order = np.argsort(keys)
+    return keys[order], Preparation(SCALING, ORIGIN, False)(X[order])
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 5])
+@pytest.mark.parametrize(("n_wanted", "n_blocks"), [(60, 1), (N, 15), (400, 7)])
+@pytest.mark.parametrize("partition_rows", [1000, 300, 100])
+def test_blocks_are_those_of_a_table_in_memory(tmp_path, n_wanted, n_blocks, partition_rows, epoch):
+    run, ranges = surveyed(tmp_path, X, n_wanted, partition_rows)
+    keys, Z = in_memory(X)
+    expected = list(sampling.memory_blocks(Z, keys, ranges, SEED, epoch))
+    found = list(sample_blocks(run, ranges, SEED, epoch))
+    assert len(found) == len(expected) == n_blocks
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == np.float32
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_every_epoch_has_the_same_rows_in_another_order(tmp_path):
+    run, ranges = surveyed(tmp_path, X, N)
+    epochs = [list(sample_blocks(run, ranges, SEED, epoch)) for epoch in range(3)]
+    for blocks in epochs[1:]:
+        for block, first in zip(blocks, epochs[0], strict=True):
+            assert block.tobytes() != first.tobytes()
+            np.testing.assert_array_equal(np.sort(block, axis=0), np.sort(first, axis=0))
+
+
+def test_a_stream_may_take_the_ranges_in_any_order(tmp_path):
+    run, ranges = surveyed(tmp_path, X, 400)
+    forth = list(sample_blocks(run, ranges, SEED, 0))
+    back = list(sample_blocks(run, ranges[::-1], SEED, 0))
+    assert [block.tobytes() for block in back] == [block.tobytes() for block in forth[::-1]]
+
+
+@pytest.mark.parametrize("first", [0, 1, 6, 7])
+def test_a_stream_may_begin_at_any_block(tmp_path, first, monkeypatch):
+    run, ranges = surveyed(tmp_path, X, 400)
+    whole, read, order = list(sample_blocks(run, ranges, SEED, 2)), [], sampling.epoch_order
+
+    def noted(seed, epoch, number, n):
+        read.append(number)
+        return order(seed, epoch, number, n)
+
+    monkeypatch.setattr(sampling, "epoch_order", noted)
+    rest = list(sample_blocks(run, ranges, SEED, 2, first))
+    assert [block.tobytes() for block in rest] == [block.tobytes() for block in whole[first:]]
+    assert read == list(range(first, 7))
+    keys, Z = in_memory(X)
+    memory = sampling.memory_blocks(Z, keys, ranges, SEED, 2, first)
+    assert [block.tobytes() for block in memory] == [block.tobytes() for block in rest]
+
+
+def test_a_stream_can_be_left(tmp_path):
+    run, ranges = surveyed(tmp_path, X, N)
+    stream = sample_blocks(run, ranges, SEED, 0)
+    first = next(stream)
+    stream.close()
+    assert first.tobytes() == next(sample_blocks(run, ranges, SEED, 0)).tobytes()
+
+
+@pytest.mark.parametrize("partition_rows", [1000, 300, 100])
+@pytest.mark.parametrize("n_wanted", [N, 400])
+def test_the_whole_sample_lies_in_the_order_of_keys(tmp_path, n_wanted, partition_rows):
+    run, _ = surveyed(tmp_path, X, n_wanted, partition_rows, float64=True)
+    found = whole_sample(run)
+    keys = sampling.row_keys(SEED, np.arange(N))
+    chosen = np.argsort(keys)[: (keys <= np.uint64(sampling.key_threshold(N, n_wanted) - 1)).sum()]
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, (X[chosen] - SCALING.centre) / SCALING.scale - ORIGIN)
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_many_parts_are_gathered_into_fewer(tmp_path, monkeypatch, most, missing):
+    monkeypatch.setattr(survey, "MOST_PARTS", most)
+    run, ranges = surveyed(tmp_path, X, 400, 100, missing=missing)
+    assert len(run.plan.partitions) == 9
+    assert survey.sample_parts(run) == [f"gather/{k:05d}" for k in range({1: 1, 2: 2, 4: 3}[most])]
+    keys, Z = in_memory(X)
+    expected = list(sampling.memory_blocks(Z, keys, ranges, SEED, 1))
+    found = list(sample_blocks(run, ranges, SEED, 1))
+    assert [block.tobytes() for block in found] == [block.tobytes() for block in expected]

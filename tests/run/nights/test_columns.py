@@ -1,0 +1,74 @@
+"""Nights whose tables have other columns than the night before."""
+
+import numpy as np
+import pytest
+
+from distsvc.errors import DataError
+from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+COLUMNS = {"columns": ["x0", "x1"]}
+
+
+def test_columns_that_are_missing_are_named(shop, monkeypatch):
+    X, _ = rows(300, 200, 100)
+    shop.table(FIRST, np.column_stack([X, X[:, 0], X[:, 1]])[:, :3], y=X[:, 0], z=X[:, 1])
+    shop.run(FIRST)
+    shop.table(SECOND, X)
+    model = {"algorithm": "bico", "n_clusters": 3}
+    for mode in ("assign", "auto", "refit"):
+        result = invoked(shop, SECOND, monkeypatch=monkeypatch, model=model | {"mode": mode})
+        assert result.exit_code == 65, result.output
+        assert all(f"'{name}'" in result.stderr for name in ("x2", "y", "z"))
+        assert "Traceback" not in result.stderr
+        assert not (shop.out(SECOND) / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("mode", ["assign", "auto"])
+def test_columns_that_the_model_does_not_know_are_ignored_with_a_warning(shop, mode):
+    (X, _), (Y, y) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
+    shop.table(FIRST, X)
+    shop.table(SECOND, Y, more=np.arange(600.0), word=[str(i) for i in range(600)])
+    shop.run(FIRST)
+    report = shop.run(SECOND, model={"mode": mode})
+    ignored = "ignored, since the model of the run before does not know them: more"
+    assert ignored in report.warnings
+    assert {column.column for column in report.drift.columns} == {"x0", "x1"}
+    assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
+    named = shop.run(THIRD, input={"path": f"{shop.folder}/in/{SECOND}.parquet"} | COLUMNS)
+    assert not [text for text in named.warnings if "ignored" in text]
+
+
+@pytest.mark.parametrize("mode", ["assign", "auto"])
+def test_columns_that_a_job_names_are_those_of_the_model(shop, mode, monkeypatch):
+    X, y = rows(300, 200, 100)
+    for date in FIRST, SECOND:
+        shop.table(date, X, more=np.arange(600.0), other=np.arange(600.0))
+    shop.run(FIRST, input=COLUMNS)
+    model = {"algorithm": "bico", "n_clusters": 3, "mode": mode}
+    fewer = {"columns": ["x1", "more"]}
+    said = invoked(shop, SECOND, monkeypatch=monkeypatch, model=model, input=fewer)
+    assert said.exit_code == 78, said.output
+    assert "input.columns: expected all columns of the model of " in said.stderr
+    assert "missing: 'x0'" in said.stderr
+    report = shop.run(SECOND, model=model, input={"columns": ["more", "x1", "x0"]})
+    ignored = [text for text in report.warnings if "ignored" in text]
+    assert ignored == ["ignored, since the model of the run before does not know them: more"]
+    assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
+
+
+def test_a_new_model_may_know_more_columns_in_another_order(shop):
+    (X, _), (Y, y) = rows(300, 200, 100), rows(100, 300, 200, seed=1)
+    shop.table(FIRST, X)
+    new = np.random.default_rng(0).normal(0.0, 0.1, 600)
+    shop.table(SECOND, np.column_stack([new, Y[:, 1]]), a=Y[:, 0])
+    shop.run(FIRST, input={"columns": ["x0", "x1"]})
+    with pytest.raises(DataError, match=r"continuity.previous: the model of .* 'x0'"):
+        shop.run(SECOND, input={"columns": ["a", "x1"]})
+    table = {"x1": Y[:, 1], "new": new, "x0": Y[:, 0]}
+    shop.table(SECOND, np.zeros((600, 0)), **table)
+    report = shop.run(SECOND)
+    assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
+    assert {c.column for c in report.drift.columns} == {"x0", "x1"}
+    assert not [text for text in report.warnings if "ignored" in text]

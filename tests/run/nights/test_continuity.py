@@ -1,0 +1,129 @@
+"""Ids of clusters that go on from night to night."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.published.predict import predict_table
+from distsvc.run.job import run_job
+from distsvc.run.labelling.labeller import Ids
+from tests.clusters import loopback_cluster
+from tests.jobs.shop import FIRST, SECOND, THIRD, rows
+from tests.published_files import listed, published_file, read_labels
+from tests.small_runs import FORMS, forget, small_job, three_clusters, write_table
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+
+def test_ids_go_on_whatever_the_sizes_and_are_given_once(shop):
+    nights = {
+        FIRST: rows(300, 200, 100),
+        SECOND: rows(100, 300, 200, seed=1),
+        THIRD: rows(300, 150, 0, 100, seed=2),  # one is not there, another comes
+        "2026-03-03": rows(300, 150, 100, seed=3),  # and is back, for the other
+    }
+    found = {}
+    for date, (X, y) in nights.items():
+        shop.table(date, X)
+        report = shop.run(date)
+        found[date] = shop.ids(date, y)
+        assert sorted(c.label for c in report.clusters) == sorted(found[date].values())
+    assert found[FIRST] == {0: 0, 1: 1, 2: 2}
+    assert found[SECOND] == found[FIRST], "by size they would be 2, 0 and 1"
+    assert found[THIRD] == {0: 0, 1: 1, 3: 3}
+    assert found["2026-03-03"] == {0: 0, 1: 1, 2: 4}, "nobody is called 2 again, or 3"
+    assert shop.said("2026-03-03", "lineage.json")["next_id"] == 5
+    model = json.loads(published_file(shop.out("2026-03-03"), "model.json").read_text())
+    assert (model["facts"]["n_clusters"], model["facts"]["next_id"]) == (3, 5)
+    told = {s["id"]: s["event"] for s in shop.said(THIRD, "lineage.json")["clusters"]}
+    assert {i: told[i] for i in (0, 1, 2)} == {0: "survived", 1: "survived", 2: "disappeared"}
+    assert told[3] in ("split", "appeared")
+
+
+def test_neither_the_cut_of_the_table_nor_workers_change_a_byte(shop):
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    shop.table(SECOND, rows(150, 250, 0, 200, seed=1)[0])
+    shop.run(FIRST)
+    found = []
+    with loopback_cluster(2) as workers:
+        here, there = None, workers.scheduler_address
+        for at, *cut in (here, 300, 70), (here, 100, 33), (here, 10_000, 10_000), (there, 100, 33):
+            cluster = dict(zip(("partition_rows", "block_rows"), cut, strict=True))
+            shop.run(SECOND, overwrite=True, scheduler=at, cluster=cluster)
+            out = shop.out(SECOND)
+            names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
+            found.append([published_file(out, name).read_bytes() for name in names])
+            found[-1].append(read_labels(out).to_pydict())
+            forget()
+            (out / "manifest.json").unlink()
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_predict_gives_ids(shop):
+    (X, _), (Y, y) = rows(300, 200, 100), rows(200, 0, 300, 100, seed=1)
+    shop.table(FIRST, X)
+    table = shop.table(SECOND, Y)
+    shop.run(FIRST)
+    shop.run(SECOND)
+    assert shop.ids(SECOND, y) == {0: 0, 2: 2, 3: 3}
+    manifest = predict_table(shop.out(SECOND), str(table), str(shop.folder / "new"))
+    assert manifest["clusters"] == 3
+    assert read_labels(shop.folder / "new").equals(read_labels(shop.out(SECOND)))
+
+
+def test_a_night_that_is_not_published_is_skipped(shop):
+    (X, _), (Y, y) = rows(300, 200, 100), rows(100, 300, 200, seed=1)
+    shop.table(FIRST, X)
+    shop.table("2026-03-04", Y)
+    shop.run(FIRST)
+    report = shop.run("2026-03-04")
+    assert shop.ids("2026-03-04", y) == {0: 0, 1: 1, 2: 2}
+    assert report.lineage.path == str(shop.out(FIRST))
+    assert report.lineage.not_published == str(shop.out("2026-03-03"))
+    note = f"no run is published at {shop.out('2026-03-03')}: ids go on from {shop.out(FIRST)}"
+    assert note in report.warnings
+
+
+def test_parts_have_ids_in_them(shop):
+    """Not labels, which are the rule's."""
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    shop.table(SECOND, rows(0, 200, 300, seed=1)[0])
+    shop.run(FIRST)
+    shop.run(SECOND, model={"n_clusters": 2})
+    found = [
+        pq.read_table(path)["label"].to_pylist() for path in listed(shop.out(SECOND), "labels/")
+    ]
+    assert {i for part in found for i in part} == {1, 2}
+    assert shop.manifest(SECOND)["clusters"] == 2
+    assert Path(published_file(shop.out(SECOND), "lineage.json")).exists()
+
+
+def named_labels(content):
+    """Return every cluster that some JSON names by its ``label``."""
+    if isinstance(content, list):
+        return set().union(*map(named_labels, content))
+    if not isinstance(content, dict):
+        return set()
+    found = content.get("label")
+    own = set(found) if isinstance(found, list) else {found} - {None}
+    return own.union(*map(named_labels, content.values()))
+
+
+@pytest.mark.parametrize("form", ["level-tree", "support-vector", "imdh", "centres"])
+def test_a_report_names_clusters_by_their_ids(form, tmp_path, monkeypatch):
+    def odd(steps, rule, survey, match):
+        k = rule.n_clusters
+        return Ids((np.arange(k)[::-1] * 7 + 3).astype(np.int32), 7 * k + 10)
+
+    monkeypatch.setattr(import_module("distsvc.run.fitting.clustering"), "ids_of", odd)
+    table = write_table(tmp_path / "t.parquet", three_clusters(700))
+    forget()
+    report = run_job(small_job(table, FORMS[form]))
+    rows_of = {cluster.label: cluster.rows for cluster in report.clusters}
+    found = read_labels(tmp_path / "out")["label"].to_numpy()
+    assert rows_of == {i: int((found == i).sum()) for i in (3, 10, 17)}
+    assert named_labels(report.dumped()) == set(rows_of)

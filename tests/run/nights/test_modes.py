@@ -1,0 +1,185 @@
+"""A model that is used again: the modes assign and auto, from another output or the same."""
+
+import json
+from importlib import import_module
+
+import numpy as np
+import pytest
+import zarr
+
+from distsvc.errors import InputNotFoundError
+from distsvc.run import job as jobs
+from distsvc.run.job import run_job
+from distsvc.run.work.phases import Phase
+from distsvc.storage.publishing.publication import Output, collect
+from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
+from tests.published_files import labels_folder, published_file, read_labels
+from tests.small_runs import FORMS, digests, forget, small_job, three_clusters, write_table
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def learned(request, tmp_path_factory):
+    """A table, and runs over it that learned their models, with an output of each format."""
+    folder = tmp_path_factory.mktemp("learned")
+    table = write_table(folder / "t.parquet", three_clusters(700), event=np.arange(700) + 5)
+    given = {"input": {"id": "event"}}
+    outs = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            import_module("distsvc.run.reporting.files"),
+            "render_page",
+            lambda _: "a page",
+        )
+        for form in ("parquet", "zarr"):
+            outs[form] = folder / form
+            output = {"path": str(outs[form]), "format": form}
+            run_job(small_job(table, FORMS[request.param], output=output, **given))
+    return request.param, table, outs
+
+
+@pytest.mark.parametrize("form", ["parquet", "zarr"])
+def test_a_model_that_labels_again_gives_the_same_bytes(learned, form, tmp_path):
+    name, table, outs = learned
+    content = {"input": {"id": "event"}, "continuity": {"previous": str(outs["parquet"])}}
+    content["output"] = {"path": str(tmp_path / "out"), "format": form}
+    job = small_job(table, FORMS[name] | {"mode": "assign"}, **content)
+    forget()
+    report = run_job(job)
+    out = tmp_path / "out"
+    assert digests(labels_folder(out)) == digests(labels_folder(outs[form]))
+    for file in ("model.json", "arrays.npz"):
+        assert published_file(out, file).read_bytes() == (
+            published_file(outs["parquet"], file).read_bytes()
+        )
+    before = json.loads((outs["parquet"] / "manifest.json").read_text())
+    assert report.model.fitted["learned_by"] == before["run_id"]
+    assert report.lineage.mode == "assign"
+    assert {story.event for story in report.lineage.clusters} == {"survived"}
+    assert (report.lineage.moved, report.lineage.rows) == (0.0, 700)
+    assert {column.index for column in report.drift.columns} == {0.0}
+    assert report.drift.score == 0.0
+    assert report.drift.outlier_share_before == report.drift.outlier_share_after
+    if form == "zarr":
+        label = zarr.open_array(str(labels_folder(out) / "label"))[:]
+        np.testing.assert_array_equal(label, read_labels(outs["parquet"])["label"].to_numpy())
+
+
+AUTO = {"algorithm": "bico", "n_clusters": 3, "mode": "auto"}
+
+
+def test_auto_labels_with_the_model_before_until_the_table_drifts(shop):
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    shop.table(SECOND, rows(300, 200, 100, seed=1)[0])
+    X, y = rows(300, 200, 100, seed=2, shift=1.5)
+    shop.table(THIRD, X)
+    shop.run(FIRST, model=AUTO)
+    report = shop.run(SECOND, model=AUTO)
+    assert report.lineage.mode == "assign"
+    first = shop.manifest(FIRST)["run_id"]
+    assert report.model.fitted == {"learned_by": first, "n_clusters": 3}
+    report = shop.run(THIRD, model=AUTO)
+    assert report.lineage.mode == "refit"
+    assert [text.split(":")[0] for text in report.lineage.because] == ["max_drift"]
+    assert "at most 0.25 expected" in report.lineage.because[0]
+    assert "learned_by" not in report.model.fitted
+    assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 2}
+    assert not (shop.out(THIRD) / "labels" / "assign").exists()
+    assert shop.said(THIRD, "model.json")["chosen_columns"] is False, "predict tells of others"
+
+
+def test_auto_has_the_limits_of_the_checks(shop):
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    shop.table(SECOND, rows(300, 200, 100, seed=2, shift=1.5)[0])
+    shop.run(FIRST, model=AUTO)
+    report = shop.run(SECOND, model=AUTO, checks={"max_drift": 100.0})
+    assert report.lineage.mode == "assign"
+
+
+def published_bytes(out):
+    """Return what a run published, but for its page and report, by names of its own."""
+    names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
+    return [published_file(out, name).read_bytes() for name in names], digests(labels_folder(out))
+
+
+@pytest.mark.parametrize("moment", ["assign/00001", "clustering", "match", "label/00001"])
+def test_auto_that_is_killed_goes_on_to_the_same_bytes(shop, moment, monkeypatch):
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    shop.table(SECOND, rows(300, 200, 100, seed=2, shift=1.5)[0])
+    shop.run(FIRST, model=AUTO)
+    undisturbed = {"path": f"{shop.folder}/other"}
+    shop.run(SECOND, model=AUTO, output=undisturbed)
+    do, cluster = Phase.do, jobs.cluster_table
+
+    def stopped(self, run, number):
+        if self.result(number) == moment:
+            raise KeyboardInterrupt
+        return do(self, run, number)
+
+    def not_begun(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patch.setattr(Phase, "do", stopped)
+        if moment == "clustering":
+            patch.setattr(jobs, "cluster_table", not_begun)
+        if moment == "match":
+            patch.setattr(import_module("distsvc.run.fitting.clustering"), "ids_of", not_begun)
+        shop.run(SECOND, model=AUTO)
+    assert not (shop.out(SECOND) / "manifest.json").exists()
+    assert len(Output(shop.out(SECOND)).kept_works()) == 1
+    assert jobs.cluster_table is cluster
+    report = shop.run(SECOND, model=AUTO)
+    assert report.lineage.because
+    assert published_bytes(shop.out(SECOND)) == published_bytes(shop.folder / "other")
+    assert collect(shop.out(SECOND)) == []
+
+
+@pytest.mark.parametrize(("mode", "code"), [("assign", 66), ("auto", 0), ("refit", 0)])
+def test_the_first_night_of_a_mode(shop, mode, code, monkeypatch):
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    model = {"algorithm": "bico", "n_clusters": 3, "mode": mode}
+    result = invoked(shop, FIRST, monkeypatch=monkeypatch, model=model)
+    assert result.exit_code == code, result.output
+    if code:
+        assert "continuity.previous: no run is published at" in result.stderr
+        assert str(shop.out("2026-02-27")) in result.stderr
+        assert not shop.out(FIRST).exists()
+
+
+def test_assign_without_a_model_names_what_was_looked_for(shop):
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    model = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
+    with pytest.raises(InputNotFoundError, match=r"no run is published at .* or at 30 others"):
+        shop.run(FIRST, model=model)
+    other = {"previous": str(shop.folder / "nowhere")}
+    with pytest.raises(InputNotFoundError, match=r"published at [^ ]*nowhere, whose model"):
+        shop.run(FIRST, model=model, continuity=other)
+
+
+@pytest.mark.parametrize("mode", ["refit", "assign", "auto"])
+def test_an_output_that_goes_on_from_itself(shop, mode, monkeypatch):
+    given = {"output": {"path": f"{shop.folder}/out/now"}}
+    given["continuity"] = {"previous": f"{shop.folder}/out/now"}
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    shop.run(FIRST, **given)
+    first = shop.manifest("now")["run_id"]
+    X, y = rows(100, 300, 200, seed=1)
+    shop.table(SECOND, X)
+    given["model"] = {"algorithm": "bico", "n_clusters": 3, "mode": mode}
+    # (the mode is a part of the job, so the first night's is another job)
+    result = invoked(shop, SECOND, "--overwrite", monkeypatch=monkeypatch, **given)
+    assert result.exit_code == 0, result.output
+    assert shop.ids("now", y) == {0: 0, 1: 1, 2: 2}
+    second = shop.manifest("now")
+    assert second["previous"]["run_id"] == first
+    before = (shop.out("now") / "manifest.json").read_bytes()
+    for options in ((), ("--overwrite",)):
+        result = invoked(shop, SECOND, *options, monkeypatch=monkeypatch, **given)
+        assert result.exit_code == 0, result.output
+        assert (shop.out("now") / "manifest.json").read_bytes() == before, "it was published"
+    shop.table(SECOND, X[:500])
+    result = invoked(shop, SECOND, monkeypatch=monkeypatch, **given)
+    assert result.exit_code == 78
+    assert "published from an input that has changed since; give --overwrite" in result.output

@@ -1,0 +1,92 @@
+"""The manifest lists every file of a run, and says what its columns are."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import distsvc
+from distsvc.run.model.files import write_model
+from distsvc.run.reporting.manifest import make_manifest
+from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
+
+N = 700
+X = three_clusters(N)
+
+
+def labelled(tmp_path, form, **sections):
+    """Return a run that is labelled, its counts and its manifest."""
+    names = pa.array([f"id-{i}" for i in range(N)])
+    table = write_table(tmp_path / "t.parquet", X, name=names, event=np.arange(N))
+    given = {"columns": ["x0", "x1"]} | sections.pop("input", {})
+    run = fit(small_job(table, FORMS[form], input=given, **sections), tmp_path / "run")
+    counts = run.label().counts
+    write_model(run.run, run.job, run.room, counts)
+    for name in ("report.html", "report.json", ".unfinished"):
+        with run.run.place("report").created(name) as path:
+            path.write_text(name)
+    return run, counts, make_manifest(run.run, run.job, "j" * 64, "i" * 64, counts)
+
+
+def test_every_published_file_is_listed_with_its_checksum(tmp_path):
+    _, _, manifest = labelled(tmp_path, "support-vector")
+    names = [file["file"] for file in manifest["files"]]
+    assert names == [
+        "labels/run/part-00000.parquet",
+        "labels/run/part-00001.parquet",
+        "labels/run/part-00002.parquet",
+        "model/run/arrays.npz",
+        "model/run/model.json",
+        "report/run/report.html",
+        "report/run/report.json",
+    ]
+    for file in manifest["files"]:
+        content = (tmp_path / "out" / file["file"]).read_bytes()
+        assert file["bytes"] == len(content)
+        assert file["sha256"] == hashlib.sha256(content).hexdigest()
+    rows = [file.get("rows") for file in manifest["files"]]
+    assert rows == [300, 300, 100, None, None, None, None]
+
+
+def test_what_was_made_from_what(tmp_path):
+    run, counts, manifest = labelled(tmp_path, "centres")
+    assert json.loads(json.dumps(manifest)) == manifest
+    assert (manifest["job_sha256"], manifest["input_sha256"]) == ("j" * 64, "i" * 64)
+    assert (
+        (manifest["rows"], manifest["clusters"]) == (N, 3) == (counts.n_rows, run.rule.n_clusters)
+    )
+    assert manifest["job"]["model"] == {
+        "algorithm": "bico", "mode": "refit", "seed": 0, "n_clusters": 3,
+    }  # fmt: skip
+    assert "cluster" not in manifest["job"]
+    assert manifest["versions"]["distsvc"] == distsvc.__version__
+    assert manifest["versions"]["numpy"] == np.__version__
+    assert (manifest["format"], manifest["run_id"]) == (2, "run")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_schema_is_that_of_the_parts_in_the_words_of_the_rule(form, tmp_path):
+    reasons = {"reasons": 1} if form.startswith("linear") else {}
+    run, _, manifest = labelled(tmp_path, form, input={"id": "name"}, output=reasons)
+    parts = sorted(Path(run.run.place("labels").address).iterdir())
+    assert list(manifest["schema"]) == pq.read_schema(parts[0]).names
+    assert manifest["schema"]["name"] == "the input's id, or the row's number"
+    for column, meaning in run.rule.meanings.items():
+        assert manifest["schema"][column] == meaning
+    assert ("reasons" in manifest["schema"]) == bool(reasons)
+
+
+def test_a_zarr_output_is_listed_array_by_array(tmp_path):
+    _, _, manifest = labelled(tmp_path, "splits", input={"id": "event"}, output={"format": "zarr"})
+    names = [file["file"] for file in manifest["files"]]
+    assert names[:2] == ["labels/run/label/c/0", "labels/run/label/zarr.json"]
+    assert {f"labels/run/{name}" for name in ("zarr.json", "score/zarr.json", "outlier/c/0")} < set(
+        names
+    )
+    assert not any(name.endswith(".parquet") for name in names)
+    assert list(manifest["schema"]) == ["event", "label", "score", "outlier"]
+    assert all("rows" not in file for file in manifest["files"])

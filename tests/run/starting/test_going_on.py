@@ -1,0 +1,317 @@
+"""A run that was interrupted goes on at the next start, and ends as if nothing had happened."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from distsvc.errors import DataError, JobFileError, TemporaryError
+from distsvc.published.predict import predict_table
+from distsvc.run.job import run_job
+from distsvc.run.starting import resuming
+from distsvc.run.starting.resuming import Asked, differences, interrupted_runs
+from distsvc.run.work.cluster import versions
+from distsvc.run.work.phases import Phase
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.publishing.publication import Output, collect
+from tests.published_files import listed, nothing_left
+from tests.small_runs import ROOMS, digests, forget, small_job, three_clusters, write_table
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+EACH_ROOM = pytest.mark.parametrize("room", ROOMS)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write_table(tmp_path / "t.parquet", three_clusters(1500))
+
+
+@pytest.fixture
+def tasks(monkeypatch):
+    """The tasks that are done; the one after `tasks.most` of them raises `tasks.error`."""
+
+    class Tasks(list):
+        most, error = None, Killed()
+
+    do, done = Phase.do, Tasks()
+
+    def counted(self, run_dir, number):
+        if len(done) == done.most:
+            raise done.error
+        done.append(self.result(number))
+        return do(self, run_dir, number)
+
+    monkeypatch.setattr(Phase, "do", counted)
+    return done
+
+
+class Told(Progress):
+    """Keeps the events."""
+
+    def __init__(self):
+        super().__init__(quiet=True)
+        self.events = []
+
+    def event(self, name, error=None, /, **fields):
+        self.events.append((name, fields))
+
+    def of(self, name):
+        return [fields for event, fields in self.events if event == name]
+
+
+def interrupted(job, tasks, most, error=None, **options):
+    """Begin a run and end it before a task."""
+    tasks.most, tasks.error = most, error or Killed()
+    with pytest.raises(type(tasks.error)):
+        run_job(job, **options)
+    tasks.most = None
+    tasks.clear()
+    forget()
+
+
+def answer(out):
+    """Return the digests of what is published but for what tells of times, by place."""
+    paths = [path for path in listed(out) if path.name not in ("report.html", "report.json")]
+    contents = {path: digests(path.parent)[path.name] for path in paths}
+    return {(path.parts[-3], path.name): digest for path, digest in contents.items()}
+
+
+@EACH_ROOM
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_it_goes_on(room, share, table, tmp_path, tasks):
+    whole = small_job(table, ROOMS[room], output={"path": str(tmp_path / "whole")})
+    run_job(whole)
+    order = list(tasks)
+    tasks.clear()
+    job, most = small_job(table, ROOMS[room]), int(share * len(order))
+    interrupted(job, tasks, most)
+    told = Told()
+    run_job(job, progress=told)
+    assert tasks == order[most:]
+    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+    [resumed] = told.of("resumed")[:1]
+    assert f"survey {min(most, 5)}" in resumed["kept"]
+    assert Output(tmp_path / "out").kept_works() == []
+
+
+def test_it_goes_on_more_than_once(table, tmp_path, tasks):
+    job = small_job(table, ROOMS["sampled"])
+    for _ in range(3):
+        interrupted(job, tasks, 2)
+    run_job(job)
+    assert [name.partition("/")[0] for name in tasks] == ["label"] * 4
+    assert Output(tmp_path / "out").kept_works() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": {"seed": 7}}, "model.seed: 0, now 7"),
+        ({"model": {"algorithm": "imdh"}}, "model.algorithm: 'depddp', now 'imdh'"),
+        ({"preprocess": {"scale": "none"}}, "preprocess.scale: 'standard', now 'none'"),
+        ({"cluster": {"partition_rows": 200}}, "cluster.partition_rows: 300, now 200"),
+        ({"input": {"columns": ["x0"]}}, r"input.columns: not given, now \['x0'\]"),
+    ],
+)
+def test_another_job_is_refused(table, tmp_path, tasks, change, said):
+    job = small_job(table, ROOMS["sampled"])
+    interrupted(job, tasks, 6)
+    before = digests(tmp_path / "out")
+    other = small_job(table, ROOMS["sampled"] | change.pop("model", {}), **change)
+    message = rf"output\.path .*/out holds run .*, which was .*: {said}; give --fresh"
+    with pytest.raises(JobFileError, match=message):
+        run_job(other)
+    assert digests(tmp_path / "out") == before, "nothing of the interrupted run is lost"
+    run_job(other, fresh=True)
+    assert Output(tmp_path / "out").kept_works() == []
+
+
+def test_another_input_is_refused(table, tmp_path, tasks):
+    job = small_job(table, ROOMS["sampled"])
+    interrupted(job, tasks, 6)
+    write_table(table, three_clusters(1600))
+    with pytest.raises(JobFileError, match=r"t\.parquet changed .* bytes .*; give --fresh"):
+        run_job(job)
+    assert run_job(job, fresh=True).input.n_rows == 1600
+
+
+def test_another_version_of_the_code_is_refused(table, tasks, monkeypatch):
+    job = small_job(table, ROOMS["sampled"])
+    interrupted(job, tasks, 6)
+    monkeypatch.setattr(
+        resuming, "versions", lambda: (*versions()[:1], ("distsvc", "99"), *versions()[2:])
+    )
+    with pytest.raises(JobFileError, match=r"versions\.distsvc: '.*', now '99'; give --fresh"):
+        run_job(job)
+
+
+def test_fresh_starts_over(table, tasks):
+    job = small_job(table, ROOMS["sampled"])
+    interrupted(job, tasks, 6)
+    run_job(job, fresh=True)
+    assert tasks[0] == "survey/00000"
+
+
+def test_other_workers_and_blocks_go_on(table, tmp_path, tasks):
+    """No result depends on them."""
+    run_job(small_job(table, ROOMS["sampled"], output={"path": str(tmp_path / "whole")}))
+    tasks.clear()
+    interrupted(small_job(table, ROOMS["sampled"]), tasks, 7)
+    run_job(small_job(table, ROOMS["sampled"], cluster={"block_rows": 33, "threads": 2}))
+    assert tasks == ["label/00002", "label/00003", "label/00004"]
+    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("error", [TemporaryError("away"), KeyboardInterrupt(), ValueError("bug")])
+def test_what_another_start_may_mend_is_kept(table, tmp_path, tasks, error):
+    job = small_job(table, ROOMS["sampled"])
+    tasks.most, tasks.error = 7, error
+    with pytest.raises(BaseException):  # noqa: B017 - a bug becomes a failed partition
+        run_job(job)
+    [run] = interrupted_runs(Output(tmp_path / "out"))
+    stopped = json.loads(run.work.current("stopped.json")[0])
+    assert stopped["run"] == run.name
+    assert stopped["seconds"] >= 0.0
+    tasks.most = None
+    forget()
+    run_job(job)
+
+
+def test_what_a_loss_of_power_cut_short_is_done_again(table, tmp_path, tasks):
+    """Files are renamed in their places before their content is on the disk."""
+    run_job(small_job(table, ROOMS["sampled"], output={"path": str(tmp_path / "whole")}))
+    job = small_job(table, ROOMS["sampled"])
+    tasks.clear()
+    interrupted(job, tasks, 9)
+    [name] = Output(tmp_path / "out").kept_works()
+    (tmp_path / f"out/.runs/{name}/results/survey/00001.npz").write_bytes(b"")
+    (tmp_path / f"out/labels/{name}/part-00002.parquet").write_bytes(b"PAR1")
+    (tmp_path / f"out/labels/{name}/part-00003.parquet").unlink()
+    run_job(job)
+    assert tasks == ["survey/00001", "label/00002", "label/00003", "label/00004"]
+    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+
+
+def test_where_the_data_is_at_fault_nothing_is_kept(table, tmp_path, tasks):
+    interrupted(small_job(table, ROOMS["sampled"]), tasks, 7, DataError("row 3"))
+    assert nothing_left(tmp_path / "out")
+
+
+def test_where_nothing_was_done_nothing_is_kept(table, tmp_path, tasks):
+    interrupted(small_job(table, ROOMS["sampled"]), tasks, 0)
+    assert nothing_left(tmp_path / "out")
+
+
+def test_what_is_published_stays_beside_a_run_that_was_interrupted(table, tmp_path, tasks):
+    job = small_job(table, ROOMS["sampled"])
+    run_job(job)
+    before, n = answer(tmp_path / "out"), len(tasks)
+    tasks.clear()
+    other = small_job(table, ROOMS["sampled"], preprocess={"scale": "none"})
+    interrupted(other, tasks, n - 2, overwrite=True)
+    assert answer(tmp_path / "out") == before
+    run_job(job)  # is published, and has nothing to do with the other
+    run_job(other, overwrite=True)
+    assert [name.partition("/")[0] for name in tasks] == ["label"] * 2
+
+
+def test_a_prediction_goes_on(table, tmp_path, tasks):
+    run_job(small_job(table, ROOMS["sampled"]))
+    model, new = tmp_path / "out", write_table(tmp_path / "n.parquet", three_clusters(900, seed=5))
+    tasks.clear()
+    predict_table(model, str(new), str(tmp_path / "whole"))
+    n = len(tasks)
+    tasks.clear()
+    if n > 1:
+        tasks.most = 1
+        with pytest.raises(Killed):
+            predict_table(model, str(new), str(tmp_path / "labels"))
+        tasks.most = None
+        tasks.clear()
+    predict_table(model, str(new), str(tmp_path / "labels"))
+    assert len(tasks) == max(n - 1, 1)
+    assert answer(tmp_path / "labels") == answer(tmp_path / "whole")
+
+
+def test_a_run_that_was_interrupted_is_collected(table, tmp_path, tasks):
+    interrupted(small_job(table, ROOMS["sampled"]), tasks, 7)
+    assert any("/results/survey/" in name for name in collect(str(tmp_path / "out")))
+    assert nothing_left(tmp_path / "out")
+
+
+@contextmanager
+def killed_while_discarding(monkeypatch, n_steps):
+    """Have the process killed when it has taken so many steps of removing a run that is over."""
+    remove, clear, taken = Folder.remove, Folder.clear, []
+
+    def counted(step):
+        def taking(self, name, *known):
+            if name == resuming.BEGUN or taken:
+                taken.append(name)
+            if len(taken) > n_steps:
+                raise Killed
+            return step(self, name, *known)
+
+        return taking
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "remove", counted(remove))
+        patched.setattr(Folder, "clear", counted(clear))
+        with pytest.raises(Killed):
+            yield
+    forget()
+
+
+@pytest.mark.parametrize("n_steps", [0, 4])
+def test_a_run_that_was_killed_once_it_was_published_is_over(
+    n_steps, table, tmp_path, tasks, monkeypatch
+):
+    job = small_job(table, ROOMS["sampled"])
+    with killed_while_discarding(monkeypatch, n_steps):
+        run_job(job)
+    assert Output(tmp_path / "out").kept_works() != []
+    tasks.clear()
+    run_job(job)
+    assert tasks == []
+    assert Output(tmp_path / "out").kept_works() == []
+
+
+def test_another_job_may_follow_one_that_was_killed_once_it_was_published(
+    table, tmp_path, monkeypatch
+):
+    with killed_while_discarding(monkeypatch, 1):
+        run_job(small_job(table, ROOMS["sampled"]))
+    run_job(small_job(table, ROOMS["sampled"], preprocess={"scale": "none"}), overwrite=True)
+    assert Output(tmp_path / "out").kept_works() == []
+
+
+@pytest.mark.parametrize("n_steps", [1, 4])
+def test_what_was_partly_removed_does_not_go_on(n_steps, table, tmp_path, tasks, monkeypatch):
+    """Its results may be there without the labels that they tell of."""
+    job = small_job(table, ROOMS["sampled"])
+    interrupted(job, tasks, 8)
+    with killed_while_discarding(monkeypatch, n_steps):
+        run_job(job, fresh=True)
+    run_job(job)
+    assert tasks[0] == "survey/00000"
+    assert Output(tmp_path / "out").kept_works() == []
+
+
+def test_differences_are_named_by_their_keys():
+    assert differences({"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"b": 1, "c": [2]}, "e": None}) == [
+        "a.c: [1], now [2]",
+        "d: 2, now not given",
+    ]
+
+
+def test_what_a_run_is_asked_for_is_all_that_decides_its_results(table):
+    """Neither where it is done nor where it is published."""
+    job = small_job(table, ROOMS["sampled"])
+    moved = small_job(table, ROOMS["sampled"], output={"path": "/elsewhere"})
+    assert Asked(job, "d").content() == Asked(moved, "d").content()
+    assert Asked(job, "d").content() != Asked(job, "d", model="m").content()

@@ -1,0 +1,197 @@
+"""A run begins only where it can end; and whose fault an error is."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from distsvc.errors import DataError, JobFileError, ParameterError, TemporaryError
+from distsvc.models.support_vector.boundary.engine import BoundaryEngine
+from distsvc.run.job import run_job
+from distsvc.run.starting.opening import opened
+from distsvc.run.work.progress import Progress
+from distsvc.storage.publishing.publication import FORMAT, Output
+from distsvc.storage.tables.opening import fingerprint, open_table
+from tests.published_files import nothing_left
+from tests.small_runs import FORMS, ROOMS, small_job, three_clusters, write_table
+from tests.storage.written_runs import work_of
+
+N = 400
+
+
+@pytest.fixture
+def table(tmp_path):
+    names = pa.array([f"id-{i}" for i in range(N)])
+    return write_table(tmp_path / "t.parquet", three_clusters(N), name=names, event=np.arange(N))
+
+
+def open_job(job, overwrite=False):
+    return opened(job, overwrite, Progress(quiet=True))
+
+
+def job_for(table, model, **sections):
+    given = {"columns": ["x0", "x1"]} | sections.pop("input", {})
+    return small_job(table, model, input=given, **sections)
+
+
+def publish(job, digest, inputs):
+    """Publish nothing under these digests."""
+    output = Output(job.output.path)
+    manifest = {"format": FORMAT, "job_sha256": digest, "input_sha256": inputs, "files": []}
+    manifest |= {"rows": 0, "clusters": 0}
+    with output.locked(), work_of(output, digest) as work:
+        output.publish(manifest | {"run_id": Path(work.address).name})
+    return Path(output.place.address)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_that_can_begin(form, table):
+    job = job_for(table, FORMS[form])
+    with open_job(job) as found:
+        assert form in {rule.form for rule in found.room.rules}
+        assert found.run.plan.partitions == [(0, 300), (300, 400)]
+        assert found.run.plan.table == found.table
+        assert found.digest == job.digest()
+        assert found.inputs == fingerprint(open_table(job.input, table.parent / "staging"))
+        assert Path(found.run.address).parent == Path(found.output.place.address) / ".runs"
+        assert Path(found.run.address).name.startswith(found.digest[:12])
+    assert nothing_left(found.output.place.address)
+
+
+def test_the_output_is_held_and_the_folder_is_removed(table):
+    job = job_for(table, ROOMS["sampled"])
+    with open_job(job) as found:
+        with pytest.raises(TemporaryError, match="another run is writing"), open_job(job):
+            pass
+        folder = Path(found.run.address)
+        assert folder.is_dir()
+    assert not folder.exists()
+    with open_job(job) as again:
+        assert Path(again.run.address) != folder
+
+
+@pytest.mark.parametrize("inside", ["labels/t.parquet", "t.parquet"])
+def test_an_input_in_the_folder_of_the_output(table, inside):
+    """Who publishes there may remove it."""
+    out = table.parent / "out"
+    (out / inside).parent.mkdir(parents=True)
+    (out / inside).write_bytes(table.read_bytes())
+    job = job_for(out / inside, ROOMS["sampled"], output={"path": str(out)})
+    with pytest.raises(JobFileError, match=r"^input\.path .* lies in the folder of the output"):
+        run_job(job, overwrite=True)
+    assert (out / inside).exists()
+
+
+def test_an_output_in_the_folder_of_the_input(table):
+    """The labels would be rows of the next run."""
+    job = job_for(table.parent, ROOMS["sampled"], output={"path": str(table.parent / "out")})
+    with pytest.raises(JobFileError, match=r"^output\.path .* lies in the folder of the input"):
+        run_job(job)
+    assert not (table.parent / "out").exists()
+
+
+def test_what_is_already_published_is_not_opened(table):
+    job = job_for(table, ROOMS["sampled"])
+    out = publish(job, job.digest(), fingerprint(open_table(job.input, table.parent / "staging")))
+    with open_job(job) as found:
+        assert found is None
+    assert (out / "manifest.json").exists()
+
+
+def test_what_something_else_is_published_at_is_refused_or_overwritten(table):
+    job = job_for(table, ROOMS["sampled"])
+    out = publish(job, "0" * 64, "1" * 64)
+    message = rf"^output\.path {out} was already published by a different configuration"
+    with pytest.raises(JobFileError, match=message), open_job(job):
+        pass
+    with open_job(job, overwrite=True) as found:
+        assert found.room is not None
+    assert (out / "manifest.json").exists()
+
+
+def test_a_parameter_that_only_the_estimator_refuses(table):
+    """The depth that is not given is in its signature, so the job file alone does not tell."""
+    job = job_for(table, {"algorithm": "imdh", "n_clusters": 200})
+    message = "^model: n_clusters must be at most 128, found 200$"
+    with pytest.raises(JobFileError, match=message) as caught, open_job(job):
+        pass
+    assert isinstance(caught.value.__cause__, ParameterError)
+    assert nothing_left(table.parent / "out")
+
+
+def test_a_parameter_that_only_the_table_refuses(table):
+    """C is too small for so few rows, which is known once they are counted."""
+    job = job_for(table, {"algorithm": "linear-svdd", "C": 1e-3})
+    with pytest.raises(JobFileError, match=r"^model: C must be at least 1 / n = 0\.0025"):
+        run_job(job)
+    assert nothing_left(table.parent / "out")
+
+
+def test_the_section_is_named_at_any_step(table):
+    with (
+        pytest.raises(JobFileError, match=r"^model: tol is odd$"),
+        open_job(job_for(table, ROOMS["sampled"])),
+    ):
+        raise ParameterError("tol is odd")
+
+
+@pytest.mark.parametrize("error", [ValueError("shapes"), DataError("row 3"), KeyError("S")])
+def test_other_errors_stay_what_they_are(table, error):
+    with pytest.raises(type(error)) as caught, open_job(job_for(table, ROOMS["sampled"])):
+        raise error
+    assert caught.value is error
+
+
+def test_a_defect_of_a_models_step_is_not_blamed_on_the_job(table, monkeypatch):
+    def train(self, blocks, checkpoint):
+        return np.zeros(2) + np.zeros(3)
+
+    monkeypatch.setattr(BoundaryEngine, "train", train)
+    with pytest.raises(ValueError, match="operands could not be broadcast") as caught:
+        run_job(job_for(table, ROOMS["boundary"]))
+    assert type(caught.value) is ValueError
+    assert not isinstance(caught.value, JobFileError)
+    assert Output(table.parent / "out").kept_works(), "a version without the defect may go on"
+
+
+def test_zarr_holds_no_text_as_ids(table):
+    job = job_for(table, ROOMS["sampled"], input={"id": "name"}, output={"format": "zarr"})
+    message = "^output.format 'zarr' needs whole numbers as ids; column 'name' is string$"
+    with pytest.raises(DataError, match=message), open_job(job):
+        pass
+    numbered = job_for(table, ROOMS["sampled"], input={"id": "event"}, output={"format": "zarr"})
+    with open_job(numbered) as found:
+        assert found.room is not None
+
+
+def test_zarr_holds_no_reasons(table):
+    job = job_for(table, FORMS["linear-svdd"], output={"format": "zarr", "reasons": 1})
+    message = r"^output\.reasons needs output\.format = 'parquet', found 'zarr'$"
+    with pytest.raises(JobFileError, match=message), open_job(job):
+        pass
+
+
+def test_an_output_of_no_known_format(table):
+    job = job_for(table, ROOMS["sampled"], output={"format": "feather"})
+    message = r"^output\.format must be 'parquet' or 'zarr', found 'feather'$"
+    with pytest.raises(JobFileError, match=message), open_job(job):
+        pass
+
+
+def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeypatch):
+    """It was not there at the first look, and is once the output is held."""
+    job = job_for(table, ROOMS["sampled"])
+    inputs = fingerprint(open_table(job.input, table.parent / "staging"))
+    locked, published = Output.locked, []
+
+    def late(self, *given):
+        if not published:
+            published.append(True)
+            publish(job, job.digest(), inputs)
+        return locked(self, *given)
+
+    monkeypatch.setattr(Output, "locked", late)
+    with open_job(job) as found:
+        assert found is None
+    assert published

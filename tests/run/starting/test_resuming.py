@@ -1,0 +1,156 @@
+"""A second start of a run does what is missing and nothing else, and ends in the same bytes."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from distsvc.run.nights.comparison import compared
+from distsvc.run.reporting.summary import make_report
+from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.phases import Phase
+from distsvc.storage.publishing.columns import part_file
+from distsvc.storage.publishing.formats import zarr
+from tests.small_runs import ROOMS, digests, fit, forget, small_job, three_clusters, write_table
+
+N = 1500
+EACH_ROOM = pytest.mark.parametrize("room", ROOMS)
+
+
+class Stopped(BaseException):
+    """The process is killed."""
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", three_clusters(N))
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """The tasks that are done, by phase and number; at a number of them the run is stopped."""
+    do, calls = Phase.do, Calls()
+
+    def counted(self, run_dir, number):
+        if len(calls) == calls.most:
+            raise Stopped
+        calls.append(self.result(number))
+        return do(self, run_dir, number)
+
+    monkeypatch.setattr(Phase, "do", counted)
+    return calls
+
+
+class Calls(list):
+    most = None
+
+
+def whole(job, folder):
+    """Take all steps of a job; return what the driver worked out, and the report."""
+    run = fit(job, folder)
+    labelled = run.label()
+    night = compared(run.run, job, None, labelled.counts, None)
+    report = make_report(run.run, job, run.room, run.survey.lowest, labelled, night, "").dumped()
+    worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]
+    return worked_out, report | {"finished": None}
+
+
+def written(folder):
+    """Return the digests of a run's files, of its work and of what it publishes."""
+    return digests(folder) | digests(Path(RunDirectory(folder).place("labels").address))
+
+
+@EACH_ROOM
+def test_a_second_start_repeats_nothing(room, table, tmp_path, done):
+    job, folder = (
+        small_job(table, ROOMS[room], output={"path": str(tmp_path / "out")}),
+        tmp_path / "run",
+    )
+    _, report = whole(job, folder)
+    files = written(folder)
+    assert {f"survey/{k:05d}" for k in range(5)} < set(done)
+    assert {f"label/{k:05d}" for k in range(5)} < set(done)
+    assert len(done) == len(set(done))
+    assert ("pass-00/00000" in done) == (room == "linear")
+    done.clear()
+    assert whole(job, folder) == ([], report)
+    assert done == []
+    assert written(folder) == files
+
+
+@EACH_ROOM
+def test_only_what_was_lost_is_done_again(room, table, tmp_path, done):
+    job, folder = (
+        small_job(table, ROOMS[room], output={"path": str(tmp_path / "out")}),
+        tmp_path / "run",
+    )
+    trained, report = whole(job, folder)
+    files = written(folder)
+    lost = [name for name in done if name.endswith("00001")]
+    assert {"survey/00001", "label/00001"} <= set(lost)
+    done.clear()
+    for name in [*lost, "rule", "train"]:
+        for path in (folder / "results").glob(f"{name}.*"):
+            path.unlink()
+    (Path(RunDirectory(folder).place("labels").address) / part_file(1)).unlink()
+    assert whole(job, folder) == (trained, report)
+    assert done == lost
+    assert written(folder) == files
+
+
+@pytest.mark.parametrize("after", ["label/00004", "created", "fill/00001", None])
+def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, monkeypatch):
+    """The run ends after a task, or once the arrays were created, or not."""
+    monkeypatch.setattr(zarr, "CHUNK_ROWS", 400)
+    job = small_job(
+        table, ROOMS["sampled"], output={"format": "zarr", "path": str(tmp_path / "out")}
+    )
+    whole(job, tmp_path / "whole")
+    files, order = written(tmp_path / "whole"), list(done)
+    assert {"zarr.json", "label/zarr.json", "results/fill/00003.npz"} < set(files)
+    done.clear()
+    done.most = order.index(after) + 1 if after in order else None
+    put = zarr._put
+
+    def stopped_after(place, name, content):
+        put(place, name, content)
+        if (after, name) == ("created", "zarr.json"):
+            raise Stopped
+
+    with monkeypatch.context() as patched, pytest.raises(Stopped) if after else nullcontext():
+        patched.setattr(zarr, "_put", stopped_after)
+        whole(job, tmp_path / "run")
+    done.most = None
+    whole(job, tmp_path / "run")
+    assert done == order
+    assert written(tmp_path / "run") == files
+
+
+@EACH_ROOM
+@pytest.mark.parametrize("n_tasks", [3, 7, 11])
+def test_a_run_that_was_killed_goes_on(room, n_tasks, table, tmp_path, done):
+    job = small_job(table, ROOMS[room], output={"path": str(tmp_path / "out")})
+    _, report = whole(job, tmp_path / "whole")
+    files, order = written(tmp_path / "whole"), list(done)
+    done.clear()
+    done.most = min(n_tasks, len(order) - 1)
+    with pytest.raises(Stopped):
+        whole(job, tmp_path / "again")
+    assert done == order[: done.most]
+    done.most = None
+    assert whole(job, tmp_path / "again")[1] == report
+    assert done == order
+    assert written(tmp_path / "again") == files
+
+
+def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
+    """Facts go through JSON and arrays through files, so both starts go on from the same."""
+    job = small_job(table, ROOMS["boundary"], output={"path": str(tmp_path / "out")})
+    first = fit(job, tmp_path / "run")
+    forget()
+    later = fit(job, tmp_path / "run")
+    assert later.room.engine.fitted_facts() == first.room.engine.fitted_facts()
+    assert later.room.warnings() == first.room.warnings()
+    assert later.rule.facts() == first.rule.facts()
+    for name, array in first.rule.arrays().items():
+        assert later.rule.arrays()[name].tobytes() == array.tobytes()

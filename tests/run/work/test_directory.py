@@ -1,0 +1,162 @@
+"""What a run's directory keeps: results that are written once, and that nobody changes."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distsvc.errors import DataError
+from distsvc.run.work.directory import KEPT, Result, RunDirectory
+from distsvc.storage.places.arrays import write_array, write_arrays
+from tests.small_runs import begin, forget, small_job, three_clusters, write_table
+
+FACTS = {"n": 3, "names": ["a", "b"], "limit": 1e-300, "big": 2**200}
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory(tmp_path)
+
+
+def result(number):
+    return Result({"number": number}, {"x": np.full(3, float(number))})
+
+
+def test_a_result_comes_back(run):
+    arrays = {"x": np.arange(6.0).reshape(2, 3), "keys": np.array([2**64 - 1], np.uint64)}
+    run.write("fit", Result(FACTS, arrays, {"rows": np.eye(3, dtype=np.float32)}, rows=7))
+    for found in (run.load("fit"), run.read("fit")):
+        assert found.facts == FACTS
+        assert found.arrays.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found.arrays[name].dtype == array.dtype
+            np.testing.assert_array_equal(found.arrays[name], array)
+        assert (found.large, found.rows) == ({}, 0)
+    mapped = run.map_large("fit", "rows")
+    assert isinstance(mapped, np.memmap)
+    assert mapped.dtype == np.float32
+    np.testing.assert_array_equal(mapped, np.eye(3))
+
+
+def test_a_result_may_have_nothing(run):
+    run.write("filled/00003", Result())
+    assert run.has("filled/00003")
+    assert not run.has("filled/00002")
+    assert run.load("filled/00003") == Result()
+
+
+def test_a_result_that_is_there_stays_as_it_is(run):
+    run.write("fit", Result({"n": 1}, {"x": np.zeros(2)}, {"rows": np.zeros(4)}))
+    before = {path: path.read_bytes() for path in (Path(run.address) / "results").iterdir()}
+    assert len(before) == 2
+    assert run.read("fit").facts == {"n": 1}
+    run.write("fit", Result({"n": 2}, {"x": np.ones(2)}, {"rows": np.ones(4)}))
+    assert {path: path.read_bytes() for path in (Path(run.address) / "results").iterdir()} == before
+    assert run.read("fit").facts == run.load("fit").facts == {"n": 1}
+    assert not run.map_large("fit", "rows").any()
+
+
+def test_what_can_not_be_written_leaves_no_result(run):
+    large = {"rows": np.zeros(4), "words": np.array(["a", None], object)}
+    with pytest.raises(ValueError, match="holds Python objects"):
+        run.write("fit", Result({"n": 1}, large=large))
+    assert not run.has("fit")
+    with pytest.raises(DataError, match=r"fit\.npz can't be read"):
+        run.load("fit")
+    run.write("fit", Result({"n": 2}, large={"rows": np.ones(4)}))
+    assert run.map_large("fit", "rows").all()
+
+
+def test_a_task_can_not_change_what_others_read(run):
+    facts, arrays = {"names": ["a"]}, {"x": np.zeros(3)}
+    run.write("fit", Result(facts, arrays, large={"rows": np.zeros(3)}))
+    for mine in (run.load("fit"), run.read("fit")):
+        mine.arrays["x"] += 1.0
+        mine.facts["names"].append("b")
+        mine.arrays["y"] = np.ones(1)
+    for again in (run.load("fit"), run.read("fit"), RunDirectory(run.address).read("fit")):
+        assert again.facts == {"names": ["a"]}
+        assert list(again.arrays) == ["x"]
+        assert not again.arrays["x"].any()
+    with pytest.raises(ValueError, match="read-only"):
+        run.map_large("fit", "rows")[0] = 1.0
+
+
+def test_arrays_keep_their_memory_layout(run):
+    rows = np.arange(12.0).reshape(3, 4)
+    run.write("fit", Result(arrays={"columns": np.asfortranarray(rows), "rows": rows}))
+    for found in (run.load("fit"), run.read("fit")):
+        assert found.arrays["columns"].flags.f_contiguous
+        assert found.arrays["rows"].flags.c_contiguous
+
+
+def test_a_result_is_read_once_in_a_process(run):
+    run.write("fit", result(1))
+    first = run.read("fit")
+    (Path(run.address) / "results/fit.npz").unlink()
+    for again in (run.read("fit"), RunDirectory(run.address).read("fit")):
+        assert again.facts == first.facts
+        assert again.arrays["x"].tolist() == first.arrays["x"].tolist()
+    with pytest.raises(DataError, match="can't be read"):
+        run.load("fit")
+
+
+def test_a_process_keeps_few_results(run):
+    forget()
+    for number in range(KEPT + 1):
+        run.write(f"pass/{number:05d}", result(number))
+        assert run.read(f"pass/{number:05d}").facts["number"] == number
+    (Path(run.address) / "results/pass/00000.npz").unlink()
+    with pytest.raises(DataError, match="can't be read"):
+        run.read("pass/00000")
+
+
+def test_results_of_one_tick_of_the_clock_are_told_apart(run, tmp_path):
+    other = RunDirectory(tmp_path / "other")
+    for number, (folder, name) in enumerate([(run, "a"), (run, "b"), (other, "a")]):
+        folder.write(name, result(number))
+        os.utime(Path(folder.address) / f"results/{name}.npz", ns=(0, 0))
+        folder.read(name)
+    found = [run.read("a"), run.read("b"), other.read("a")]
+    assert [one.facts["number"] for one in found] == [0, 1, 2]
+    assert [one.arrays["x"][0] for one in found] == [0.0, 1.0, 2.0]
+
+
+def test_the_plan_is_read_once_in_a_process(tmp_path):
+    job = small_job(write_table(tmp_path / "t.parquet", three_clusters(100)), {})
+    run = begin(job, tmp_path / "run").run
+    assert run.plan is RunDirectory(run.address).plan
+    (Path(run.address) / "plan.json").unlink()
+    assert run.plan.table.n_rows == 100
+    forget()
+    with pytest.raises(DataError, match=r"plan\.json can't be read"):
+        _ = run.plan
+
+
+@pytest.mark.parametrize("other", [np.zeros((3, 2)), np.zeros(6), np.zeros((2, 3), np.float32)])
+def test_a_large_array_of_another_form_is_refused(run, other):
+    run.write("fit", Result(large={"rows": np.zeros((2, 3)), "keys": np.zeros(2)}))
+    write_array(Path(run.address) / "results/fit.rows.npy", other)
+    with pytest.raises(DataError, match=r"fit\.rows\.npy: expected \['<f8', \[2, 3\]\], found"):
+        run.map_large("fit", "rows")
+    assert run.map_large("fit", "keys").shape == (2,)
+
+
+@pytest.mark.parametrize("arrays", [{}, {"facts": np.array("{")}, {"facts": np.zeros(2)}])
+def test_a_result_without_its_facts(run, arrays):
+    (Path(run.address) / "results").mkdir()
+    write_arrays(Path(run.address) / "results/fit.npz", arrays)
+    with pytest.raises(DataError, match=r"fit\.npz: facts can't be read"):
+        run.load("fit")
+
+
+def test_the_results_of_a_folder_are_named_by_one_listing(tmp_path):
+    run = RunDirectory(tmp_path)
+    assert run.names("survey") == []
+    run.write("survey/00003", Result(large={"X": np.zeros(2)}))
+    run.write("survey/00011", Result())
+    run.write("other/00001", Result())
+    (tmp_path / "results/survey/.00004.npz.0123").write_bytes(b"")
+    assert run.names("survey") == ["survey/00003", "survey/00011"]
+    assert all(run.has(name) for name in run.names("survey"))

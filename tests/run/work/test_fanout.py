@@ -1,0 +1,329 @@
+"""The same outcome from a plain loop and from a cluster, whatever fails."""
+
+import logging
+import pickle
+import traceback
+from unittest.mock import Mock
+
+import dask
+import pytest
+from distributed import Client, KilledWorker
+from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
+from filelock import FileLock
+
+from distsvc.errors import DataError, PartitionFailedError, TemporaryError
+from distsvc.run.work.fanout import IN_FLIGHT, Outcome, _on_worker, fan_out
+from distsvc.run.work.progress import HERE, Meter, Progress, attached
+from tests.clusters import loopback_cluster
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers, as threads of this process, behind a real scheduler."""
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": 2}),
+        loopback_cluster(2) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["loop", "cluster"])
+def where(request):
+    return None if request.param == "loop" else request.getfixturevalue("client")
+
+
+def run(client, task, folder, numbers) -> Meter:
+    phase = Meter(Progress(quiet=True), "label")
+    phase.begin(len(numbers))
+    phase.numbers = list(fan_out(client, task, str(folder), numbers, phase))
+    return phase
+
+
+def leave_a_mark(run_dir: str, number: int) -> list[str]:
+    """Add a line to the number's file and return the lines: one for each attempt."""
+    with FileLock(f"{run_dir}/lock"), open(f"{run_dir}/{number}", "a+") as file:
+        file.write("x\n")
+        file.seek(0)
+        return file.read().split()
+
+
+def attempts(folder) -> dict[int, int]:
+    files = [p for p in folder.iterdir() if p.name.isdigit()]
+    return {int(p.name): len(p.read_text().split()) for p in files}
+
+
+def rows_of(run_dir: str, number: int) -> int:
+    leave_a_mark(run_dir, number)
+    return 10 * number
+
+
+def test_every_number_once(where, tmp_path):
+    phase = run(where, rows_of, tmp_path, range(25))
+    assert attempts(tmp_path) == dict.fromkeys(range(25), 1)
+    assert (phase.total, phase.done, phase.rows) == (25, 25, 10 * sum(range(25)))
+
+
+def test_no_number(where, tmp_path):
+    assert run(where, rows_of, tmp_path, []).done == 0
+    assert attempts(tmp_path) == {}
+
+
+def test_a_loop_goes_in_order(tmp_path):
+    seen = []
+
+    def task(run_dir, number):
+        seen.append(number)
+        return 0
+
+    run(None, task, tmp_path, [3, 1, 2])
+    assert seen == [3, 1, 2]
+
+
+def bad_data_from_3(run_dir: str, number: int) -> int:
+    leave_a_mark(run_dir, number)
+    if number in (3, 5, 7):
+        raise DataError(f"row in partition {number}")
+    return 1
+
+
+def test_the_data_error_of_the_lowest_number_is_raised_without_a_retry(where, tmp_path):
+    with pytest.raises(DataError, match=r"^row in partition 3$"):
+        run(where, bad_data_from_3, tmp_path, range(100))
+    begun = attempts(tmp_path)
+    assert begun[3] == 1
+    # what was under way is finished, nothing more is begun
+    assert max(begun) == 3 if where is None else max(begun) < 99
+
+
+def fails_once(run_dir: str, number: int) -> int:
+    if len(leave_a_mark(run_dir, number)) == 1 and number in (2, 4):
+        raise RuntimeError("only the first time")
+    return 1
+
+
+def test_a_failure_is_tried_again_once(where, tmp_path):
+    phase = run(where, fails_once, tmp_path, range(6))
+    assert attempts(tmp_path) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 2, 5: 1}
+    assert (phase.done, phase.rows) == (6, 6)
+
+
+def always_fails_at_4(run_dir: str, number: int) -> int:
+    leave_a_mark(run_dir, number)
+    if number == 4:
+        raise RuntimeError("broken")
+    return 1
+
+
+def test_a_partition_that_keeps_failing_is_named(where, tmp_path):
+    message = "^label: partition 4 failed twice: RuntimeError: broken$"
+    with pytest.raises(PartitionFailedError, match=message):
+        run(where, always_fails_at_4, tmp_path, range(6))
+    assert attempts(tmp_path) == {0: 1, 1: 1, 2: 1, 3: 1, 4: 2, 5: 1}
+
+
+def test_the_traceback_of_a_failure_is_logged(where, tmp_path):
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    with attached(handler), pytest.raises(PartitionFailedError):
+        run(where, always_fails_at_4, tmp_path, range(6))
+    records = [record for record in records if record.getMessage() == "task failed"]
+    assert [record.fields.pop("attempt") for record in records] == [1, 2]
+    for record in records:
+        worker = record.fields.pop("worker")
+        assert worker == HERE if where is None else "://" in worker
+        assert record.fields == {"phase": "label", "partition": 4, "error": "RuntimeError: broken"}
+        assert "in always_fails_at_4" in logging.Formatter().formatException(record.exc_info)
+
+
+def kills_its_worker(run_dir: str, number: int) -> int:
+    raise KilledWorker("label-1", Mock(address="tcp://a:1"), 3)
+
+
+def test_a_killed_worker_hints_at_memory(tmp_path):
+    message = "label: partition 7 failed twice: KilledWorker: .* memory does not suffice: raise the"
+    with pytest.raises(PartitionFailedError, match=message):
+        run(None, kills_its_worker, tmp_path, [7])
+
+
+def bad_data_at_second_sight(run_dir: str, number: int) -> int:
+    if number == 1:
+        if len(leave_a_mark(run_dir, number)) == 1:
+            raise RuntimeError("unclear")
+        raise DataError("now it is clear")
+    return 1
+
+
+def test_a_data_error_of_the_second_attempt_is_raised(where, tmp_path):
+    with pytest.raises(DataError, match="now it is clear"):
+        run(where, bad_data_at_second_sight, tmp_path, range(3))
+
+
+class Counting:
+    """A client that counts Dask tasks: in all, and the most that were not released."""
+
+    def __init__(self, client):
+        self.client, self.cluster, self.scheduler = client, client.cluster, client.scheduler
+        self.sync = client.sync
+        self.submitted = self.released = self.most = 0
+
+    def submit(self, *args, **kwargs):
+        future = self.client.submit(*args, **kwargs)
+        self.submitted += 1
+        self.most = max(self.most, self.submitted - self.released)
+        release = future.release
+
+        def counted():
+            self.released += 1
+            release()
+
+        future.release = counted
+        return future
+
+
+def test_the_window_is_bounded(client, tmp_path):
+    counting = Counting(client)
+    assert run(counting, rows_of, tmp_path, range(40)).done == 40
+    assert counting.most == IN_FLIGHT * 2
+
+
+def test_many_small_tasks_go_together(client, tmp_path):
+    counting = Counting(client)
+    phase = run(counting, rows_of, tmp_path, range(400))
+    assert sorted(phase.numbers) == list(range(400))
+    assert attempts(tmp_path) == dict.fromkeys(range(400), 1)
+    assert phase.rows == 10 * sum(range(400))
+    assert counting.submitted < 300
+    assert counting.most == IN_FLIGHT * 2
+
+
+class OnAWorker:
+    """A worker whose task is called here."""
+
+    address = "tcp://a:1"
+
+
+@pytest.fixture
+def on_worker(monkeypatch, tmp_path):
+    """Call a group's task here; return its outcomes, as they arrive where they are sent to."""
+    monkeypatch.setattr("distributed.get_worker", OnAWorker)
+
+    def call(task, numbers):
+        return pickle.loads(pickle.dumps(_on_worker(task, str(tmp_path), numbers, None)))[0]
+
+    return call
+
+
+def test_a_group_goes_on_after_a_failure_and_ends_at_bad_data(on_worker):
+    def task(run_dir, number):
+        if number == 2:
+            raise RuntimeError("unclear")
+        if number == 4:
+            raise DataError("row 5")
+        return 10 * number
+
+    outcomes = on_worker(task, [1, 2, 3, 4, 5])
+    assert [(o.number, o.rows, o.worker) for o in outcomes] == [
+        (1, 10, "tcp://a:1"),
+        (2, 0, "tcp://a:1"),
+        (3, 30, "tcp://a:1"),
+        (4, 0, "tcp://a:1"),
+    ]
+    assert [repr(o.error) for o in outcomes if o.error] == [
+        "RuntimeError('unclear')",
+        "DataError('row 5')",
+    ]
+    assert all(outcome.peak_mb > 1 for outcome in outcomes)
+
+
+class UnsendableError(Exception):
+    """What can be pickled, but not made again from it."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} {other}")
+
+
+def test_an_error_that_can_not_be_sent_is_told(on_worker):
+    def task(run_dir, number):
+        raise UnsendableError("it", "broke")
+
+    [outcome] = on_worker(task, [7])
+    assert repr(outcome.error) == "RuntimeError('UnsendableError: it broke')"
+    assert "in task" in "".join(traceback.format_exception(outcome.error))
+
+
+class Killing(Mock):
+    """A client whose workers die of one number, and do others in no time."""
+
+    def sync(self, *args, **kwargs):
+        return {"workers": {"a": {"nthreads": 1, "status": "running"}}}
+
+    def submit(self, call, task, run_dir, numbers, expected, **kwargs):
+        self.groups.append(numbers)
+        future = Mock(add_done_callback=lambda then: then(future))
+        killed = KilledWorker("label-1", Mock(address="tcp://a:1"), 3)
+        future.exception.return_value = killed if self.number in numbers else None
+        future.traceback.return_value = None
+        future.result.return_value = [Outcome(n, task(run_dir, n)) for n in numbers], 1e-6
+        return future
+
+
+def test_all_that_a_lost_worker_had_is_done_again_alone(tmp_path):
+    client = Killing(number=41, groups=[])
+    with pytest.raises(PartitionFailedError, match="partition 41 failed twice: KilledWorker"):
+        run(client, rows_of, tmp_path, range(60))
+    [together] = [group for group in client.groups if 41 in group and len(group) > 1]
+    begun = [number for group in client.groups for number in group]
+    assert begun[:60] == list(range(60))
+    assert begun[60:] == list(range(together[0], 42))
+
+
+def test_results_are_not_kept_on_the_cluster(client, tmp_path):
+    run(client, rows_of, tmp_path, range(5))
+    client.run_on_scheduler(lambda: None)
+    assert not [f for f in client.futures.values() if f.status == "finished"]
+
+
+def test_workers_report_their_memory(client, tmp_path):
+    assert run(client, rows_of, tmp_path, range(2)).worker_peak_mb > 1
+    assert run(None, rows_of, tmp_path, range(2)).worker_peak_mb == 0
+
+
+def test_a_lost_cluster_is_temporary(tmp_path):
+    class Lost(Mock):
+        def sync(self, *args, **kwargs):
+            return {"workers": {"a": {"nthreads": 1, "status": "running"}}}
+
+        def submit(self, *args, **kwargs):
+            raise FutureCancelledError("key", "scheduler-connection-lost")
+
+    with pytest.raises(TemporaryError, match=r"the cluster was lost: FutureCancelledError: .*lost"):
+        run(Lost(), rows_of, tmp_path, range(2))
+
+
+def test_a_cluster_that_is_gone_before_a_phase_is_temporary(tmp_path):
+    class Gone(Mock):
+        def sync(self, *args, **kwargs):
+            raise CommClosedError("in <TCP (closed)>: Stream is closed")
+
+    with pytest.raises(TemporaryError, match=r"the cluster was lost: CommClosedError: .*closed"):
+        run(Gone(), rows_of, tmp_path, range(2))
+
+
+def test_a_cluster_without_workers_is_temporary(tmp_path):
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": 0.2}),
+        loopback_cluster(0) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(TemporaryError, match="the cluster was lost: NoWorkerError"),
+    ):
+        run(client, rows_of, tmp_path, range(2))
+
+
+def test_the_same_task_can_be_done_again(client, tmp_path):
+    """A key that was used before would give its old result, or its old error."""
+    for _ in range(2):
+        run(client, rows_of, tmp_path, range(3))
+    assert attempts(tmp_path) == dict.fromkeys(range(3), 2)

@@ -1,0 +1,140 @@
+"""A run whose workers are paused, lost or silent ends, and says what is the matter."""
+
+import logging
+from contextlib import contextmanager
+from queue import SimpleQueue
+from unittest.mock import Mock
+
+import dask
+import pytest
+from distributed import Client
+from distributed.core import Status
+
+from distsvc.errors import TemporaryError
+from distsvc.run.work import losses as watch
+from distsvc.run.work.fanout import fan_out
+from distsvc.run.work.losses import Watch
+from distsvc.run.work.progress import Meter, Progress, attached
+from tests.clusters import loopback_cluster
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(watch, "IDLE_SECONDS", 0.1)
+
+
+class Records(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.fields = []
+
+    def emit(self, record):
+        self.fields.append(record.fields)
+
+
+@contextmanager
+def heard():
+    records = Records()
+    with attached(records):
+        yield records.fields
+
+
+def worker(status, memory=0):
+    metrics = {"memory": memory}
+    return {"status": status, "nthreads": 1, "metrics": metrics, "memory_limit": 400e6}
+
+
+def watch_of(answers):
+    """Watch a scheduler that gives one answer after the other, and then the last one for ever."""
+    answers = list(answers)
+
+    def sync(*args, **kwargs):
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return {"workers": answer}
+
+    return Watch(Mock(sync=sync), Meter(Progress(quiet=True), "label"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "matter"),
+    [
+        (
+            {"a": worker("paused", 330e6), "b": worker("paused", 100e6)},
+            "all workers are paused for want of memory at 82% of their limit of 400 MB: raise",
+        ),
+        ({}, "no worker is left"),
+        ({"a": worker("closing")}, "no worker is left"),
+        (TimeoutError(), "the scheduler does not answer"),
+    ],
+)
+def test_it_gives_up_where_no_worker_runs(answer, matter):
+    with pytest.raises(TemporaryError, match=rf"^label: for \d+ s, {matter}"):
+        watch_of([answer]).next_of(SimpleQueue())
+
+
+def test_it_goes_on_where_one_worker_runs():
+    answers = [{}, {"a": worker("running")}, TimeoutError(), {"a": worker("running")}] * 20
+    with pytest.raises(TemporaryError):
+        watch_of([*answers, {}]).next_of(SimpleQueue())
+    looks = [{"a": worker("paused"), "b": worker("running")}] * 20
+    seen = watch_of([*looks, ZeroDivisionError()])
+    with pytest.raises(ZeroDivisionError):
+        seen.next_of(SimpleQueue())
+
+
+def test_what_is_done_is_returned_at_once():
+    done = SimpleQueue()
+    done.put(3)
+    assert watch_of([{}]).next_of(done) == 3
+
+
+def test_every_change_is_told_once():
+    running, paused = {"a": worker("running")}, {"a": worker("paused")}
+    answers = [running, running, paused, paused, running, {}, {}, ZeroDivisionError()]
+    with heard() as events, pytest.raises(ZeroDivisionError):
+        watch_of(answers).next_of(SimpleQueue())
+    assert [event["status"] for event in events] == ["paused", "running", "lost"]
+    assert {(event["phase"], event["address"]) for event in events} == {("label", "a")}
+
+
+def nothing(run_dir: str, number: int) -> int:
+    return 1
+
+
+def label(client, folder):
+    list(fan_out(client, nothing, str(folder), range(3), Meter(Progress(quiet=True), "label")))
+
+
+def test_no_workers_and_dasks_own_settings(tmp_path):
+    """By default a Dask scheduler waits for workers for ever."""
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": None}),
+        loopback_cluster(0) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(TemporaryError, match="no worker is left"),
+    ):
+        label(client, tmp_path)
+
+
+def pause(dask_worker):
+    dask_worker.status = Status.paused
+
+
+def test_paused_workers(tmp_path):
+    with (
+        dask.config.set({"distributed.worker.memory.pause": False}),
+        loopback_cluster(1) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        heard() as events,
+    ):
+        client.run(pause)
+        with pytest.raises(TemporaryError, match="all workers are paused for want of memory"):
+            label(client, tmp_path)
+    assert events[-1] == {
+        "phase": "label",
+        "address": cluster.workers[0].address if cluster.workers else events[-1]["address"],
+        "status": "paused",
+    }

@@ -1,0 +1,248 @@
+"""A phase does what is missing, and says what stays missing."""
+
+import functools
+import logging
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distsvc.errors import DataError, TemporaryError
+from distsvc.job.config import ClusterConfig
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps, in_order, steps_on
+from distsvc.run.work.progress import Progress, attached
+from tests.small_runs import begin, forget, small_job, three_clusters, write_table
+
+
+@pytest.fixture
+def steps(tmp_path):
+    forget()
+    return Steps(RunDirectory(tmp_path), None, Progress(quiet=True))
+
+
+def mark(run: RunDirectory, number: int) -> list[str]:
+    """Add a line to a file and return all its lines: the numbers done so far."""
+    with open(Path(run.address) / "done", "a+") as file:
+        file.write(f"{number}\n")
+        file.seek(0)
+        return file.read().split()
+
+
+def done(steps) -> list[int]:
+    """Return the numbers done since the last call, in order."""
+    path = Path(steps.run.address) / "done"
+    lines = path.read_text().split() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return [int(line) for line in lines]
+
+
+def square(run, number):
+    mark(run, number)
+    return Result({"number": number}, {"square": np.array([number**2])}, rows=10 * number)
+
+
+def power(run, number, *, exponent):
+    return Result({"power": number**exponent})
+
+
+def fails_at_2(run, number):
+    mark(run, number)
+    if number == 2:
+        raise DataError("row 5")
+    return Result()
+
+
+SQUARE = Phase("square", square)
+
+
+def test_a_result_is_named_like_its_phase(steps):
+    assert SQUARE.do(steps.run.address, 7) == 70
+    assert SQUARE.result(7) == "square/00007"
+    assert (Path(steps.run.address) / "results/square/00007.npz").exists()
+    assert steps.run.load("square/00007").facts == {"number": 7}
+
+
+def test_results_come_in_the_order_of_their_numbers(steps):
+    found = list(steps.map(SQUARE, 5))
+    assert [result.facts["number"] for result in found] == [0, 1, 2, 3, 4]
+    assert [int(result.arrays["square"][0]) for result in found] == [0, 1, 4, 9, 16]
+    assert done(steps) == [0, 1, 2, 3, 4]
+    assert list(steps.map(Phase("none", square), 0)) == []
+
+
+def test_a_result_is_there_while_later_ones_are_not(steps):
+    results = steps.map(SQUARE, 4)
+    assert done(steps) == []
+    for number in range(4):
+        assert next(results).facts == {"number": number}
+        assert done(steps) == [number]
+    assert steps.progress.phases == []
+    assert list(results) == []
+    assert [(cost.name, cost.rows) for cost in steps.progress.phases] == [("square", 60)]
+
+
+@pytest.mark.parametrize(
+    ("missing", "finished", "ready"),
+    [
+        ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [[0], [1], [2], [3], [4]]),
+        ([0, 1, 2, 3, 4], [4, 1, 0, 3, 2], [[], [], [0, 1], [], [2, 3, 4]]),
+        ([0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [[], [], [], [], [0, 1, 2, 3, 4]]),
+        ([1, 3], [3, 1], [[0], [1, 2, 3, 4]]),
+        ([3], [3], [[0, 1, 2, 3, 4]]),
+        ([], [], [[0, 1, 2, 3, 4]]),
+    ],
+)
+def test_numbers_are_read_in_order_as_soon_as_none_before_is_missing(missing, finished, ready):
+    asked = iter(finished)
+    told = [[] for _ in ready]
+
+    def going_on():
+        for place, number in enumerate(asked):
+            going_on.place = place
+            yield number
+
+    going_on.place = 0
+    for number in in_order(5, missing, going_on()):
+        told[going_on.place].append(number)
+    assert told == ready
+
+
+def fails_once_at_1(run, number):
+    if mark(run, number).count("1") == 1 and number == 1:
+        raise RuntimeError("only the first time")
+    return Result({"number": number})
+
+
+def test_a_number_that_is_done_at_last_is_read_in_its_place(steps):
+    results = steps.map(Phase("square", fails_once_at_1), 4)
+    assert next(results).facts == {"number": 0}
+    assert next(results).facts == {"number": 1}
+    assert done(steps) == [0, 1, 2, 3, 1]
+    assert [result.facts["number"] for result in results] == [2, 3]
+
+
+def test_what_was_there_is_told_and_not_done_again(steps):
+    steps.do(SQUARE, 3)
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    with attached(handler):
+        steps.do(SQUARE, 5)
+    assert [record.getMessage() for record in records] == ["resumed", "phase finished"]
+    assert records[0].fields == {"phase": "square", "done_before": 3, "total": 5}
+    assert done(steps) == [0, 1, 2, 3, 4]
+
+
+def test_only_what_is_missing_is_done(steps):
+    steps.do(SQUARE, 6)
+    before = [result.facts for result in steps.map(SQUARE, 6)]
+    assert done(steps) == [0, 1, 2, 3, 4, 5]
+    for number in (4, 1):
+        (Path(steps.run.address) / f"results/{SQUARE.result(number)}.npz").unlink()
+    again = Steps(RunDirectory(steps.run.address), None, Progress(quiet=True))
+    assert [result.facts for result in again.map(SQUARE, 6)] == before
+    assert done(steps) == [1, 4]
+    [cost] = again.progress.phases
+    assert (cost.name, cost.rows) == ("square", 50)
+    assert len(list(again.map(SQUARE, 8))) == 8
+    assert done(steps) == [6, 7]
+
+
+def test_a_phase_that_was_interrupted_goes_on(steps):
+    with pytest.raises(DataError, match="row 5"):
+        steps.do(Phase("square", fails_at_2), 4)
+    assert done(steps) == [0, 1, 2]
+    steps.do(SQUARE, 4)
+    assert done(steps) == [2, 3]
+
+
+def test_phases_of_other_names_have_other_results(steps):
+    steps.do(SQUARE, 2)
+    steps.do(Phase("squares", square), 2)
+    assert done(steps) == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("n", "message"),
+    [
+        (3, "results 0, 1, 2 are not in"),
+        (10, "results 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 are not in"),
+        (13, "results 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more are not in"),
+    ],
+)
+def test_results_that_the_store_lost_are_named(steps, monkeypatch, n, message):
+    steps.do(SQUARE, 20)
+    folder = Path(steps.run.address) / "results/square"
+    for number in range(n):
+        (folder / f"{number:05d}.npz").unlink()
+    monkeypatch.setattr(RunDirectory, "write", lambda self, name, result: None)
+    with pytest.raises(TemporaryError, match=f"^square: {message} {folder.parents[1]}"):
+        steps.do(SQUARE, 20)
+    with pytest.raises(TemporaryError, match=f"^square: results 0 are not in {folder.parents[1]}"):
+        next(steps.map(SQUARE, 20))
+
+
+def test_a_task_may_have_an_argument_that_is_bound(steps):
+    cube = Phase("cube", functools.partial(power, exponent=3))
+    assert [result.facts["power"] for result in steps.map(cube, 4)] == [0, 1, 8, 27]
+
+
+@pytest.mark.parametrize(
+    "phase", [SQUARE, Phase("cube", functools.partial(power, exponent=3))], ids=["plain", "bound"]
+)
+def test_a_phase_can_be_sent_to_a_worker(steps, phase):
+    here, there = Path(steps.run.address) / "here", Path(steps.run.address) / "there"
+    for folder, do in ((here, phase.do), (there, pickle.loads(pickle.dumps(phase.do)))):
+        folder.mkdir()
+        do(str(folder), 3)
+    found = RunDirectory(there).load(phase.result(3))
+    assert found.facts == RunDirectory(here).load(phase.result(3)).facts
+    assert found.arrays == RunDirectory(here).load(phase.result(3)).arrays
+
+
+def test_what_the_driver_works_out_is_worked_out_once(steps):
+    calls = []
+
+    def train(answer, checkpoint):
+        calls.append(answer)
+        return Result({"answer": answer}, {"w": np.array([answer])}, rows=12)
+
+    first = steps.work_out("train", functools.partial(train, 42))
+    again = steps.work_out("train", functools.partial(train, 43))
+    forget()
+    other = Steps(RunDirectory(steps.run.address), None, Progress(quiet=True))
+    later = other.work_out("train", functools.partial(train, 44))
+    assert calls == [42]
+    for result in (first, again, later):
+        assert result.facts == {"answer": 42}
+        assert result.arrays["w"].tolist() == [42]
+    assert [(cost.name, cost.rows) for cost in steps.progress.phases] == [("train", 12)]
+    assert other.progress.phases == []
+
+
+def test_what_fails_is_not_worked_out(steps):
+    def train(checkpoint):
+        raise DataError("no rows")
+
+    with pytest.raises(DataError, match="no rows"):
+        steps.work_out("train", train)
+    assert steps.work_out("train", lambda _: Result({"n": 1})).facts == {"n": 1}
+
+
+def test_a_phase_is_done_for_every_partition_of_the_plan(tmp_path):
+    job = small_job(write_table(tmp_path / "t.parquet", three_clusters(900)), {})
+    run = begin(job, tmp_path / "run").run
+    with steps_on(run, Progress(quiet=True), ClusterConfig(workers=0), 0) as steps:
+        assert steps.client is None
+        assert steps.n_partitions == len(run.plan.partitions) == 3
+        assert [result.facts["number"] for result in steps.map(SQUARE)] == [0, 1, 2]
+
+
+def test_a_run_may_be_named_relative_to_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("run").mkdir()
+    steps = Steps(RunDirectory("run"), None, Progress(quiet=True))
+    assert len(list(steps.map(SQUARE, 2))) == 2
+    assert (tmp_path / "run/results/square/00001.npz").exists()

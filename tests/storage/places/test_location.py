@@ -1,0 +1,76 @@
+"""A place is named without its secrets, and what goes wrong there tells whom to blame."""
+
+import errno
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.errors import DataError, JobFileError, TemporaryError
+from distsvc.storage.places.location import Location
+from tests.small_tables import everything, opened, sample
+
+
+def test_an_unknown_protocol(tmp_path):
+    with pytest.raises(JobFileError, match=r"can't open gopher9://x"):
+        opened("gopher9://x/t.parquet", tmp_path)
+
+
+def test_messages_do_not_tell_passwords():
+    pytest.importorskip("aiohttp")
+    place = Location.of("http://me:secret@host/a.csv?sig=abc")
+    assert place.shown == "http://***@host/a.csv?sig=***"
+    assert place.path == "http://host/a.csv"
+    assert Location.of(place.address) == place
+    assert Location.of("/a b/c?.csv").shown == "/a b/c?.csv"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "message"),
+    [
+        (PermissionError(errno.EACCES, "no"), DataError, r"no permission to read .*t.parquet"),
+        (ConnectionResetError(), TemporaryError, r"can't reach .*t.parquet"),
+        (OSError(errno.EIO, "disk"), TemporaryError, r"can't reach .*t.parquet"),
+    ],
+)
+def test_a_file_that_can_not_be_reached(tmp_path, monkeypatch, error, expected, message):
+    pq.write_table(sample(5), tmp_path / "t.parquet")
+    table = opened(tmp_path / "t.parquet", tmp_path)
+
+    def fail(*_args, **_kwargs):
+        raise error
+
+    monkeypatch.setattr(pa, "OSFile", fail)
+    with pytest.raises(expected, match=message):
+        opened(tmp_path / "t.parquet", tmp_path)
+    with pytest.raises(expected, match=message):
+        everything(table)
+
+
+def test_a_place_is_found_again_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("x\n")
+    monkeypatch.chdir(tmp_path)
+    place = Location.of("a.csv")
+    assert place.is_local
+    assert (place.path, place.address) == (str(tmp_path / "a.csv"), str(tmp_path / "a.csv"))
+    assert place.shown == "a.csv"
+    assert place.info()["size"] == 2
+    assert Location.of("memory://some/a.csv").address == "memory://some/a.csv"
+    assert Location.of("memory://some/a.csv").info() is None
+
+
+def test_a_place_in_a_folder():
+    folder = Location.of("memory://some/data/")
+    assert folder.path == "/some/data"
+    assert folder.join("b/c.csv") == folder.at("/some/data/b/c.csv")
+    assert folder.join("b/c.csv").shown == "/some/data/b/c.csv"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("a.CSV", True), ("a.csv.gz", False), ("http://host/a.csv?key=1", True), ("a?.csv", True)],
+)
+def test_a_name_ends_without_the_query_of_a_url(path, expected):
+    fs = Location.of("memory://").fs
+    assert Location(fs, path, path).is_named([".csv"]) is expected
+    assert Location(fs, path, path).is_named([]) is False

@@ -1,0 +1,336 @@
+"""A folder and a bucket are places alike; a bucket's commit holds though answers are lost."""
+
+import json
+import os
+import threading
+from contextlib import suppress
+
+import pytest
+
+from distsvc.errors import (
+    DistsvcError,
+    InputNotFoundError,
+    JobFileError,
+    OutputPermissionError,
+    TemporaryError,
+)
+from distsvc.storage.places import bucket, lease
+from distsvc.storage.places.arrays import write_text
+from distsvc.storage.places.folder import ChangedError
+from distsvc.storage.places.place import place_of
+from distsvc.storage.publishing.publication import Output, collect
+from tests.s3_server import BUCKET, Trouble, content, keys, reached, s3_server, troubled
+from tests.storage.written_runs import digest_of, name_of, work_of, write_run
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+
+
+@pytest.fixture(scope="module")
+def store():
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def prefix(store, request):
+    return request.node.name.replace("[", "-").replace("]", "")
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def place(request, tmp_path, prefix):
+    return place_of(tmp_path if request.param == "folder" else f"s3://{BUCKET}/{prefix}")
+
+
+def write(place, name, text, **options):
+    with place.created(name, **options) as path:
+        write_text(path, text)
+
+
+def test_what_was_created_is_there(place):
+    assert not place.has("a/b.txt")
+    assert not place.local("a/b.txt").exists()
+    write(place, "a/b.txt", "one")
+    write(place.below("a"), "c.txt", "three", again=False)
+    for found in (place, place_of(place.address)):
+        assert found.has("a/b.txt")
+        assert found.local("a/b.txt").read_text() == "one"
+        assert found.below("a").local("c.txt").read_text() == "three"
+        assert found.sizes() == {"a/b.txt": 3, "a/c.txt": 5}
+        assert found.sizes("a") == found.sizes()
+        assert found.sizes("none") == {}
+        assert found.folders() == ["a"]
+        assert found.folders("a") == found.folders("none") == []
+
+
+def test_what_fails_on_the_way_is_not_there(place):
+    with pytest.raises(ValueError, match="inside"), place.created("a.txt"):
+        raise ValueError("inside")
+    assert place.sizes() == {}
+
+
+def test_what_is_removed_is_gone(place):
+    for name in ("a/1", "a/2", "a/b/3", "c"):
+        write(place, name, name)
+    assert place.remove("c")
+    assert not place.remove("c")
+    assert place.clear("a", {"a/2"}) == ["a/1", "a/b/3"]
+    assert place.sizes() == {"a/2": 3}
+    assert not place.has("a/1")
+    assert not place.local("a/1").exists()
+
+
+def test_a_file_is_put_and_copied(place):
+    place.put("a", b"1")
+    place.put("a", b"2")
+    place.copy("a", "b")
+    assert place.current("b")[0] == b"2"
+    assert place.current("none") is None
+
+
+def test_a_swap_needs_the_version_that_is_there(place):
+    mark = place.swap("m", b"first", None)
+    with pytest.raises(ChangedError):
+        place.swap("m", b"second", None)
+    later = place.swap("m", b"third", mark)
+    with pytest.raises(ChangedError):
+        place.swap("m", b"fourth", mark)
+    assert place.current("m") == (b"third", later)
+    place.withdraw("m", mark)
+    assert place.current("m")[0] == b"third"
+    place.withdraw("m", later)
+    assert place.current("m") is None or not json.loads(place.current("m")[0])
+
+
+def test_large_files_are_whole(place):
+    content = os.urandom(20_000_000)
+    with place.created("large", again=False) as path:
+        path.write_bytes(content)
+    assert place_of(place.address).local("large").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("s3://KEY:SECRET@bucket/out", "holds a key; credentials belong in the environment"),
+        ("s3://", "expected s3://bucket/prefix, found 's3://'"),
+        ("s3://bucket/out?versionId=3", "expected s3://bucket/prefix"),
+    ],
+)
+def test_a_url_that_is_no_place(url, message):
+    with pytest.raises(JobFileError, match=message) as error:
+        place_of(url)
+    assert "SECRET" not in str(error.value)
+
+
+def test_a_bucket_that_is_not_there(store):
+    place = place_of("s3://no-such-bucket/out")
+    assert place.current("m") is None
+    with pytest.raises(OutputPermissionError, match=r"^s3://no-such-bucket/out/m does not exist$"):
+        place.put("m", b"")
+    with pytest.raises(InputNotFoundError, match="no run is published"):
+        Output("s3://no-such-bucket/out").file("model.json")
+
+
+def test_without_credentials(store, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    bucket._opened.cache_clear()
+    with pytest.raises(OutputPermissionError, match="no credentials; credentials come"):
+        place_of(f"s3://{BUCKET}/out")
+    bucket._opened.cache_clear()
+
+
+def test_a_store_that_is_away(store, monkeypatch):
+    monkeypatch.setattr(bucket, "MOST_TRIES", 1)
+    with reached("http://127.0.0.1:9"):
+        place = place_of(f"s3://{BUCKET}/out")
+        with pytest.raises(TemporaryError, match=r"^can't reach s3://bucket/out/m: "):
+            place.put("m", b"")
+
+
+def test_requests_are_repeated(store, prefix):
+    trouble = Trouble(seed=4, lost=0.1, dropped=0.1, busy=0.1, methods=("PUT", "GET", "HEAD"))
+    with troubled(store, trouble) as url, reached(url):
+        place = place_of(f"s3://{BUCKET}/{prefix}")
+        for k in range(10):
+            place.put(f"{k}", b"%d" % k)
+            assert place.local(f"{k}").read_bytes() == b"%d" % k
+            assert place.has(f"{k}")
+    assert all(trouble.counts.values())
+
+
+def test_a_commit_whose_answer_is_lost_is_known_for_ones_own(store, prefix):
+    """The second try is refused, since the first one was done."""
+    place, mark = place_of(f"s3://{BUCKET}/{prefix}"), None
+    trouble = Trouble(seed=1, lost=0.5)
+    with troubled(store, trouble) as url, reached(url):
+        place = place_of(place.address)
+        for k in range(6):
+            mark = place.swap("m", b"%d" % k, mark)
+            assert place.current("m") == (b"%d" % k, mark)
+    assert trouble.counts["lost"] > 1
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.3])
+def test_one_of_several_writers_wins(store, prefix, lost):
+    with troubled(store, Trouble(seed=3, lost=lost)) as url, reached(url):
+        for race in range(3):
+            won, writers = [], 4
+            start = threading.Barrier(writers)
+
+            def write(number, race=race, won=won, start=start):
+                place = place_of(f"s3://{BUCKET}/{prefix}")
+                start.wait()
+                with suppress(ChangedError):
+                    place.swap(f"m{race}", b"%d" % number, None)
+                    won.append(b"%d" % number)
+
+            threads = [threading.Thread(target=write, args=(k,)) for k in range(writers)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert won == [content(f"{prefix}/m{race}")]
+
+
+# --- what is published in a bucket
+
+
+def publish(url, mark):
+    output = Output(url)
+    with output.locked(digest_of(mark), True), work_of(output, digest_of(mark)) as work:
+        output.check_free(digest_of(mark), overwrite=True)
+        output.publish(write_run(output, name_of(work), mark))
+
+
+def seen(prefix):
+    """Return the mark of what is published, which has to be whole."""
+    manifest = json.loads(content(f"{prefix}/manifest.json"))
+    marks = {content(f"{prefix}/{file['file']}").split()[0] for file in manifest["files"]}
+    assert len(marks) == 1
+    return marks.pop().decode()
+
+
+def test_runs_are_published_one_after_the_other(store, prefix):
+    url = f"s3://{BUCKET}/{prefix}"
+    for mark in ("a", "b", "c"):
+        publish(url, mark)
+        assert seen(prefix) == mark
+    assert Output(url).file("model.json").read_text() == "c model.json"
+    assert len(collect(url)) == 5
+    listed = [file["file"] for file in json.loads(content(f"{prefix}/manifest.json"))["files"]]
+    beside = ["manifest.json", "_SUCCESS", "report.html", "report.json", ".runs/holder.json"]
+    assert keys(f"{prefix}/") == sorted([*listed, *beside])
+
+
+def test_what_was_published_past_the_lease_is_not_replaced(store, prefix):
+    output = Output(f"s3://{BUCKET}/{prefix}")
+    with output.locked(), work_of(output, digest_of("a")) as work:
+        output.check_free(digest_of("a"), overwrite=True)
+        output.place.put("manifest.json", b"{}")
+        with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
+            output.publish(write_run(output, name_of(work), "a"))
+    assert content(f"{prefix}/manifest.json") == b"{}"
+
+
+# --- who holds an output
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Make what this process writes of itself look as if another machine had."""
+    who = lease._who()
+    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(lease, "SILENCE_SECONDS", 0.5)
+
+    def moved():
+        monkeypatch.setattr(lease, "_who", lambda: who | {"host": "elsewhere", "boot": "b"})
+
+    return moved
+
+
+def second(place, **options):
+    """Return the error of another thread that wants to hold the output, too, if it can't."""
+    errors = []
+
+    def hold():
+        try:
+            with Output(place.address).locked("job", **options):
+                pass
+        except DistsvcError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    thread.join()
+    return errors
+
+
+def test_a_holder_on_another_machine_is_respected_while_it_lives(place, elsewhere, monkeypatch):
+    """Where locks do not reach, as on another machine, its signs of life do."""
+    if hasattr(place, "root"):
+        pytest.skip("in one process the lock of a folder tells sooner")
+    with Output(place.address).locked("job"):
+        elsewhere()
+        [error] = second(place)
+        assert type(error) is TemporaryError
+        assert "another run is writing to" in str(error)
+    assert second(place) == []
+
+
+def test_a_holder_that_was_killed_elsewhere_is_waited_for(place, elsewhere):
+    dead = lease._who() | {"host": "elsewhere", "boot": "b", "since": "then", "beat": 3}
+    place.put(".runs/holder.json", json.dumps(dead | {"doing": {"run": "r"}}).encode())
+    with Output(place.address).locked("job") as before:
+        assert before["doing"] == {"run": "r"}
+
+
+def test_a_holder_that_was_killed_here_is_not_waited_for(place):
+    dead = lease._who() | {"process": 2**22 + 1, "started": "7", "since": "then", "beat": 3}
+    place.put(".runs/holder.json", json.dumps(dead).encode())
+    with Output(place.address).locked("job") as before:
+        assert before["process"] == dead["process"]
+
+
+def test_the_process_of_a_dead_holder_may_be_anothers(place):
+    dead = lease._who() | {"started": "7", "since": "then", "beat": 3}
+    place.put(".runs/holder.json", json.dumps(dead).encode())
+    with Output(place.address).locked("job"):
+        pass
+
+
+def test_who_was_taken_over_does_not_publish(place, elsewhere, monkeypatch):
+    """Such as a process that was stopped, and goes on later."""
+    output = Output(place.address)
+    with output.locked(), work_of(output, digest_of("a")) as work:
+        output.check_free(digest_of("a"), overwrite=True)
+        place.put(".runs/holder.json", b'{"host": "elsewhere"}')
+        output._lease.beat({})
+        with pytest.raises(TemporaryError, match=r"another run took .* over"):
+            output.publish(write_run(output, name_of(work), "a"))
+        kept = place.sizes("labels")
+        output.discard(name_of(work))
+        assert place.sizes("labels") == kept != {}, "its successor needs them"
+    assert place.current("manifest.json") is None
+
+
+def test_signs_of_life_tell_how_far_a_run_is(place, elsewhere):
+    told = threading.Event()
+
+    def doing():
+        told.set()
+        return {"run": "r", "done": 3}
+
+    with Output(place.address).locked("job", doing=doing):
+        assert told.wait(10)
+        for _ in range(200):
+            holder = lease.read_holder(place.below(".runs"))
+            if "doing" in holder:
+                break
+            told.clear()
+            told.wait(1)
+        assert holder["doing"] == {"run": "r", "done": 3}
+        assert holder["beat"] > 0

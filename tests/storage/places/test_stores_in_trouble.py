@@ -1,0 +1,279 @@
+"""Stores that refuse, are busy, drop connections or say nothing: one line, the right code, soon."""
+
+import http.server
+import logging
+import threading
+import time
+
+import fsspec
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError
+from distsvc.storage.places import remote
+from distsvc.storage.places.location import Location
+from tests.small_tables import everything, opened, sample
+
+pytest.importorskip("aiohttp")
+
+
+class Store(http.server.BaseHTTPRequestHandler):
+    """Answers every request as the server's `answer` says; the first `troubles` of them."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a body waits for the answer to its header, 40 ms
+
+    def log_message(self, *_args):
+        pass
+
+    def do_GET(self):
+        self.server.seen.append(
+            (self.command, self.path, self.headers.get("Authorization"), self.headers.get("Range"))
+        )
+        get = self.command == "GET"
+        if self.server.troubles > 0 and (get or self.server.kind != "cut"):
+            self.server.troubles -= get
+            return self.trouble()
+        content = self.server.files.get(self.path.partition("?")[0])
+        if content is None:
+            return self.answer(404, b"")
+        if "Range" in self.headers:
+            first, last = self.headers["Range"].removeprefix("bytes=").split("-")
+            part = content[int(first) : int(last) + 1]
+            span = f"bytes {first}-{int(first) + len(part) - 1}/{len(content)}"
+            return self.answer(206, part, {"Content-Range": span})
+        return self.answer(200, content)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def trouble(self):
+        kind = self.server.kind
+        if kind == "silent":
+            self.server.stopping.wait(5)
+            self.close_connection = True
+        elif kind == "dropped":
+            self.close_connection = True
+        elif kind == "cut":
+            self.send_response(206)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"half")
+            self.close_connection = True
+        elif isinstance(kind, str):  # S3's codes
+            status = {"AccessDenied": 403, "SlowDown": 503, "NoSuchBucket": 404}.get(kind, 400)
+            text = f"<Error><Code>{kind}</Code><Message>no</Message></Error>"
+            self.answer(status, text.encode(), {"Content-Type": "application/xml"})
+        else:
+            self.answer(kind, b"")
+
+    def answer(self, status, content, headers=None):
+        self.send_response(status)
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "PAUSES", (0.01, 0.02))
+    pq.write_table(sample(100), tmp_path / "t.parquet", row_group_size=30)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
+        server.daemon_threads = True
+        server.files = {"/t.parquet": (tmp_path / "t.parquet").read_bytes(), "/t.csv": b"x\n1\n"}
+        server.kind, server.troubles, server.seen = 404, 0, []
+        server.stopping = threading.Event()
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.stopping.set()
+        server.shutdown()
+        thread.join()
+
+
+ALWAYS = 10**6
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "message"),
+    [
+        (401, DataError, "no permission to read {}: the credentials are refused (HTTP 401)"),
+        (403, DataError, "no permission to read {} (HTTP 403)"),
+        (404, InputNotFoundError, "{} does not exist"),
+        (410, InputNotFoundError, "{} does not exist"),
+        (429, TemporaryError, "can't reach {}: the store is busy or broken (HTTP 429)"),
+        (500, TemporaryError, "can't reach {}: the store is busy or broken (HTTP 500)"),
+        (503, TemporaryError, "can't reach {}: the store is busy or broken (HTTP 503)"),
+        ("dropped", TemporaryError, "can't reach {}: "),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.parquet", "t.zarr", "t"])
+def test_a_store_that_fails_always(store, tmp_path, kind, expected, message, name):
+    store.kind, store.troubles = kind, ALWAYS
+    with pytest.raises(expected) as found:
+        opened(f"{store.url}/{name}", tmp_path)
+    shown = f"{store.url}/{name}"
+    assert str(found.value).startswith(message.format(shown)) or (
+        str(found.value).startswith(message.format(f"{shown}/zarr.json"))
+    )
+    assert "\n" not in str(found.value)
+
+
+def test_a_store_that_fails_while_it_is_read(store, tmp_path):
+    table = opened(f"{store.url}/t.parquet", tmp_path)
+    for kind, expected in ((503, TemporaryError), (403, DataError), (404, DataError)):
+        store.kind, store.troubles = kind, ALWAYS
+        with pytest.raises(expected, match=r"t\.parquet"):
+            everything(table)
+
+
+@pytest.mark.parametrize("kind", [429, 500, 502, 503, 504, "dropped", "cut"])
+def test_a_store_that_recovers_is_asked_again(store, tmp_path, caplog, kind):
+    table = opened(f"{store.url}/t.parquet", tmp_path)
+    expected = everything(table)[1]
+    store.kind, store.troubles = kind, 2
+    with caplog.at_level(logging.WARNING, "distsvc"):
+        found = everything(table)[1]
+    np.testing.assert_array_equal(found, expected)
+    events = [record for record in caplog.records if record.name == "distsvc"]
+    assert [record.getMessage() for record in events] == ["store is asked again"] * len(events)
+    assert 1 <= len(events) <= 2  # aiohttp itself sends again what an old connection dropped
+    assert {record.fields["url"] for record in events} == {f"{store.url}/t.parquet"}
+
+
+def test_a_silent_store_is_not_waited_for_long(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "SILENCE_SECONDS", 0.2)
+    for name in ("t.parquet", "t.zarr"):
+        store.kind, store.troubles = "silent", ALWAYS
+        started = time.monotonic()
+        with pytest.raises(TemporaryError, match=r"can't reach http://127.*/t\."):
+            opened(f"{store.url}/{name}", tmp_path)
+        assert time.monotonic() - started < 4.0
+
+
+def test_the_limits_are_those_that_are_documented():
+    _, options = remote.connection("https://host/x")
+    limits = options["https"]["client_kwargs"]["timeout"]
+    assert (limits.total, limits.sock_connect, limits.sock_read) == (None, 10, 30)
+
+
+def test_a_name_that_can_not_be_resolved(tmp_path):
+    with pytest.raises(TemporaryError, match=r"can't reach http://no-such-host.invalid/t.parquet"):
+        opened("http://no-such-host.invalid/t.parquet", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.zarr"])
+def test_secrets_go_with_the_requests_and_not_with_the_path(store, tmp_path, name):
+    if name == "t.zarr":
+        zarr.create_array(tmp_path / name, data=sample(10)["a"].to_numpy(), chunks=(4,))
+        for path in (tmp_path / name).rglob("*"):
+            if path.is_file():
+                where = f"/{path.relative_to(tmp_path)}"
+                store.files[where] = path.read_bytes()
+    host = store.url.removeprefix("http://")
+    table = opened(f"http://me:s3cr%2Ft@{host}/{name}?sig=s3cr%2Bt", tmp_path)
+    assert len(everything(table)[1])
+    assert len(store.seen) > 1
+    for command, path, authorization, _ in store.seen:
+        assert path.endswith("?sig=s3cr%2Bt"), command
+        assert authorization == "Basic bWU6czNjci90"  # me:s3cr/t
+    assert "s3cr" not in str(table)
+
+
+def test_another_server_gets_no_secrets(store, tmp_path):
+    seen = []
+
+    class Redirecting(Store):
+        def do_GET(self):
+            seen.append(self.path)
+            self.answer(302, b"", {"Location": f"{store.url}/t.parquet"})
+
+        do_HEAD = do_GET  # noqa: N815
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as front:
+        thread = threading.Thread(target=front.serve_forever, args=(0.05,))
+        thread.start()
+        url = f"http://me:secret@127.0.0.1:{front.server_port}/t.parquet?sig=abc"
+        assert len(everything(opened(url, tmp_path, columns=["a"]))[1]) == 100
+        front.shutdown()
+        thread.join()
+    assert set(seen) == {"/t.parquet?sig=abc"}
+    assert {path for _, path, _, _ in store.seen} == {"/t.parquet"}
+    assert {authorization for _, _, authorization, _ in store.seen} == {None}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://KEY:SECRET@b/x",
+        "gs://SECRET@b/x",
+        "az://a:SECRET@b/x",
+        "simplecache::s3://K:SECRET@b/x",
+    ],
+)
+def test_keys_in_urls_of_object_stores_are_refused(url):
+    with pytest.raises(JobFileError, match=r"://\*\*\*@b/x holds a key") as found:
+        Location.of(url)
+    assert "SECRET" not in str(found.value)
+
+
+def test_a_password_that_has_to_be_encoded():
+    with pytest.raises(JobFileError, match="in a password are written %2F") as found:
+        Location.of("https://me:SEC/RET@host/x")
+    assert "SEC" not in str(found.value)
+
+
+@pytest.fixture
+def s3(store, monkeypatch):
+    pytest.importorskip("s3fs")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": store.url})
+    pause = "botocore.retries.standard.ExponentialBackoff.delay_amount"
+    monkeypatch.setattr(pause, lambda *_: 0.01)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("AccessDenied", DataError),
+        ("InvalidAccessKeyId", DataError),
+        ("ExpiredToken", DataError),
+        ("NoSuchBucket", InputNotFoundError),
+        ("SlowDown", TemporaryError),
+        (500, TemporaryError),
+        ("dropped", TemporaryError),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.parquet", "t.zarr"])
+def test_s3_in_trouble(s3, tmp_path, kind, expected, name):
+    s3.kind, s3.troubles = kind, ALWAYS
+    with pytest.raises(expected, match=rf"s3://box/{name}|box/{name}") as found:
+        opened(f"s3://box/{name}", tmp_path)
+    assert "\n" not in str(found.value)
+
+
+def test_s3_without_credentials(s3, tmp_path, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with pytest.raises(DataError, match="no credentials; credentials come from the environment"):
+        opened("s3://empty/t.parquet", tmp_path)
+
+
+def test_s3_that_says_nothing(s3, tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "SILENCE_SECONDS", 0.2)
+    s3.kind, s3.troubles = "silent", ALWAYS
+    started = time.monotonic()
+    with pytest.raises(TemporaryError, match=r"can't reach s3://silent/t\.parquet"):
+        opened("s3://silent/t.parquet", tmp_path)
+    assert time.monotonic() - started < 15.0

@@ -1,0 +1,423 @@
+"""The manifest is the commit: what it lists is there, whatever went wrong."""
+
+import errno
+import json
+import os
+import re
+import stat
+import threading
+from contextlib import suppress
+
+import pytest
+
+from distsvc.errors import (
+    DataError,
+    DistsvcError,
+    InputNotFoundError,
+    JobFileError,
+    OutputPermissionError,
+    TemporaryError,
+)
+from distsvc.storage.publishing.publication import Output, collect
+from tests.storage.written_runs import (
+    Crash,
+    check_tidy,
+    crashing,
+    digest_of,
+    name_of,
+    names,
+    run,
+    seen,
+    work_of,
+    write_run,
+)
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch):
+    """Hundreds of runs are published here; none has to survive a loss of power."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def test_publish(tmp_path):
+    out = tmp_path / "out"
+    assert run(out, "a")
+    check_tidy(out, "a")
+    assert run(out, "a") is False
+    assert Output(out).file("model.json").read_text() == "a model.json"
+
+
+def test_what_the_manifest_lists_is_on_the_disk_before_the_swap(tmp_path, monkeypatch):
+    out, steps, replace = tmp_path / "out", [], os.replace
+
+    def flushed(descriptor):
+        steps.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    def replaced(source, target):
+        steps.append(f"swap {target}")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "replace", replaced)
+    run(out, "a")
+    swap = steps.index(f"swap {out / 'manifest.json'}")
+    files = [
+        out / file["file"] for file in json.loads((out / "manifest.json").read_text())["files"]
+    ]
+    needed = {*files, *(path.parent for path in files), out / "labels", out / ".runs/manifest.json"}
+    assert {str(path) for path in needed} <= set(steps[:swap])
+    assert str(out) in steps[swap:]
+
+
+def test_what_is_replaced_stays_until_the_next_run(tmp_path):
+    out = tmp_path / "out"
+    run(out, "a")
+    manifest = json.loads((out / "manifest.json").read_text())
+    run(out, "b")
+    assert seen(out) == "b"
+    for file in manifest["files"]:
+        assert (out / file["file"]).read_text().startswith("a ")
+    run(out, "c")
+    assert not any((out / file["file"]).exists() for file in manifest["files"])
+    assert len(collect(str(out))) == len(manifest["files"])
+    check_tidy(out, "c")
+
+
+def test_what_is_replaced_stays_though_an_earlier_swap_was_killed(tmp_path, monkeypatch):
+    """A reader may have begun with the old manifest just before the swap that came at last."""
+    out = tmp_path / "out"
+    run(out, "a")
+    manifest = json.loads((out / "manifest.json").read_text())
+    replace = os.replace
+
+    def killed(source, target):
+        if str(target) == str(out / "manifest.json"):
+            raise Crash
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with pytest.raises(Crash):
+            run(out, "b")
+    assert seen(out) == "a"
+    run(out, "b")
+    assert seen(out) == "b"
+    for file in manifest["files"]:
+        assert (out / file["file"]).read_text().startswith("a ")
+
+
+CRASHES = [
+    pytest.param(Crash(), False, id="killed"),
+    pytest.param(OSError(errno.ENOSPC, "No space left on device"), False, id="disk-full"),
+    pytest.param(OSError(errno.ENOSPC, "No space left on device"), True, id="one-error"),
+    pytest.param(PermissionError(errno.EACCES, "Permission denied"), True, id="no-permission"),
+    pytest.param(KeyboardInterrupt(), True, id="interrupted"),
+]
+
+
+@pytest.mark.parametrize(("error", "once"), CRASHES)
+@pytest.mark.parametrize("before", [None, "old"])
+def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, monkeypatch, error, once, before):
+    """And the next start ends well, and leaves nothing else."""
+    steps = []
+    for after in range(1000):
+        out = tmp_path / f"out-{after}"
+        if before:
+            run(out, before)
+        failing = crashing(monkeypatch, after, error, once)
+        with failing as changes, suppress(type(error), DistsvcError):
+            run(out, "new")
+        steps.append(len(changes))
+        assert seen(out) in (before, "new")
+        run(out, "new")
+        assert seen(out) == "new"
+        collect(str(out))
+        check_tidy(out, "new")
+        if len(changes) <= after:
+            break
+    assert len(steps) > 40, "the crashes came too late to tell"
+
+
+def test_a_run_folder_is_removed_however_the_run_ends(tmp_path):
+    out = tmp_path / "out"
+
+    def fail():
+        output = Output(out)
+        with output.locked(), work_of(output, digest_of("a")) as work:
+            write_run(output, name_of(work), "a")
+            raise Crash
+
+    with pytest.raises(Crash):
+        fail()
+    assert names(out) == [".runs/lock"]
+    assert [path.name for path in out.iterdir()] == [".runs"]
+
+
+def test_what_a_killed_run_left_stays_until_it_is_given_up(tmp_path):
+    out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
+    for folder in (out / ".runs" / dead / "results", out / "labels" / dead):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("half")
+    output = Output(out)
+    with output.locked():
+        assert output.kept_works() == [dead]
+        assert len(names(out)) == 4
+        output.discard(dead)
+        assert names(out) == [".runs/holder.json", ".runs/lock"]
+    assert [path.name for path in out.iterdir()] == [".runs"]
+
+
+def test_what_a_killed_run_left_is_collected(tmp_path):
+    out, dead = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
+    left = [f".runs/{dead}/results/file", f"labels/{dead}/file"]
+    for name in left:
+        (out / name).parent.mkdir(parents=True)
+        (out / name).write_text("half")
+    assert collect(str(out)) == left
+    assert names(out) == [".runs/lock"]
+
+
+def test_strays_of_a_published_run_are_removed(tmp_path):
+    """As of a worker that was killed while it wrote a part, which another then wrote."""
+    out = tmp_path / "out"
+    output = Output(out)
+    with output.locked(), work_of(output, digest_of("a")) as work:
+        output.publish(write_run(output, name_of(work), "a"))
+        (out / "labels" / name_of(work) / ".part-00000.parquet.1234").write_text("half")
+    check_tidy(out, "a")
+
+
+def test_what_others_put_there_is_left_alone(tmp_path):
+    out = tmp_path / "out"
+    theirs = ["notes.txt", "labels/mine.parquet", "model/my-model/model.json", ".runs/tmp/x"]
+    for name in theirs:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("mine")
+    for mark in ("a", "b", "c"):
+        run(out, mark)
+    collect(str(out))
+    assert set(theirs) < set(names(out))
+
+
+def test_an_output_of_an_older_layout_is_replaced(tmp_path):
+    """Its files are those that its manifest lists, and no others."""
+    out = tmp_path / "out"
+    (out / "labels").mkdir(parents=True)
+    listed = ["labels/part-00000.parquet", "report.html", "report.json", "../outside", "notes/../x"]
+    for name in ("labels/part-00000.parquet", "labels/mine.parquet", "report.html"):
+        (out / name).write_text("old")
+    (tmp_path / "outside").write_text("mine")
+    files = [{"file": name} for name in listed]
+    manifest = {"format": 1, "job_sha256": digest_of("a"), "input_sha256": "i", "files": files}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(JobFileError, match=r"by another version of distsvc \(format 1\)"):
+        run(out, "a", overwrite=False)
+    with pytest.raises(JobFileError, match=r"manifest\.json has format 1, expected 2"):
+        Output(out).file("model.json")
+    assert run(out, "a")
+    assert collect(str(out)) == ["labels/part-00000.parquet"]
+    assert (tmp_path / "outside").exists()
+    assert (out / "labels/mine.parquet").exists()
+    assert (out / "report.html").read_text() == "a report.html"
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        ("b", "was already published by a different configuration; give --overwrite"),
+        ("a", "was already published from an input that has changed since"),
+    ],
+)
+def test_a_published_run_is_not_replaced_unasked(tmp_path, job, message):
+    run(tmp_path / "out", "a")
+    output = Output(tmp_path / "out")
+    with pytest.raises(JobFileError, match=message):
+        output.check_free(digest_of(job), overwrite=False)
+    output.check_free(digest_of(job), overwrite=True)
+    check_tidy(tmp_path / "out", "a")
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.json", "_SUCCESS"])
+def test_files_without_a_manifest_are_not_replaced_unasked(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(JobFileError, match=f"holds {name} without a manifest; give --overwrite"):
+        run(tmp_path, "a", overwrite=False)
+    assert (tmp_path / name).read_text() == "mine"
+    run(tmp_path, "a")
+    assert seen(tmp_path) == "a"
+
+
+def test_an_empty_place_is_free(tmp_path):
+    Output(tmp_path / "none").check_free("j", overwrite=False)
+    Output(tmp_path).check_free("j", overwrite=False)
+    assert not Output(tmp_path).holds("j")
+    with pytest.raises(InputNotFoundError, match="no run is published in"):
+        Output(tmp_path).file("model.json")
+    with pytest.raises(InputNotFoundError, match="no run was published in"):
+        collect(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["[1]", '{"a": 1}', "{"])
+def test_a_strange_manifest(tmp_path, content):
+    run(tmp_path, "a")
+    before = names(tmp_path)
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match=r"manifest\.json (is not a manifest|can't be read)"):
+        run(tmp_path, "b")
+    assert names(tmp_path) == before, "what was published is still there to be mended"
+
+
+def test_what_was_published_past_the_lock_is_not_replaced(tmp_path):
+    """Where a file system does not honour locks, the later of two runs gives way."""
+    output = Output(tmp_path)
+    with output.locked(), work_of(output, digest_of("a")) as work:
+        output.check_free(digest_of("a"), overwrite=True)
+        manifest = {"format": 1, "job_sha256": "other", "input_sha256": "i", "files": []}
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
+            output.publish(write_run(output, name_of(work), "a"))
+    assert json.loads((tmp_path / "manifest.json").read_text()) == manifest
+
+
+def test_another_content_of_a_file_is_published_like_a_run(tmp_path):
+    out = tmp_path / "out"
+    run(out, "a")
+    old = Output(out).file("report.html")
+    with Output(out).locked():
+        Output(out).revise("report.html", "a page that is new")
+    assert old.read_text() == "a report.html"
+    assert seen(out) == "a"
+    assert (out / "report.html").read_text() == "a page that is new"
+    assert collect(str(out)) == [old.relative_to(out).as_posix()]
+    run(out, "b")
+    collect(str(out))
+    check_tidy(out, "b")
+
+
+# --- who holds an output
+
+
+def refused(out, job="", overwrite=False):
+    """Return the error of another thread that wants to hold the output, too."""
+    errors = []
+
+    def second():
+        try:
+            with Output(out).locked(job, overwrite):
+                pass
+        except DistsvcError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    thread.join()
+    return errors[0]
+
+
+def test_a_second_run_is_told_who_holds_the_output(tmp_path):
+    out = tmp_path / "out"
+    with Output(out).locked("mine"), work_of(Output(out), digest_of("a")) as work:
+        with work.created("plan.json") as path:
+            path.write_text("{}")
+        for error in (refused(out, "mine"), refused(out, "theirs", overwrite=True), refused(out)):
+            assert type(error) is TemporaryError
+            who = rf"^another run is writing to {out}: process {os.getpid()} on \S+, since 20\S+$"
+            assert re.match(who, str(error))
+        error = refused(out, "theirs")
+        assert type(error) is JobFileError
+        assert re.search("it has another job, so give another output.path$", str(error))
+        assert path.exists(), "the second run removed the first one's folder"
+    with Output(out).locked():
+        pass
+
+
+def test_a_dead_holder_is_not_named(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    with Output(out).locked("mine"):
+        holder = json.loads((out / ".runs/holder.json").read_text())
+        (out / ".runs/holder.json").write_text(json.dumps(holder | {"process": 2**22 + 1}))
+        assert str(refused(out, "theirs")) == f"another run is writing to {out}"
+        (out / ".runs/holder.json").write_text("{")
+        assert str(refused(out, "theirs")) == f"another run is writing to {out}"
+        (out / ".runs/holder.json").write_text(json.dumps(holder | {"host": "elsewhere"}))
+        assert "on elsewhere" in str(refused(out, "mine"))
+
+
+def test_the_lock_is_released_after_an_error_and_stays(tmp_path):
+    inodes = set()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="inside"), Output(tmp_path).locked():
+            raise ValueError("inside")
+        inodes.add((tmp_path / ".runs/lock").stat().st_ino)
+    assert len(inodes) == 1
+    assert names(tmp_path) == [".runs/lock"]
+    assert not stat.S_IMODE((tmp_path / ".runs/lock").stat().st_mode) & stat.S_IRWXO
+
+
+def test_no_two_runs_have_the_same_folder(tmp_path):
+    names_of_runs = set()
+    for _ in range(3):
+        output = Output(tmp_path)
+        with output.locked(), work_of(output, "0123456789abcdef") as work:
+            names_of_runs.add(name_of(work))
+    assert len(names_of_runs) == 3
+    assert all(re.fullmatch(r"0123456789ab-[0-9a-f]{8}", name) for name in names_of_runs)
+
+
+@pytest.mark.parametrize("below", ["file/out", "file"])
+def test_an_output_that_can_not_be_a_folder(tmp_path, below):
+    (tmp_path / "file").write_text("a file")
+    with (
+        pytest.raises(OutputPermissionError, match=r"output\.path .*file.* can't be written"),
+        Output(tmp_path / below).locked(),
+    ):
+        pass
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("path", ["hdfs://host/out", "file:///tmp/out"])
+def test_a_url_of_no_bucket_is_no_output(path):
+    message = (
+        f"^output.path: expected a folder .*, or a URL of s3://, gs://, az://, found '{path}'$"
+    )
+    with pytest.raises(JobFileError, match=message):
+        Output(path)
+
+
+def test_secrets_of_a_url_are_not_told():
+    with pytest.raises(JobFileError) as error:
+        Output("s3://KEY:SECRET@bucket/out")
+    assert "SECRET" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", [".runs", "labels", "model", "report"])
+def test_links_are_not_followed(tmp_path, name):
+    """What a link in the place of one of our folders points to is somebody else's."""
+    theirs = tmp_path / "theirs" / f"{'0' * 12}-{'a' * 8}"
+    theirs.mkdir(parents=True)
+    (theirs / "file").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).symlink_to(tmp_path / "theirs")
+    with pytest.raises(OutputPermissionError, match=rf"can't be written: .*{name} is a link"):
+        run(tmp_path / "out", "a")
+    assert (theirs / "file").exists()
+
+
+def test_links_below_our_folders_are_not_followed(tmp_path):
+    out, run_id = tmp_path / "out", f"{'0' * 12}-{'a' * 8}"
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").write_text("mine")
+    for folder in (".runs", "labels"):
+        (out / folder).mkdir(parents=True)
+        (out / folder / run_id).symlink_to(tmp_path / "theirs")
+    run(out, "a")
+    collect(str(out))
+    assert (tmp_path / "theirs" / "file").exists()
+
+
+def test_the_identical_run_needs_no_writable_folder(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    run(out, "a")
+    error = PermissionError(errno.EROFS, "Read-only file system")
+    with crashing(monkeypatch, 0, error, once=False):
+        assert run(out, "a") is False

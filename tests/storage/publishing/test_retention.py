@@ -1,0 +1,218 @@
+"""Of a folder of outputs the last runs stay, and what they continue from."""
+
+import json
+import os
+from contextlib import suppress
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.cli.main import main
+from distsvc.errors import DistsvcError, InputNotFoundError
+from distsvc.published import held
+from distsvc.storage.publishing.publication import Output
+from distsvc.storage.publishing.retention import Night, kept_because, retain
+from tests.storage.written_runs import (
+    Crash,
+    crashing,
+    digest_of,
+    name_of,
+    names,
+    seen,
+    work_of,
+    write_run,
+)
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def publish(out, day, previous=None, hold=False, created=None):
+    """Publish, or hold back, the run of a day; return what others say of it as their previous."""
+    output = Output(out)
+    with output.locked(), work_of(output, digest_of(day)) as work:
+        output.check_free("", overwrite=True)
+        manifest = write_run(output, name_of(work), day)
+        manifest["created"] = created or f"{day}T03:00:00+00:00"
+        manifest["job"] = {} if created else {"job": {"run_date": day}}
+        if previous is not None:
+            manifest["previous"] = previous
+        if hold:
+            output.hold(manifest)
+        else:
+            output.publish(manifest)
+    return {"run_id": manifest["run_id"], "path": str(out), "model_sha256": digest_of("m")}
+
+
+def nights(folder, n, previous=None):
+    for day in range(1, n + 1):
+        previous = publish(folder / f"2026-11-{day:02}", f"2026-11-{day:02}", previous)
+    return previous
+
+
+def said(found):
+    return {
+        key: {one["path"].rpartition("/")[2]: one.get("because", "") for one in found[key]}
+        for key in ("removed", "kept")
+    }
+
+
+def test_the_last_runs_stay_and_the_one_that_they_continue(tmp_path):
+    nights(tmp_path / "out", 6)
+    found = said(retain(str(tmp_path / "out"), 2))
+    assert list(found["removed"]) == ["2026-11-01", "2026-11-02", "2026-11-03"]
+    assert list(found["kept"]) == ["2026-11-04", "2026-11-05", "2026-11-06"]
+    assert "2026-11-05 continues from it" in found["kept"]["2026-11-04"]
+    assert found["kept"]["2026-11-06"] == "it is one of the last 2"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == list(found["kept"])
+    assert [seen(tmp_path / "out" / day) for day in found["kept"]] == list(found["kept"])
+    assert said(retain(str(tmp_path / "out"), 2))["removed"] == {}
+
+
+def test_what_others_put_there_stays_and_folders_may_be_deep(tmp_path):
+    for day in "01", "02", "03":
+        publish(tmp_path / f"out/2026/{day}", f"2026-11-{day}")
+    (tmp_path / "out/2026/01/notes.txt").write_text("mine")
+    (tmp_path / "out/raw/2026").mkdir(parents=True)
+    (tmp_path / "out/raw/2026/t.parquet").write_text("mine")
+    found = said(retain(f"{tmp_path}/out/", 1))
+    assert list(found["removed"]) == ["01", "02"]
+    assert names(tmp_path / "out/2026/01") == ["notes.txt"]
+    assert not (tmp_path / "out/2026/02").exists()
+    assert names(tmp_path / "out/raw") == ["2026/t.parquet"]
+
+
+def test_the_date_of_a_run_decides_else_when_it_was_made(tmp_path):
+    """A night that was done again is not a new one."""
+    publish(tmp_path / "a", "2026-11-01")
+    publish(tmp_path / "b", "2026-11-03")
+    publish(tmp_path / "c", "x", created="2026-11-02T09:00:00+00:00")
+    assert list(said(retain(str(tmp_path), 2))["removed"]) == ["a"]
+    assert list(said(retain(str(tmp_path), 1))["removed"]) == ["c"]
+
+
+def test_a_previous_run_is_known_by_its_path_too(tmp_path):
+    """It was replaced by another since."""
+    first = publish(tmp_path / "1", "2026-11-01")
+    publish(tmp_path / "2", "2026-11-02", first | {"run_id": "gone"})
+    assert said(retain(str(tmp_path), 1))["removed"] == {}
+
+
+def test_what_is_held_back_or_under_way_stays(tmp_path):
+    before = nights(tmp_path, 4)
+    publish(tmp_path / "2026-11-05", "2026-11-05", before, hold=True)
+    publish(tmp_path / "2026-11-06", "2026-11-06")
+    interrupted = Output(tmp_path / "2026-11-07")
+    interrupted.new_work(digest_of("i")).put("begun.json", b"{}")
+    publish(tmp_path / "2026-11-08", "2026-11-08")
+    (tmp_path / "2026-11-03/manifest.json").write_text("{")
+    with Output(tmp_path / "2026-11-02").locked():
+        found = said(retain(str(tmp_path), 1))
+    assert list(found["removed"]) == ["2026-11-01", "2026-11-06"]
+    for day, because in {
+        "2026-11-02": "another run is writing to",
+        "2026-11-03": "manifest.json",
+        "2026-11-04": "2026-11-05 continues from it",
+        "2026-11-05": "is held back there",
+        "2026-11-07": "was begun there, and can go on",
+        "2026-11-08": "it is one of the last 1",
+    }.items():
+        assert because in found["kept"][day]
+
+
+def test_a_removal_that_is_killed_leaves_a_whole_run_or_none(tmp_path, monkeypatch):
+    for after in range(200):
+        folder = tmp_path / str(after)
+        nights(folder, 2)
+        publish(folder / "2026-11-01", "2026-11-01", hold=True)
+        (folder / "2026-11-02/manifest.json").write_text(
+            (folder / "2026-11-02/manifest.json").read_text().replace('"previous"', '"before"')
+        )
+        with crashing(monkeypatch, after, Crash(), once=False) as changes, suppress(Crash):
+            retain(str(folder), 1)
+        assert seen(folder / "2026-11-01") in ("2026-11-01", None)
+        with suppress(DistsvcError):
+            retain(str(folder), 1)
+        assert names(folder / "2026-11-01") == []
+        assert seen(folder / "2026-11-02") == "2026-11-02"
+        if len(changes) <= after:
+            break
+    assert after > 10
+
+
+def test_a_bucket_is_a_folder_of_outputs_too(monkeypatch):
+    for name in "obstore", "moto":
+        pytest.importorskip(name)
+    from tests.s3_server import BUCKET, keys, s3_server
+
+    overridden = {name: f"new {name}" for name in ("report.html", "report.json")}
+    monkeypatch.setattr(held, "_overridden", lambda output, manifest: overridden)
+    with s3_server():
+        folder, previous = f"s3://{BUCKET}/out", None
+        for day in "2026-11-01", "2026-11-02", "2026-11-03":
+            previous = publish(f"{folder}/{day}", day, previous)
+        run_id = publish(f"{folder}/2026-11-04", "2026-11-04", previous, hold=True)["run_id"]
+        manifest = held.publish_held(f"{folder}/2026-11-04", run_id)
+        assert (manifest["run_id"], manifest["override"]) == (run_id, True)
+        assert Output(f"{folder}/2026-11-04").file("report.html").read_text() == "new report.html"
+        assert Output(f"{folder}/2026-11-04").held() == {}
+        found = said(retain(folder, 1))
+        assert list(found["removed"]) == ["2026-11-01", "2026-11-02"]
+        assert list(found["kept"]) == ["2026-11-03", "2026-11-04"]
+        assert {key.split("/")[0] for key in keys("out/")} == {"2026-11-03", "2026-11-04"}
+
+
+def test_the_command(tmp_path):
+    nights(tmp_path / "out", 3)
+    runner = CliRunner()
+    assert runner.invoke(main, ["gc", f"{tmp_path}/out", "--keep", "0"]).exit_code == 2
+    assert runner.invoke(main, ["gc", f"{tmp_path}/none", "--keep", "1"]).exit_code == 66
+    assert runner.invoke(main, ["gc", f"{tmp_path}/out"]).exit_code == 66
+    one = runner.invoke(main, ["gc", f"{tmp_path}/out/2026-11-01", "--keep", "1", "--json"])
+    assert json.loads(one.output) == {"removed": []}
+    shown = runner.invoke(main, ["gc", f"{tmp_path}/out", "--keep", "1"]).output.splitlines()
+    assert shown[0].startswith(f"removed: {tmp_path}/out/2026-11-01, run ")
+    assert shown[1].endswith("continues from it")
+    again = runner.invoke(main, ["gc", f"{tmp_path}/out", "--keep", "1", "--json"])
+    found = json.loads(again.output)
+    assert found["removed"] == []
+    assert [one["date"] for one in found["kept"]] == ["2026-11-02", "2026-11-03"]
+
+
+def test_no_outputs(tmp_path):
+    with pytest.raises(InputNotFoundError, match="nor in a folder below it"):
+        retain(str(tmp_path), 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    history=st.lists(
+        st.tuples(st.integers(1, 9), st.none() | st.integers(0, 11)), min_size=1, max_size=12
+    ),
+    keep=st.integers(1, 12),
+)
+def test_any_history(history, keep):
+    """Each run has a day, and may continue any other; days may be the same."""
+    runs = [
+        Night(
+            path=f"out/{number}",
+            address=f"/out/{number}",
+            run_id=f"run-{number}",
+            date=f"2026-11-0{day}",
+            created=f"2026-11-0{day}T00:00:{number:02}",
+            before=frozenset() if before is None else frozenset({f"run-{before}", "/elsewhere"}),
+        )
+        for number, (day, before) in enumerate(history)
+    ]
+    kept = kept_because(runs, keep)
+    latest = [one for one in runs if kept.get(one.address, "").startswith("it is one of")]
+    assert len(latest) == min(keep, len(runs))
+    others = [one for one in runs if one not in latest]
+    assert not others or max(o.date for o in others) <= min(one.date for one in latest)
+    needed = {name for one in latest for name in one.before}
+    for one in others:
+        assert (one.address in kept) == (one.run_id in needed)

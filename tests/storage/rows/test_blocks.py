@@ -1,0 +1,76 @@
+"""However a table is laid out and a range is cut, the blocks hold the same rows."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distsvc.storage.tables.opening import read_blocks
+from tests.small_tables import LAYOUTS, everything, matrix, opened
+
+
+@pytest.mark.parametrize("where", [None, "split == 1 and (flag == true or not b > 0)"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=40, deadline=None)
+@given(cut=st.tuples(st.integers(0, 300), st.integers(0, 300)), block_rows=st.integers(1, 400))
+def test_blocks_hold_the_rows_of_the_range(layouts, layout, where, cut, block_rows):
+    folder, data = layouts[layout]
+    start, stop = min(cut), max(cut)
+    table = opened(folder, folder, id="row_id", label="label", where=where, columns=["c", "a", "b"])
+    rows, X, ids, labels = everything(table, start, stop, block_rows)
+
+    expected = data.append_column("row", pa.array(np.arange(300))).slice(start, stop - start)
+    expected = expected.combine_chunks()  # or_kleene of pyarrow 17 mixes up chunks
+    if where is not None:
+        positive = pc.greater(expected["b"], 0)
+        kept = pc.and_kleene(
+            pc.equal(expected["split"], 1), pc.or_kleene(expected["flag"], pc.invert(positive))
+        )
+        expected = expected.filter(kept)
+    np.testing.assert_array_equal(rows, expected["row"].to_numpy())
+    np.testing.assert_array_equal(X, matrix(expected, ["c", "a", "b"]))
+    assert ids == expected["row_id"].to_pylist()
+    assert labels == expected["label"].to_pylist()
+
+
+def test_blocks_without_where_are_full(layouts):
+    folder, _ = layouts["tiny row groups"]
+    table = opened(folder, folder)
+    sizes = [len(block.rows) for block in read_blocks(table, 5, 300, 100)]
+    assert sizes == [100, 100, 95]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "block_rows", "message"),
+    [
+        (-1, 5, 10, r"rows \[-1, 5\) are not within the table's 300 rows"),
+        (0, 301, 10, r"rows \[0, 301\)"),
+        (7, 6, 10, r"rows \[7, 6\)"),
+        (0, 5, 0, "block_rows must be at least 1, found 0"),
+    ],
+)
+def test_bad_ranges(layouts, start, stop, block_rows, message):
+    folder, _ = layouts["one row group"]
+    table = opened(folder, folder)
+    with pytest.raises(ValueError, match=message):
+        read_blocks(table, start, stop, block_rows)
+
+
+def test_ids_and_labels_only_when_asked(layouts):
+    folder, _ = layouts["one row group"]
+    table = opened(folder, folder, id="row_id", label="label")
+    (block,) = read_blocks(table, 0, 300, 300)
+    assert block.ids is None
+    assert block.labels is None
+    (block,) = read_blocks(table, 0, 300, 300, with_labels=True)
+    assert block.ids is None
+    assert block.labels.type == pa.string()
+
+
+def test_a_table_without_id_or_label_has_none(layouts):
+    folder, _ = layouts["one row group"]
+    (block,) = read_blocks(opened(folder, folder), 0, 300, 300, with_ids=True, with_labels=True)
+    assert block.ids is None
+    assert block.labels is None

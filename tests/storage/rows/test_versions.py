@@ -1,0 +1,105 @@
+"""A file that is not what it was when the table was opened is named, whoever looks."""
+
+import os
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from distsvc.errors import DataError
+from distsvc.storage.rows.versions import Version
+from distsvc.storage.tables.opening import check_unchanged, fingerprint, read_blocks
+from tests.small_tables import everything, opened, sample
+
+
+def test_what_is_known_of_both_is_compared():
+    one = Version(3, "ETag a", 7)
+    assert not one.differs(Version(None, "LastModified now", 7))
+    assert not one.differs(Version(3, "ETag a", 7))
+    for other in (Version(4, "ETag a", 7), Version(3, "ETag b", 7), Version(3, "ETag a", 8)):
+        assert one.differs(other)
+
+
+def test_other_rows_of_the_same_size_and_time_are_noticed(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(sample(20), path)
+    table, found = opened(path, tmp_path), path.stat()
+    content = path.read_bytes()
+    (tmp_path / "other").write_bytes(content)
+    os.replace(tmp_path / "other", path)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    message = (
+        rf"{path} changed .*: {len(content)} bytes of .* opened, {len(content)} bytes of .* now"
+    )
+    for look in (everything, check_unchanged):
+        with pytest.raises(DataError, match=message):
+            look(table)
+    assert fingerprint(opened(path, tmp_path)) == fingerprint(table)
+
+
+def test_a_change_while_rows_are_read_is_noticed_after_them(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(sample(5000), path, row_group_size=1000)
+    table = opened(path, tmp_path)
+    blocks = read_blocks(table, 0, 5000, 1000)
+    next(blocks)
+    os.utime(path, (1, 1))
+    with pytest.raises(DataError, match=r"t.parquet changed while the run was reading it"):
+        list(blocks)
+
+
+def test_files_that_were_added_or_have_gone(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in "ab":
+        pq.write_table(sample(5), folder / f"{name}.parquet")
+    whole, chosen = opened(folder, tmp_path), opened(folder / "*.parquet", tmp_path)
+    check_unchanged(whole)
+    (folder / ".hidden").touch()
+    check_unchanged(whole)
+    pq.write_table(sample(5), folder / "c.parquet")
+    for table in (whole, chosen):
+        with pytest.raises(DataError, match=r"data/c.parquet was added"):
+            check_unchanged(table)
+    (folder / "c.parquet").unlink()
+    (folder / "b.parquet").unlink()
+    for table in (whole, chosen):
+        with pytest.raises(DataError, match=r"data/b.parquet has gone"):
+            check_unchanged(table)
+    shutil.rmtree(folder)
+    with pytest.raises(DataError, match=r"data has gone"):
+        check_unchanged(whole)
+
+
+def test_the_types_of_columns_are_part_of_a_fingerprint(tmp_path):
+    found = set()
+    for kind in (pa.int64(), pa.uint64()):
+        path = tmp_path / "t.parquet"
+        pq.write_table(pa.table({"x": pa.array([1, 2], kind)}), path, compression="none")
+        os.utime(path, (1, 1))
+        table = opened(path, tmp_path)
+        assert table.types == (str(kind),)
+        found.add(fingerprint(table))
+    assert len(found) == 2
+
+
+def test_a_plan_lists_one_version_for_all_chunks_of_an_array(tmp_path):
+    path = tmp_path / "z.zarr"
+    zarr.open_group(path, mode="w")
+    for name in "ab":
+        zarr.create_array(path / name, data=np.arange(60.0), chunks=(2,))
+    table = opened(path, tmp_path)
+    metadata = {"zarr.json", "a/zarr.json", "b/zarr.json"}
+    assert set(table.versions) == metadata | {"a/*", "b/*"}
+    chunk = path / "a" / "c" / "7"
+    chunk.write_bytes(chunk.read_bytes())
+    everything(table, 20, 60)
+    with pytest.raises(DataError, match=r"z.zarr/a/c/7 changed .*, later than every file"):
+        everything(table, 10, 20)
+    (path / "b" / "c" / "3").unlink()
+    everything(table, 0, 10)  # a chunk of fill values has no file
+    with pytest.raises(DataError, match=r"z.zarr/a/\* changed"):
+        check_unchanged(table)

@@ -1,0 +1,167 @@
+"""CSV: converted once, with types that hold for the whole file or an error that names it."""
+
+import errno
+import gzip
+import os
+
+import numpy as np
+import pytest
+
+from distsvc.errors import DataError, OutputPermissionError, TemporaryError
+from distsvc.job.config import InputConfig
+from distsvc.storage.tables.opening import fingerprint, open_table
+from tests.small_tables import everything, opened
+
+
+def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
+    text = 'id,x,note,ok,y\n007,1,"a, ""b""\nc",true,2\n008,,"",false,NA\n009,2.5,NA,true,nan\n'
+    (tmp_path / "t.csv").write_text(text)
+    table = opened(tmp_path / "t.csv", tmp_path, id="id", label="note")
+    assert table.columns == ("x", "ok", "y")
+    assert table.format == "parquet"
+    assert table.path.startswith(str(tmp_path / "staging"))
+    assert table.sources == (str(tmp_path / "t.csv"),)
+    rows, X, ids, labels = everything(table)
+    nan = np.nan
+    np.testing.assert_array_equal(X, [[1, 1, 2], [nan, 0, nan], [2.5, 1, nan]])
+    assert ids == ["007", "008", "009"]
+    assert labels == ['a, "b"\nc', None, "NA"]
+    assert rows.tolist() == [0, 1, 2]
+
+
+def test_an_empty_text_is_missing(tmp_path):
+    text = 'x,id,name\n1,a,NA\n2,,""\n3,c,\n4,d,e\n'
+    (tmp_path / "t.csv").write_text(text)
+    given = {"columns": ["x"], "id": "id", "label": "name"}
+    _, _, ids, labels = everything(opened(tmp_path / "t.csv", tmp_path, **given))
+    assert ids == ["a", None, "c", "d"]
+    assert labels == ["NA", None, None, "e"]
+    for where, kept in (("name != 'e'", [0]), ("not name == 'NA'", [3]), ("name == ''", [])):
+        found = everything(opened(tmp_path / "t.csv", tmp_path, **given, where=where))
+        assert found[0].tolist() == kept
+
+
+def test_several_csv_files_packed_or_not(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "b.csv").write_text("x,y\n3,\n")
+    (folder / "a.csv.gz").write_bytes(gzip.compress(b"x,y\n1,u\n") + gzip.compress(b"2,v\n"))
+    (folder / "notes.txt").write_text("skipped")
+    table = opened(folder, tmp_path, label="y")
+    _, X, _, labels = everything(table)
+    np.testing.assert_array_equal(X.ravel(), [1, 2, 3])
+    assert labels[:2] == ["u", "v"]
+    np.testing.assert_array_equal(everything(opened(folder / "a*", tmp_path))[1].ravel(), [1, 2])
+
+
+def test_csv_row_groups_and_a_fraction_that_comes_late(tmp_path, monkeypatch):
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 1 << 12)
+    n = 600_000
+    lines = "\n".join(f"{i},1" for i in range(n))
+    (tmp_path / "t.csv").write_text(f"i,x\n{lines}\n{n},0.25\n")
+    table = opened(tmp_path / "t.csv", tmp_path, id="i")
+    assert table.extents == (262_144, 262_144, n + 1 - 2 * 262_144)
+    rows, X, ids, _ = everything(table, n - 5, n + 1)
+    assert ids == list(rows)
+    assert X.ravel().tolist() == [1] * 5 + [0.25]
+
+
+def test_csv_is_converted_once(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("x\n1\n")
+    table = opened(path, tmp_path)
+    monkeypatch.setattr("pyarrow.csv.open_csv", None)
+    assert opened(path, tmp_path) == table
+    monkeypatch.undo()
+    path.write_text("x\n1\n2\n")
+    assert opened(path, tmp_path).n_rows == 2
+    assert sorted(p.suffix for p in (tmp_path / "staging").iterdir()) == [".parquet", ".parquet"]
+
+
+def test_fingerprint_of_csv_is_that_of_the_csv(tmp_path):
+    (tmp_path / "t.csv").write_text("x\n1\n")
+    one = open_table(InputConfig(path=str(tmp_path / "t.csv")), tmp_path / "one")
+    two = open_table(InputConfig(path=str(tmp_path / "t.csv")), tmp_path / "two")
+    assert one.path != two.path
+    first = fingerprint(one)
+    assert fingerprint(two) == first
+    os.utime(tmp_path / "t.csv", (1, 1))
+    changed = fingerprint(open_table(InputConfig(path=str(tmp_path / "t.csv")), tmp_path / "one"))
+    assert changed != first
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"can't read .*t.csv: .*[Ee]mpty"),
+        (b"x,y\n", r"t.csv has no rows"),
+        (b"x,y\n1,2\n1,2,3\n", r"can't read .*t.csv: .*Expected 2 columns, got 3"),
+        (b"x,x\n1,2\n", r"t.csv has two columns named 'x'"),
+        (b"1,2\n3,4\n", r"t.csv has no header: its first line is \[1.0, 2.0\]"),
+        (b"x,y\n1,\xff\xfe\n", r"t.csv"),
+    ],
+)
+def test_a_bad_csv(tmp_path, content, message):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        opened(tmp_path / "t.csv", tmp_path, columns=["y"])
+
+
+def test_a_csv_type_that_changes_later(tmp_path, monkeypatch):
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 64)
+    (tmp_path / "t.csv").write_text("x\n" + "1\n" * 100 + "oops\n")
+    with pytest.raises(DataError, match=r"t.csv, line 102: column 'x': .*invalid value 'oops'"):
+        opened(tmp_path / "t.csv", tmp_path)
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+def test_a_csv_feature_may_begin_empty(tmp_path, monkeypatch):
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 64)
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,\n" * 100 + "1,2\n")
+    with pytest.raises(DataError, match=r"null: invalid value '2'"):
+        opened(tmp_path / "t.csv", tmp_path)
+    X = everything(opened(tmp_path / "t.csv", tmp_path, columns=["y"]))[1].ravel()
+    assert X[-1] == 2
+    assert np.isnan(X[:-1]).all()
+
+
+def test_csv_files_whose_headers_or_types_differ(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("x,z\n1,2\n")
+    with pytest.raises(
+        DataError, match=r"header of .*b.csv is \['x', 'z'\], expected \['x', 'y'\]"
+    ):
+        opened(tmp_path, tmp_path)
+    (tmp_path / "b.csv").write_text("x,y\n1,two\n")
+    with pytest.raises(DataError, match=r"column 'y' is string in .*b.csv, int64 before it"):
+        opened(tmp_path, tmp_path)
+
+
+def test_csv_that_is_not_gzip_or_cut_short(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    path.write_text("x\n1\n")
+    with pytest.raises(DataError, match=r"can't read .*t.csv.gz: "):
+        opened(path, tmp_path)
+    content = gzip.compress(b"x\n" + b"".join(b"%d\n" % i for i in range(50_000)))
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"can't read .*t.csv.gz: "):
+        opened(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "message"),
+    [
+        (PermissionError(errno.EACCES, "no"), OutputPermissionError, "no permission to write"),
+        (OSError(errno.ENOSPC, "full"), TemporaryError, "no space left to write .*full"),
+    ],
+)
+def test_csv_that_can_not_be_staged(tmp_path, monkeypatch, error, expected, message):
+    (tmp_path / "t.csv").write_text("x\n1\n")
+
+    def fail(*_args):
+        raise error
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(expected, match=message):
+        opened(tmp_path / "t.csv", tmp_path)
+    assert list((tmp_path / "staging").iterdir()) == []

@@ -1,0 +1,186 @@
+"""Inputs that lie, end early or are no files: refused in one line, before much is allocated."""
+
+import bz2
+import gzip
+import json
+import os
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from distsvc.errors import DataError
+from distsvc.job.config import InputConfig
+from distsvc.job.file import parse_job
+from distsvc.run.work import plan as plans
+from distsvc.run.work.plan import Plan
+from distsvc.storage.rows.columns import Scan, choose_features
+from distsvc.storage.tables.opening import shown_columns
+from tests.small_tables import everything, opened
+
+LINES = b"".join(b"1 1:%d 2:%d\n" % (k, k * 7 % 13) for k in range(5000))
+
+
+@pytest.mark.parametrize("name", ["a", "a.parquet", "a.csv", "a.svm"])
+def test_a_pipe_is_not_opened(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=rf"/{name} is not a regular file"):
+        opened(tmp_path / name, tmp_path)
+
+
+def test_a_pipe_among_others(tmp_path):
+    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "a.parquet")
+    os.mkfifo(tmp_path / "pipe")
+    assert opened(tmp_path, tmp_path).n_rows == 1
+    os.mkfifo(tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b.parquet is not a regular file"):
+        opened(tmp_path, tmp_path)
+
+
+def test_a_loop_of_links(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "inner").mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1.0]}), folder / "a.parquet")
+    (folder / "inner" / "again").symlink_to(folder)
+    (folder / "inner" / "more").symlink_to(folder)
+    with pytest.raises(DataError, match=r"inner/again is a link to a folder that holds it"):
+        opened(folder, tmp_path)
+
+
+def test_a_link_to_nothing(tmp_path):
+    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "a.parquet")
+    (tmp_path / ".#a.parquet").symlink_to("nothing")
+    assert opened(tmp_path, tmp_path).n_rows == 1
+    (tmp_path / "b.parquet").symlink_to("nothing")
+    with pytest.raises(DataError, match=r"b.parquet has gone"):
+        opened(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+@pytest.mark.parametrize("cut", [8, 500])
+def test_archives_that_end_early(tmp_path, pack, cut):
+    path = tmp_path / f"t.svm{'.gz' if pack is gzip.compress else '.bz2'}"
+    path.write_bytes(pack(LINES)[:-cut])
+    with pytest.raises(DataError, match=rf"can't read {path}: Compressed file ended"):
+        opened(path, tmp_path)
+
+
+@pytest.mark.parametrize("cut", [4, 8, 500])
+def test_csv_that_ends_early(tmp_path, cut):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"x\n" + b"".join(b"%d\n" % k for k in range(5000)))[:-cut])
+    with pytest.raises(DataError, match=rf"can't read {path}: Truncated"):
+        opened(path, tmp_path)
+
+
+@pytest.mark.parametrize("index", [10**7, 10**9, 10**11, 10**25])
+def test_svmlight_with_a_large_index(tmp_path, index):
+    (tmp_path / "t.svm").write_text(f"1 1:2\n1 {index}:3\n")
+    with pytest.raises(
+        DataError, match=r"t.svm( has \d+ feature columns, expected at most|: .*large)"
+    ):
+        opened(tmp_path / "t.svm", tmp_path)
+
+
+def test_wide_svmlight_is_planned_in_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(plans, "FIRST_VALUES", 10**6)
+    (tmp_path / "t.svm").write_text("1 1:2\n" * 5000 + "1 100000:3\n")
+    job = parse_job({"input": {"path": str(tmp_path / "t.svm")}, "output": {"path": "-"}})
+    plan = Plan.of(job, opened(tmp_path / "t.svm", tmp_path))
+    assert plan.shift.shape == (100_000,)
+    assert plan.shift[0] == 2.0
+
+
+def write_claiming(path, **metadata):
+    zarr.create_array(path, data=np.ones((10, 2)), chunks=(5, 2))
+    content = json.loads((path / "zarr.json").read_text())
+    chunks = metadata.pop("chunks", [5, 2])
+    content["chunk_grid"]["configuration"]["chunk_shape"] = chunks
+    (path / "zarr.json").write_text(json.dumps(content | metadata))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"shape": [10**13, 2]}, r"says it has 10000000000000 rows in chunks of 5, expected at"),
+        ({"shape": [10**12, 2], "chunks": [10**7, 2]}, r"100000 chunks, and holds 3 files"),
+        ({"shape": [10**6, 2], "chunks": [10**13, 2]}, r"has chunks of 10000000000000 x 2"),
+        ({"shape": [10, 10**13]}, r"has 10000000000000 feature columns, expected at most"),
+        ({"shape": [10, 10**6]}, r"says it has 1000000 chunks, and holds 3 files"),
+        ({"chunks": [0, 2]}, "t.zarr"),
+        ({"shape": [-10, 2]}, "t.zarr"),
+    ],
+)
+def test_zarr_that_claims_too_much(tmp_path, metadata, message):
+    write_claiming(tmp_path / "t.zarr", **metadata)
+    with pytest.raises(DataError, match=message) as caught:
+        opened(tmp_path / "t.zarr", tmp_path)
+    assert "t.zarr" in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["{", "", "[]", "{}", '{"shape": "x"}', None])
+def test_a_damaged_array_of_a_group_is_not_left_out(tmp_path, damage):
+    path = tmp_path / "g.zarr"
+    zarr.open_group(path, mode="w", zarr_format=2)
+    for name in ("x", "y"):
+        zarr.create_array(path / name, data=np.arange(4.0), zarr_format=2)
+    if damage is None:
+        (path / "y" / ".zarray").unlink()
+    else:
+        (path / "y" / ".zarray").write_text(damage)
+    with pytest.raises(DataError, match=r"array 'y' of .*g.zarr can't be read"):
+        opened(path, tmp_path)
+    table = opened(path, tmp_path, columns=["x"])
+    assert table.left_out == {"y": "not in input.columns"}
+    assert everything(table)[1].ravel().tolist() == [0, 1, 2, 3]
+
+
+def test_files_that_differ_in_whether_a_column_is_a_number(tmp_path):
+    pq.write_table(pa.table({"x": [1.0], "y": ["1"]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [1.0], "y": [1]}), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"column 'y' is int64 in .*b.parquet, string before it"):
+        opened(tmp_path, tmp_path)
+    assert opened(tmp_path, tmp_path, columns=["x"]).columns == ("x",)
+
+
+@pytest.mark.parametrize(("bad", "row"), [("n.a.", 1), ("?", 2), ("1,5", 3), ("2\x00", 0)])
+def test_a_value_of_csv_that_is_no_number(tmp_path, bad, row):
+    values = ["1", "2.5", "-3e2", "NA", "4", ""]
+    values[row] = f'"{bad}"'
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{v},1\n" for v in values))
+    message = rf"t.csv: column 'x', row {row}: expected a number, as in \d of the first \d rows"
+    for given in ({}, {"columns": ["x"]}):
+        with pytest.raises(DataError, match=message) as caught:
+            opened(tmp_path / "t.csv", tmp_path, **given)
+        assert f"found {bad!r}" in str(caught.value)
+    for given in ({"columns": ["y"]}, {"label": "x"}, {"id": "x"}, {"where": "x != '1'"}):
+        assert opened(tmp_path / "t.csv", tmp_path, **given).columns == ("y",)
+
+
+def test_columns_left_out_are_named_with_why(tmp_path):
+    lines = "".join(f"{k},n{k},{k % 2},{k},{k}\n" for k in range(9))
+    (tmp_path / "t.csv").write_text("row,name,kind,split,x\n" + lines)
+    table = opened(tmp_path / "t.csv", tmp_path, id="row", label="kind", where="split > 2")
+    assert shown_columns(table) == {
+        "used": "x",
+        "left_out": "row (input.id), name (string), kind (input.label), split (of input.where)",
+    }
+
+
+def test_many_columns_take_time_in_proportion():
+    names = tuple(f"f{k}" for k in range(40_000))
+    scan = Scan(
+        format="parquet",
+        path="t",
+        types=dict.fromkeys(names, pa.float64()),
+        shown=dict.fromkeys(names, "double"),
+        problems={},
+        default=names,
+        extents=(1,),
+    )
+    started = time.process_time()
+    assert choose_features(InputConfig(path="t", columns=names), scan) == names
+    assert time.process_time() - started < 5, "0.1 s; 16 s where names are counted one by one"

@@ -1,0 +1,132 @@
+"""What a table knows about itself, and by what a change of its data is noticed."""
+
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from distsvc.errors import DataError
+from distsvc.storage.places.location import Location
+from distsvc.storage.tables.opening import (
+    Table,
+    fingerprint,
+    id_type,
+    sparse_rows,
+    states_width,
+)
+from distsvc.storage.tables.sources import SOURCES, find_source, source_named
+from tests.small_tables import everything, opened, sample
+
+
+def test_extents_sizes_and_json(layouts):
+    folder, _ = layouts["several files"]
+    table = opened(folder, folder, id="row_id", label="label", where="split != 0")
+    assert table.extents == (50, 50, 20, 1, 33, 33, 33, 33, 33, 14)
+    assert table.n_rows == 300
+    assert table.columns == ("a", "b", "c", "flag")
+    assert table.nbytes == 300 * 4 * 8
+    assert table.format == "parquet"
+    again = Table.from_dict(json.loads(json.dumps(table.to_dict())))
+    assert again == table
+    np.testing.assert_array_equal(everything(again)[1], everything(table)[1])
+
+
+def test_a_relative_path_is_found_from_another_folder(tmp_path, monkeypatch):
+    pq.write_table(sample(10), tmp_path / "t.parquet")
+    monkeypatch.chdir(tmp_path)
+    table = opened("t.parquet", tmp_path)
+    monkeypatch.chdir("/")
+    assert table.path == str(tmp_path / "t.parquet")
+    assert len(everything(table)[0]) == 10
+
+
+def test_fingerprint_follows_the_files(tmp_path):
+    path = tmp_path / "data" / "t.parquet"
+    path.parent.mkdir()
+    pq.write_table(sample(10), path)
+    table = opened(path, tmp_path)
+    first = fingerprint(table)
+    assert len(first) == 64
+    assert fingerprint(opened(path, tmp_path)) == first
+    assert fingerprint(opened(path.parent, tmp_path)) == first
+    assert fingerprint(opened(path, tmp_path, columns=["a"])) != first
+    os.utime(path, (1, 1))
+    assert fingerprint(opened(path, tmp_path)) != first
+
+
+def test_fingerprint_of_a_folder_sees_a_new_file(tmp_path):
+    pq.write_table(sample(10), tmp_path / "one.parquet")
+    table = opened(tmp_path, tmp_path)
+    first = fingerprint(table)
+    pq.write_table(sample(10), tmp_path / "two.parquet")
+    assert fingerprint(opened(tmp_path, tmp_path)) != first
+
+
+def test_fingerprint_of_zarr_sees_a_new_chunk(tmp_path):
+    array = zarr.create_array(tmp_path / "z.zarr", shape=(8,), chunks=(4,), dtype="f8")
+    array[:4] = 1
+    table = opened(tmp_path / "z.zarr", tmp_path)
+    first = fingerprint(table)
+    array[4:] = 1
+    assert fingerprint(opened(tmp_path / "z.zarr", tmp_path)) != first
+
+
+def test_an_empty_table(tmp_path):
+    pq.write_table(sample(0), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"t.parquet has no rows"):
+        opened(tmp_path / "t.parquet", tmp_path)
+
+
+def test_csv_and_parquet_do_not_mix(tmp_path):
+    pq.write_table(sample(3), tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text("a\n1\n")
+    with pytest.raises(DataError, match=r"mixes CSV \(b.csv\) and Parquet \(a.parquet\)"):
+        opened(tmp_path, tmp_path)
+    assert opened(tmp_path / "*.csv", tmp_path).n_rows == 1
+
+
+def test_the_type_of_an_id_is_known_without_rows(tmp_path):
+    data = pa.table({"name": ["a"], "n": pa.array([1], pa.int16()), "x": [1.0]})
+    pq.write_table(data, tmp_path / "t.parquet")
+    assert id_type(opened(tmp_path / "t.parquet", tmp_path, id="n")) == pa.int16()
+    assert id_type(opened(tmp_path / "t.parquet", tmp_path, id="name")) == pa.string()
+    assert id_type(opened(tmp_path / "t.parquet", tmp_path)) == pa.int64()
+
+
+def test_only_some_formats_leave_columns_out(tmp_path):
+    pq.write_table(sample(3), tmp_path / "t.parquet")
+    (tmp_path / "t.svm").write_text("1 2:1\n")
+    assert states_width(opened(tmp_path / "t.parquet", tmp_path))
+    assert not states_width(opened(tmp_path / "t.svm", tmp_path))
+    assert sparse_rows(opened(tmp_path / "t.parquet", tmp_path)) is None
+    assert sparse_rows(opened(tmp_path / "t.svm", tmp_path)).shape == (1, 2)
+
+
+def test_every_table_is_read_by_the_source_that_it_names():
+    names = [source.name for source in SOURCES]
+    assert len(set(names)) == len(names)
+    assert [source_named(name) for name in names] == list(SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "claimed"),
+    [
+        (["a.csv", "b.svm", "README"], "csv", ["a.csv"]),
+        (["a.svm", "b.libsvm.gz"], "svmlight", ["a.svm", "b.libsvm.gz"]),
+        (["README", "a.svm"], "parquet", ["README", "a.svm"]),
+        (["a.pq", "b.svm"], "parquet", ["a.pq"]),
+        (["000000_0"], "parquet", ["000000_0"]),
+        (["zarr.json", "c/0"], "zarr", []),
+    ],
+)
+def test_the_format_follows_from_names(tmp_path, files, name, claimed):
+    for file in files:
+        (tmp_path / "t" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "t" / file).touch()
+    source, found = find_source(Location.of(str(tmp_path / "t")))
+    assert source.name == name
+    assert list(found.names) == claimed

@@ -1,0 +1,131 @@
+"""Parquet: folders that are columns, ranges across files, and damage that is found."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.errors import DataError
+from distsvc.storage.tables.opening import read_blocks
+from distsvc.storage.tables.parquet import Parquet
+from tests.small_tables import everything, matrix, opened, sample
+
+
+def test_a_large_row_group_is_read_in_slices(tmp_path, monkeypatch):
+    data = sample(5000)
+    pq.write_table(data, tmp_path / "t.parquet")
+    table = opened(tmp_path / "t.parquet", tmp_path)
+    sizes = []
+    inner = Parquet.batches
+
+    def spy(*args):
+        for batch in inner(*args):
+            sizes.append(len(batch["a"]))
+            yield batch
+
+    monkeypatch.setattr(Parquet, "batches", spy)
+    _, X, _, _ = everything(table, 100, 4900, 1024)
+    assert max(sizes) <= 1024
+    np.testing.assert_array_equal(X, matrix(data.slice(100, 4800), table.columns))
+
+
+def test_a_worker_opens_only_the_files_of_its_range(layouts, tmp_path):
+    folder, data = layouts["several files"]
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    table = opened(tmp_path, tmp_path, columns=["a"])
+    (tmp_path / "part-0.parquet").write_bytes(b"nothing to see")
+    _, X, _, _ = everything(table, 121, 300)
+    np.testing.assert_array_equal(X, matrix(data.slice(121), ["a"]))
+
+
+def test_hive_folders_are_columns(tmp_path):
+    for split, city, value in (("0", "Oslo", 1.0), ("1", "S%C3%A3o", 2.0), ("1", "Oslo", 3.0)):
+        folder = tmp_path / "data" / f"split={split}" / f"city={city}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"x": [value, value + 0.5]}), folder / "part.parquet")
+    path = tmp_path / "data"
+    table = opened(path, tmp_path)
+    assert (table.columns, table.left_out["split"]) == (("x",), "a partition key")
+    table = opened(path, tmp_path, columns=["x", "split"], label="city", where="split == 1")
+    rows, X, _, labels = everything(table, block_rows=3)
+    assert rows.tolist() == [2, 3, 4, 5]
+    np.testing.assert_array_equal(X, [[3, 1], [3.5, 1], [2, 1], [2.5, 1]])
+    assert labels == ["Oslo", "Oslo", "São", "São"]
+    table = opened(path, tmp_path, columns=["split"], id="city", where="city != 'Oslo'")
+    rows, X, ids, _ = everything(table)
+    np.testing.assert_array_equal(X, [[1], [1]])
+    assert ids == ["São", "São"]
+
+
+def test_hive_values_may_be_fractions_or_missing(tmp_path):
+    for value in ("0.5", "2", "__HIVE_DEFAULT_PARTITION__"):
+        folder = tmp_path / "data" / f"k={value}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"s": ["t"]}), folder / "part.parquet")
+    table = opened(tmp_path / "data", tmp_path, columns=["k"])
+    np.testing.assert_array_equal(everything(table)[1].ravel(), [0.5, 2, np.nan])
+
+
+def test_hive_keys_must_agree(tmp_path):
+    for name in ("k=1/a.parquet", "b.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"x": [1]}), tmp_path / name)
+    message = r"k=1/a.parquet lies in folders for \['k'\], .*b.parquet in folders for \[\]"
+    with pytest.raises(DataError, match=message):
+        opened(tmp_path, tmp_path)
+
+
+def test_a_column_in_the_file_wins_over_its_folder(tmp_path):
+    (tmp_path / "x=7").mkdir()
+    pq.write_table(pa.table({"x": [1.5]}), tmp_path / "x=7" / "a.parquet")
+    np.testing.assert_array_equal(everything(opened(tmp_path, tmp_path))[1], [[1.5]])
+
+
+@pytest.mark.parametrize("keep", [0, 3, 100, -1, -20])
+def test_a_truncated_file(tmp_path, keep):
+    pq.write_table(sample(100), tmp_path / "good.parquet")
+    content = (tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(content[:keep])
+    with pytest.raises(DataError, match=r"can't read .*cut.parquet: "):
+        opened(tmp_path, tmp_path)
+
+
+def test_a_damaged_page_is_found_while_reading(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(sample(5000), path, row_group_size=1000, write_page_checksum=True)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 400] = bytes(400)
+    path.write_bytes(content)
+    table = opened(path, tmp_path)
+    blocks = read_blocks(table, 0, 5000, 1000)
+    next(blocks)
+    with pytest.raises(DataError, match=r"can't read .*t.parquet: "):
+        list(blocks)
+
+
+def test_a_file_that_changed_since_it_was_opened(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(sample(20), path)
+    table = opened(path, tmp_path)
+    pq.write_table(sample(19), path)
+    with pytest.raises(DataError, match=r"t.parquet changed .* \d+ bytes of .* opened, \d+ bytes"):
+        everything(table)
+    path.unlink()
+    with pytest.raises(DataError, match=r"t.parquet has gone"):
+        everything(table)
+
+
+def test_a_wide_table_is_not_asked_for_its_names_column_by_column(tmp_path, monkeypatch):
+    """They are made anew each time, which takes time with the square of the columns."""
+    wide = {f"f{k}": [0.0, 1.0] for k in range(300)}
+    pq.write_table(pa.table(wide), tmp_path / "t.parquet")
+    table = opened(tmp_path / "t.parquet", tmp_path)
+    asked = []
+    inner = pq.ParquetFile.schema_arrow.fget
+    monkeypatch.setattr(
+        pq.ParquetFile, "schema_arrow", property(lambda file: asked.append(1) or inner(file))
+    )
+    assert everything(table)[1].shape == (2, 300)
+    assert len(asked) < 10
