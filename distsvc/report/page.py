@@ -35,14 +35,16 @@ class PagePart(NamedTuple):
 
 PARTS = (
     PagePart("warnings", lambda r, _: r.warnings),
-    PagePart("doubts", lambda r, _: r.levels and consensus.doubts(r.levels)),
+    PagePart("model/doubts", lambda r, _: r.levels and consensus.doubts(r.levels)),
     PagePart("picture", lambda r, _: basics.caption(r), basics.picture),
-    PagePart("lineage", lambda r, colours: r.lineage and lineage.section(r.lineage, colours)),
-    PagePart("drift", lambda r, _: r.drift and drift.section(r.drift)),
-    PagePart("checks", lambda r, _: checks.section(r.checks)),
-    PagePart("choice", lambda r, _: r.choice),
     PagePart(
-        "levels",
+        "nights/lineage", lambda r, colours: r.lineage and lineage.section(r.lineage, colours)
+    ),
+    PagePart("nights/drift", lambda r, _: r.drift and drift.section(r.drift)),
+    PagePart("nights/checks", lambda r, _: checks.section(r.checks)),
+    PagePart("model/choice", lambda r, _: r.choice),
+    PagePart(
+        "model/levels",
         lambda r, colours: r.levels and consensus.section(r.levels, len(r.clusters), colours),
     ),
     PagePart("reasons", lambda r, _: r.outliers.only and r.reasons),
@@ -57,7 +59,7 @@ PARTS = (
         lambda r: r.membership and figures.membership(r.membership.counts),
     ),
     PagePart("profiles", lambda r, _: r.profiles and profiles.section(r.profiles, r.clusters)),
-    PagePart("splits", lambda r, _: r.tree and splits.section(r.tree, r.clusters)),
+    PagePart("model/splits", lambda r, _: r.tree and splits.section(r.tree, r.clusters)),
     PagePart(
         "scores",
         lambda r, _: r.score_histogram,
