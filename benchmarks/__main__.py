@@ -66,6 +66,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] in (["papers"], ["datasets"]):
+        from benchmarks.cli import commands
+
+        return commands(arguments, prog_name="python -m benchmarks")
     options = parse(arguments)
     failed = 0
     for name in options.names:

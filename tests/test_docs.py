@@ -13,11 +13,12 @@ import pyarrow.csv
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.cli import commands
+from benchmarks.datasets.catalogue import catalogue
+from benchmarks.papers.published import papers
 from distsvc import errors
-from distsvc.bench.published import papers
 from distsvc.cli.ending import INTERRUPTED, TERMINATED
 from distsvc.cli.main import main
-from distsvc.datasets import catalogue
 from distsvc.job.config import MODELS, Job
 from distsvc.job.file import parse_job
 
@@ -38,6 +39,7 @@ def text_of(page: str) -> str:
 
 
 README = text_of("README.md")
+EVALUATION = text_of("docs/evaluation.md")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -74,6 +76,9 @@ def leaves(command: click.Command, name: str) -> dict[str, click.Command]:
 
 
 COMMANDS = leaves(main, "distsvc")
+PAGE_OF = dict.fromkeys(COMMANDS, README)
+BENCHMARKS = leaves(commands, "python -m benchmarks")
+PAGE_OF |= dict.fromkeys(BENCHMARKS, EVALUATION)
 
 
 def anchors(page: Path) -> set[str]:
@@ -100,7 +105,8 @@ def missing_paths(text: str) -> list[str]:
 
     A bare name such as ``tree.py`` may be that of any module.
     """
-    modules = {path.name for path in ROOT.glob("distsvc/**/*.py")}
+    folders = ("distsvc", "benchmarks")
+    modules = {path.name for folder in folders for path in ROOT.glob(f"{folder}/**/*.py")}
     found = []
     for name in re.findall(r"`([^`\s]+)`", prose(text)):
         if re.match(r"(distsvc|tests|benchmarks|deploy|jobs|docs)/", name):
@@ -128,9 +134,9 @@ def resolves(name: str) -> bool:
 # --- the README and the command line
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", PAGE_OF)
 def test_every_command_has_a_row(name):
-    rows = [row[0] for row in cells(README, "command")]
+    rows = [row[0] for row in cells(PAGE_OF[name], "command")]
     assert [row for row in rows if row == name or row.startswith(f"{name} ")] != []
 
 
@@ -138,18 +144,18 @@ def test_every_command_has_a_row(name):
     ("name", "option"),
     [
         (name, option)
-        for name, command in COMMANDS.items()
+        for name, command in (COMMANDS | BENCHMARKS).items()
         for parameter in command.params
         if isinstance(parameter, click.Option)
         for option in parameter.opts
     ],
 )
 def test_every_option_is_explained(name, option):
-    explained = [" ".join(row) for row in cells(README, "command") if row[0].startswith(name)]
-    if name != "distsvc bench run":
-        explained += [" ".join(row) for row in cells(README, "option")]
-    else:
-        explained += [" ".join(row) for row in cells(README, "option of distsvc bench run")]
+    page = PAGE_OF[name]
+    explained = [" ".join(row) for row in cells(page, "command") if row[0].startswith(name)]
+    if name in COMMANDS or name.endswith("papers run"):
+        heading = "option" if name in COMMANDS else "option of papers run"
+        explained += [" ".join(row) for row in cells(page, heading)]
     assert any(re.search(rf"{option}(?![-\w])", row) for row in explained)
 
 
@@ -227,7 +233,7 @@ def test_the_columns_of_the_readme_are_the_published_ones():
     assert [row[:2] for row in cells(README, "column")] == published
 
 
-@pytest.mark.parametrize("code", blocks(README, "python"))
+@pytest.mark.parametrize("code", blocks(README, "python") + blocks(EVALUATION, "python"))
 def test_the_examples_of_the_readme_import_what_there_is(code):
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):

@@ -34,7 +34,6 @@ THEIRS = {
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "inputs/kept.py": "a file of the system's without a name, for rows that come only once",
     "mlflow.py": "a folder of the system's, from which MLflow copies two files",
-    "datasets/loading.py": "data sets are staged beside their place, not in a run",
 }
 """Modules that write for themselves."""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,6 @@ from distsvc.cli import outputs as cli_outputs
 from distsvc.cli import tables as cli_tables
 from distsvc.cli.ending import failing_cleanly
 from distsvc.cli.nights import backfill, cluster_options
-from distsvc.cli_evaluation import bench, datasets, shown_progress
 from distsvc.errors import one_line
 from distsvc.published.calling import run_told
 from distsvc.run.work.start import ClusterAddress, Start
@@ -34,8 +35,20 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-for command in (*cli_tables.COMMANDS, datasets, bench, backfill, *cli_outputs.COMMANDS):
+for command in (*cli_tables.COMMANDS, backfill, *cli_outputs.COMMANDS):
     main.add_command(command)
+
+
+@contextmanager
+def shown_progress() -> Iterator[Any]:
+    """Show how far a command is while it lasts."""
+    from distsvc.run.work.progress import Progress
+
+    progress = Progress()
+    try:
+        yield progress
+    finally:
+        progress.close()
 
 
 @main.command()

@@ -259,7 +259,7 @@ class ClusterConfig(_Section):
 
 
 class OutputConfig(_Section):
-    """``[output]``: where the run is published."""
+    """``[output]``: where the run is published, how, and which more columns are asked for."""
 
     path: PathOrUrl
     format: str = "parquet"
@@ -271,6 +271,14 @@ class OutputConfig(_Section):
     def shares(self) -> bool:
         """Whether shares of clusters are published; with those of the next comes a row's own."""
         return self.membership or self.top > 0
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keys that ask for more columns, as a model keeps them."""
+        return self.model_dump(include=ASKING) | {"membership": self.shares}
+
+
+ASKING = OutputConfig.model_fields.keys() - {"path", "format"}
+"""The keys of ``[output]`` that ask for more columns."""
 
 
 UNDECIDING: Any = {

@@ -62,7 +62,7 @@ def python(*arguments):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["run", "--help"], ["datasets", "fetch", "--help"], ["--version"]],
+    [["--help"], ["run", "--help"], ["backfill", "--help"], ["--version"]],
 )
 def test_help_imports_nothing_heavy(arguments):
     code = "import sys, atexit; sys.argv[0] = 'distsvc'\n"
@@ -111,15 +111,6 @@ def test_every_command_and_option_has_a_help_text(name):
     command = main.commands[name]
     assert command.help
     assert all(p.help for p in command.params if isinstance(p, click.Option))
-
-
-@pytest.mark.parametrize("name", main.commands["datasets"].commands)
-def test_every_command_of_the_data_sets_is_documented(name):
-    command = main.commands["datasets"].commands[name]
-    line = next(x for x in README.read_text().splitlines() if f"distsvc datasets {name}" in x)
-    options = [p for p in command.params if isinstance(p, click.Option)]
-    assert command.help
-    assert all(p.help and p.opts[0] in line for p in options)
 
 
 @pytest.mark.parametrize(
@@ -214,8 +205,8 @@ def test_a_defect_of_ours_is_not_blamed_on_the_job(job, tmp_path, monkeypatch):
 
 
 def test_a_defect_without_a_progress_is_logged_too(monkeypatch):
-    monkeypatch.setattr("distsvc.datasets.catalogue", lambda: 1 / 0)
-    found = CliRunner().invoke(main, ["datasets", "list"])
+    monkeypatch.setattr("distsvc.published.status.status", lambda _: 1 / 0)
+    found = CliRunner().invoke(main, ["status", "out"])
     assert found.exit_code == 1
     line, [event] = told(found)
     assert "a defect of distsvc: ZeroDivisionError: division by zero; the traceback" in line
@@ -272,50 +263,3 @@ def test_demo(tmp_path, monkeypatch):
     assert found.exit_code == 0, found.output
     assert found.stdout.split()[:3] == ["moons", "2", "clusters"]
     assert (tmp_path / "moons/report.html").exists()
-
-
-def test_the_list_of_the_data_sets_imports_nothing_heavy():
-    code = "import sys; sys.argv[1:] = ['datasets', 'list']\nfrom distsvc.cli.main import main\n"
-    code += "try: main()\nfinally: print(*{name.split('.')[0] for name in sys.modules})"
-    found = python("-c", code)
-    *lines, modules = found.stdout.splitlines()
-    assert set(modules.split()) & HEAVY == set()
-    assert lines[0].split() == ["name", "group", "rows", "columns", "classes", "source"]
-    by_name = {line.split()[0]: line for line in lines[1:]}
-    assert re.search(r"bsgd +150 +4 +3 +scikit-learn load_iris$", by_name["iris"])
-    assert re.search(r"bsgd +58,000 +9 +7 +OpenML 40685, shuttle, version 1$", by_name["shuttle"])
-    assert re.search(r"outliers +3,062 +166 +2 +--from only$", by_name["outliers/musk"])
-
-
-def test_the_list_of_the_data_sets_as_json():
-    found = CliRunner().invoke(main, ["datasets", "list", "--json"])
-    sets = {one["name"]: one for one in json.loads(found.stdout)}
-    assert sets["glass"]["class_counts"] == [70, 76, 17, 13, 9, 29]
-    assert sets["glass"]["printed"] == {"pham-2017": "7 classes"}
-    assert sets["glass"]["openml"]["id"] == 41
-    assert sets["rings"]["source"] == "--from only"
-
-
-def test_fetching_a_data_set(tmp_path):
-    runner = CliRunner()
-    found = runner.invoke(main, ["datasets", "fetch", "iris", "--out", f"{tmp_path}/a"])
-    assert (found.exit_code, found.stdout) == (0, f"{tmp_path}/a/bsgd/iris.parquet\n")
-    places = ["--from", f"{tmp_path}/a", "--out", f"{tmp_path}/b"]
-    found = runner.invoke(main, ["datasets", "fetch", "iris", *places, "--json"])
-    facts = json.loads(found.stdout)
-    assert (facts["path"], facts["rows"]) == (f"{tmp_path}/b/bsgd/iris.parquet", 150)
-    assert pq.read_table(facts["path"]).column_names == ["f0", "f1", "f2", "f3", "label"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["irs"], 66, "error: no data set 'irs' in the catalogue; did you mean iris?\n"),
-        (["rings"], 66, "give a folder that has shapes/rings.parquet (--from DIR)\n"),
-        (["iris", "--from", "nowhere"], 66, "error: iris: no file nowhere/bsgd/iris.parquet\n"),
-    ],
-)
-def test_a_data_set_that_can_not_be_fetched(arguments, code, message):
-    found = CliRunner().invoke(main, ["datasets", "fetch", *arguments])
-    assert (found.exit_code, found.stdout) == (code, "")
-    assert found.stderr.endswith(message)

@@ -8,7 +8,6 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.models.support_vector.boundary.base import SupportVectorEngine
-from distsvc.models.support_vector.engines import engine_for
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import AlgorithmJob
@@ -32,6 +31,8 @@ class SupportVectorJob(AlgorithmJob):
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
         """Return the algorithm of a job for support vector clustering with this engine."""
+        from distsvc.models.support_vector.engines import engine_for
+
         if job.model.algorithm != "support-vector":
             return None
         parameters = estimator.get_params()

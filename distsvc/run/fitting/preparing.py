@@ -16,7 +16,7 @@ from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.columns import some
-from distsvc.storage.rows.features import Feature, Number, names_of, one_hot_columns
+from distsvc.storage.rows.features import Feature, Numeric, names_of, one_hot_columns
 
 SHOWN = 5
 """Far rows, or columns that they decide, that a note names."""
@@ -117,7 +117,7 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
             found[name] = column
     if not found:
         return []
-    numbers = {feature.column for feature in features if isinstance(feature, Number)}
+    numbers = {feature.column for feature in features if isinstance(feature, Numeric)}
     as_log = [name for name, column in found.items() if column.near_as_log and name in numbers]
     told = [f"{name} ({_words(column)})" for name, column in found.items()]
     return [

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from distsvc.errors import DataError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
-from distsvc.job.config import Job
+from distsvc.job.config import ASKING, Job
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import PARAMETERS
 from distsvc.models.nights.drift import NEEDS as COLUMN_NEEDS
@@ -26,8 +26,6 @@ from distsvc.storage.rows.where import where_columns
 
 MODEL_VERSION = 6
 LONGEST_REASON = 400
-EXTRAS = ("reasons", "membership", "top")
-"""Facts that are keys of ``[output]``."""
 
 NEEDS = COLUMN_NEEDS | {
     "ids": ArrayField("int32", "k", least=0),
@@ -119,14 +117,14 @@ class ModelFile(Form):
         """Return the job that labels the table at `path` with the model."""
         given = {"path": path, "id": self.input.id}
         columns = [feature.column for feature in self.learned_from]
-        extras = {name: self.facts[name] for name in EXTRAS if name in self.facts}
+        asked = {name: self.facts[name] for name in ASKING if name in self.facts}
         return parse_job(
             {
                 "input": {k: v for k, v in given.items() if v} | {"columns": columns},
                 "preprocess": self.preprocess,
                 "model": {"algorithm": self.algorithm},
                 "cluster": dict(cluster or {}),
-                "output": {"path": output_path} | extras,
+                "output": {"path": output_path} | asked,
             }
         )
 

@@ -63,7 +63,7 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump(),
-        "facts": preparation.facts | facts | run.plan.extras(),
+        "facts": preparation.facts | facts | run.plan.output.asked(),
     }
     arrays = preparation.arrays | labelling.arrays | learned.arrays
     arrays |= {"column_counts": counts.columns[OWN].counts, "score_counts": counts.histogram}

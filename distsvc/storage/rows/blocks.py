@@ -22,7 +22,6 @@ from distsvc.storage.rows.features import (
     Feature,
     UnusableValueError,
     descriptions,
-    fits_float32,
     names_of,
     restored,
 )
@@ -183,7 +182,7 @@ class Table:
         """What rows are read as: float32 where it holds every value there can be, or float64."""
         pairs = zip(self.features, self.types, strict=True)
         return np.dtype(
-            np.float32 if all(fits_float32(f, _value_kind(kind)) for f, kind in pairs)
+            np.float32 if all(f.fits_float32(_value_kind(kind)) for f, kind in pairs)
             else np.float64
         )  # fmt: skip
 

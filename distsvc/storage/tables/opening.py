@@ -34,7 +34,7 @@ from distsvc.storage.rows.features import (
     Category,
     Feature,
     Log,
-    Number,
+    Numeric,
     Time,
     Uncounted,
     Vector,
@@ -155,7 +155,7 @@ def _features(
             width = _length(table, name, kind)
             features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
-            features.append(Log(column=name) if name in logs else Number(name))
+            features.append(Log(column=name) if name in logs else Numeric(name))
         else:
             features.append(Time.of(name, kind))
     check_names(table.shown, features)

@@ -45,7 +45,7 @@ def test_it_comes_back_from_json(tmp_path):
             assert getattr(again, name) == value
     assert again.shift.tobytes() == plan.shift.tobytes()
     assert again.shift.dtype == np.float64
-    assert (again.missing, again.seed, again.reasons, again.output_format) == (
+    assert (again.missing, again.seed, again.output.reasons, again.output.format) == (
         "drop",
         5,
         2,

@@ -1,0 +1,1 @@
+"""Whole jobs: time, memory, forecasts, and what answers depend on."""

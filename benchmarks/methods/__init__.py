@@ -1,0 +1,1 @@
+"""Solvers and kernels by themselves, beside other implementations."""

@@ -1,0 +1,1 @@
+"""Results that follow from night to night: ids of clusters, and drift."""

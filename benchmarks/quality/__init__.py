@@ -1,0 +1,1 @@
+"""How good answers are: clusters, outliers and memberships, beside peers and known classes."""

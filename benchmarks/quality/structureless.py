@@ -1,0 +1,148 @@
+"""How often samples without clusters are split."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from statistics import mean
+
+import numpy as np
+
+from benchmarks.harness.data import standardised
+from benchmarks.harness.measure import measured, publish, timed
+from benchmarks.harness.rows import Row, grouped, show
+from benchmarks.harness.systems import prepare
+from benchmarks.quality.blind import METHODS
+from benchmarks.quality.without_labels import fit_method
+
+Sample = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def cube(d: int) -> Sample:
+    return lambda random, n: random.random((n, d))
+
+
+def gaussian(d: int) -> Sample:
+    return lambda random, n: random.normal(size=(n, d))
+
+
+def disc(random: np.random.Generator, n: int) -> np.ndarray:
+    angle, distance = random.uniform(0.0, 2.0 * np.pi, n), np.sqrt(random.random(n))
+    return np.column_stack([distance * np.cos(angle), distance * np.sin(angle)])
+
+
+GENERATORS: dict[str, Sample] = {
+    "uniform square": cube(2),
+    "uniform in 10-d": cube(10),
+    "disc": disc,
+    "triangle": lambda random, n: random.dirichlet((1.0, 1.0, 1.0), n)[:, :2],
+    "Gaussian": gaussian(2),
+    "Gaussian in 10-d": gaussian(10),
+    "Gaussian in 40-d": gaussian(40),
+    "correlated": lambda random, n: gaussian(5)(random, n) @ gaussian(5)(random, 5),
+    "rounded Gaussian": lambda random, n: np.round(gaussian(3)(random, n), 1),
+    "Laplace": lambda random, n: random.laplace(size=(n, 5)),
+    "Student's t": lambda random, n: random.standard_t(3.0, (n, 2)),
+    "exponential": lambda random, n: random.exponential(size=(n, 2)),
+    "log-normal": lambda random, n: random.lognormal(0.0, 0.7, (n, 2)),
+}
+"""Samples without clusters: what makes n rows of each."""
+
+ROWS = (500, 1500, 5000)
+MOST_SILENT = 1
+SPEAKS = re.compile(r"\bsupport\b(?! vector)|\bagree")
+
+NULL_DISTRIBUTIONS = {"normal": "normal", "uniform": "random", "exponential": "exponential"}
+NULL_COLUMNS = (1, 2, 5, 10, 40)
+NULL_ROWS = (500, 1000, 3000, 10_000)
+NULL_SAMPLES = 8
+
+
+def structureless(options: Namespace) -> None:
+    """How often support vector clustering splits samples without clusters, and whether it warns.
+
+    Thirteen generators, each of 500, 1,500 and 5,000 rows, standardised. Every seed makes new
+    samples and a new model. A split is silent when no warning speaks of support (that of models for
+    an answer) or of their agreement. The figure is how many of the thirteen are split silently, in
+    the mean over sizes and seeds.
+    """
+    tasks = list(product(GENERATORS, ROWS, range(options.seeds)))
+    rows = measured(rows_of_fit, tasks, options.processes, partial(prepare, ["level tree"]))
+    samples = [
+        {
+            "sample": name,
+            "n": n,
+            "runs": len(alike),
+            "split": sum(row["k"] > 1 for row in alike),
+            "split_silently": sum(row["silent"] for row in alike),
+            "most_clusters": max(row["k"] for row in alike),
+            "seconds": max(row["seconds"] for row in alike),
+        }
+        for (name, n), alike in grouped(rows, ("sample", "n")).items()
+    ]
+    show("Samples without clusters that were split", samples)
+    report_silent(rows)
+    publish(options.out, "structureless", rows)
+
+
+def report_silent(rows: list[Row]) -> None:
+    """Print how many of the generators are split silently: by size and seed, and in the mean."""
+    alike = grouped(rows, ("n", "seed"))
+    silent = {key: sum(row["silent"] for row in found) for key, found in alike.items()}
+    lines = [
+        {"n": n} | {f"seed {seed}": count for (size, seed), count in silent.items() if size == n}
+        for n in ROWS
+    ]
+    show(f"Of {len(GENERATORS)} generators split silently", lines)
+    print(
+        f"  in the mean: {mean(silent.values()):.3g} of {len(GENERATORS)}, {max(silent.values())} "
+        f"at worst; bar: at most {MOST_SILENT} in the mean"
+    )
+
+
+def rows_of_fit(name: str, n: int, seed: int) -> list[Row]:
+    """Return the row of the result that is about one fit."""
+    X = standardised(GENERATORS[name](np.random.default_rng(seed), n))
+    _, found = fit_method(METHODS, "ours", X, 1, seed)
+    warned = SPEAKS.search(found["note"]) is not None
+    row = {
+        "sample": name,
+        "n": n,
+        "d": X.shape[1],
+        "seed": seed,
+        "k": found["k"],
+        "agreement": found["agreement"],
+        "warned": int(warned),
+        "silent": int(found["k"] > 1 and not warned),
+        "seconds": found["seconds"],
+        "note": found["note"],
+    }
+    return [row]
+
+
+def mdh_null(options: Namespace) -> None:
+    """How often iMDH splits samples without clusters: Gaussians, uniforms, exponentials."""
+    from distsvc import IncrementalMDH
+
+    rows: list[Row] = []
+    for (name, make), d in product(NULL_DISTRIBUTIONS.items(), NULL_COLUMNS):
+        models = []
+        for n, seed in product(NULL_ROWS, range(NULL_SAMPLES)):
+            X = standardised(getattr(np.random.default_rng([d, n, seed]), make)(size=(n, d)))
+            model = IncrementalMDH(random_state=seed)
+            models.append(timed(model.fit, X).value)
+        rows.append(
+            {
+                "distribution": name,
+                "d": d,
+                "samples": len(models),
+                "split": sum(model.n_clusters_ > 1 for model in models),
+                "highest_z": max(model.clearest_valley_ for model in models),
+            }
+        )
+    show("Samples of 500 to 10,000 rows that were split", rows)
+    print(f"  {sum(row['split'] for row in rows)} of {sum(row['samples'] for row in rows)}")
+    publish(options.out, "mdh_null", rows)

@@ -1,0 +1,116 @@
+"""The facts of the data sets are whole, agree with each other and can be found by name."""
+
+import importlib.resources
+import math
+import tomllib
+
+import pytest
+
+from benchmarks.datasets.catalogue import _dataset, catalogue, find
+from distsvc.errors import DataError, InputNotFoundError
+
+SETS = catalogue()
+PAPERS = {
+    "pham-2017": "aggregation breast_cancer compound d31 flame glass iris jain pathbased r15 spiral"
+    " abalone car musk shuttle",
+    "pham-2016": "aggregation breast_cancer compound d31 flame glass iris jain pathbased r15"
+    " spiral",
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_facts_of_a_set_agree(name):
+    one = SETS[name]
+    assert one.name == name
+    assert (name.partition("/")[0] == one.group) == (one.group in ("outliers", "linear"))
+    assert one.group in {"bsgd", "imdh", "shapes", "shapes2", "outliers", "linear"}
+    assert sum(one.class_counts) == one.rows
+    assert min(one.class_counts) > 0
+    assert len(one.class_names) in {0, len(one.class_counts)}
+    if one.splits:
+        assert tuple(map(sum, zip(*one.splits, strict=True))) == one.class_counts
+    assert (one.fingerprint is None) == (one.group == "linear")
+    assert set(one.paper_split) <= set(one.used_by)
+    assert set(one.printed) <= set(one.used_by)
+    assert not (one.stands_for and one.used_by)
+    assert not (one.sklearn and one.openml)
+    assert one.origin.endswith(".")
+
+
+@pytest.mark.parametrize("name", [name for name, one in SETS.items() if one.openml])
+def test_the_encoding_of_a_set_names_its_columns_and_classes(name):
+    one = SETS[name]
+    columns = {f"f{j}" for j in range(one.features)}
+    assert set(one.openml.order) | set(one.openml.missing) <= columns
+    assert all(
+        len(set(names)) == len(names) > 1 or name == "mushroom"
+        for names in one.openml.order.values()
+    )
+    assert len(one.openml.classes) in {0, len(one.class_counts)}
+    assert one.source == f"OpenML {one.openml.id}, {one.openml.title}"
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_sets_of_a_paper(paper):
+    assert {n for n, one in SETS.items() if paper in one.used_by} == set(PAPERS[paper].split())
+
+
+def test_the_sets_of_the_imdh_paper_but_three_are_there():
+    used = [one for one in SETS.values() if "hofmeyr-2021" in one.used_by]
+    assert len(used) == 30 - len(("Yale", "isolet", "smartphone"))
+    assert [one.name for one in SETS.values() if one.stands_for] == ["isolet_1560", "yaleb_32x32"]
+
+
+def test_what_the_papers_say_otherwise():
+    assert (SETS["musk"].features, SETS["musk"].printed["pham-2017"]) == (166, "198 features")
+    assert (len(SETS["glass"].class_counts), SETS["glass"].printed["pham-2017"]) == (6, "7 classes")
+    assert (len(SETS["shuttle"].class_counts), SETS["shuttle"].printed["pham-2017"]) == (
+        7,
+        "5 classes",
+    )
+    split = SETS["shuttle"].paper_split["pham-2017"]
+    assert sum(SETS["shuttle"].counts(split)) == 43_500
+
+
+def test_sets_of_one_name_are_told_apart():
+    assert (find("musk").rows, find("outliers/musk").rows) == (6598, 3062)
+    assert find("bsgd/musk") is find("musk")
+    assert (find("mnist").file, find("outliers/mnist").file) == (
+        "imdh/mnist.parquet",
+        "outliers/mnist.parquet",
+    )
+    assert find("linear/w8a_train").file == "linear/w8a_train.svm"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("http", "did you mean outliers/http?"),
+        ("imdh/musk", "did you mean bsgd/musk or outliers/musk?"),
+        ("shutle", "did you mean shuttle?"),
+        ("nothing-like-it", "see python -m benchmarks datasets list"),
+    ],
+)
+def test_an_unknown_name_is_told_what_is_like_it(name, hint):
+    with pytest.raises(InputNotFoundError) as found:
+        find(name)
+    assert repr(name) in str(found.value)
+    assert str(found.value).endswith(hint)
+
+
+@pytest.mark.parametrize(("name", "split"), [("iris", 0), ("shuttle", 2), ("shuttle", -1)])
+def test_counts_of_a_split_that_is_not_there(name, split):
+    with pytest.raises(DataError, match=f"expected a split of .*, found {split}"):
+        find(name).counts(split)
+
+
+def test_an_unknown_key_is_refused(monkeypatch):
+    with pytest.raises(DataError, match="x has unknown keys colour"):
+        _dataset("x", {"colour": 1})
+
+
+def test_no_number_was_written_twice():
+    text = (importlib.resources.files("benchmarks.datasets") / "catalogue.toml").read_text()
+    numbers = [table["openml"]["id"] for table in tomllib.loads(text).values() if "openml" in table]
+    assert len(set(numbers)) == len(numbers) > 20
+    assert all(math.isfinite(one.fingerprint or 0.0) for one in SETS.values())

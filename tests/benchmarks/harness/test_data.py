@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from benchmarks.harness import data
+from benchmarks.harness.data import drawn, standardised
+
+
+def toy(name, folder=None, split=None):
+    return make_blobs(300, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def toy_set(monkeypatch):
+    monkeypatch.setattr(data, "load", toy)
+    data.table.cache_clear()
+    yield
+    data.table.cache_clear()
+
+
+def test_a_sample_is_drawn_once_and_standardised_by_all_rows():
+    X, y, size = data.table(None, "toy", None, 50)
+    again = data.table.__wrapped__(None, "toy", None, 50)
+    assert (X.shape, y.shape, size) == ((50, 2), (50,), 300)
+    np.testing.assert_array_equal(X, again[0])
+    whole = standardised(toy("toy")[0])
+    assert {tuple(row) for row in X} <= {tuple(row) for row in whole}
+
+
+@pytest.mark.parametrize("most_rows", [None, 50])
+def test_shared_rows_cannot_be_written_to(most_rows):
+    X, y, _ = data.table(None, "toy", None, most_rows)
+    for array in (X, y):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert data.table(None, "toy", None, most_rows)[0] is X
+
+
+def test_drawn_rows_ascend_and_are_distinct():
+    rows = drawn(100, 30)
+    assert len(rows) == 30
+    assert np.all(np.diff(rows) > 0)
+    assert 0 <= rows[0] <= rows[-1] < 100
+
+
+def test_standardised_columns():
+    X = standardised(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    np.testing.assert_array_equal(X, [[-1.0, 0.0], [1.0, 0.0]])
+
+
+@pytest.mark.parametrize(("make", "d", "k"), [(data.gaussians, 8, 12), (data.rings, 2, 3)])
+def test_made_tables(make, d, k):
+    X, y = make(2000, 0)
+    assert X.shape == (2000, d)
+    assert set(y.tolist()) == set(range(k))
+    np.testing.assert_array_equal(make(2000, 0)[0], X)
+    assert not np.array_equal(make(2000, 1)[0], X)

@@ -1,0 +1,134 @@
+import json
+
+import pytest
+
+from benchmarks.datasets.catalogue import catalogue
+from benchmarks.harness.systems import POWERS, SYSTEMS
+from benchmarks.papers.fits import Fit
+from benchmarks.papers.published import printed, systems
+from benchmarks.papers.suites import (
+    BSGD_SETS,
+    BSGD_SYSTEMS,
+    IMDH_SETS,
+    IMDH_SYSTEMS,
+    LARGE_SETS,
+    SENSITIVE_SETS,
+    SUITES,
+    SuiteOptions,
+    best_points,
+    bsgd_final,
+    bsgd_grid,
+    imdh_fits,
+)
+
+
+def grid_row(point, nmi, *, system="BSGD-R", name="iris", seed=0):
+    point = json.dumps(point, sort_keys=True)
+    return {
+        "experiment": "grid", "set": name, "system": system, "point": point, "seed": seed,
+        "normalized_mutual_information": nmi,
+    }  # fmt: skip
+
+
+def test_the_papers_grid():
+    assert POWERS == (1 / 32, 1 / 8, 1 / 2, 2, 8, 32)
+    fits = [f for f in bsgd_grid(SuiteOptions(("iris",))) if f.system == "SGD-LMOC"]
+    points = {(f.point["gamma"], f.point["C"]) for f in fits}
+    assert points == {(gamma, C) for gamma in POWERS for C in POWERS}
+    assert len(fits) == 36 * 5
+    assert {f.protocol for f in fits} == {"oracle"}
+
+
+def test_fsvc_has_every_pair_of_radii():
+    fit = next(f for f in bsgd_grid(SuiteOptions(("iris",))) if f.system == "FSVC")
+    radii = {(s["ball_radius"], s["merge_radius"]) for s in fit.sweep}
+    tenths = [k / 10 for k in range(1, 11)]
+    assert radii == {(a, b) for a in tenths for b in tenths}
+
+
+def test_shuttle_is_its_training_rows_in_the_first_suite_only():
+    assert {f.split for f in bsgd_grid(SuiteOptions(("shuttle",)))} == {0}
+    assert {f.split for f in imdh_fits(SuiteOptions(("shuttle",)))} == {None}
+
+
+def test_every_system_of_the_papers_has_fits_of_each_protocol_it_knows():
+    named = {
+        "SVC", "FSVC", "SGD-LMOC", "BSGD-R", "BSGD-PNN", "BSGD-PRN", "iMDH", "iMDH_k", "BICO",
+        "k-means", "SPDC", "dePDDP", "c-means", "fuzzy c-means",
+    }  # fmt: skip
+    assert named <= {*BSGD_SYSTEMS, *IMDH_SYSTEMS}
+    rows = [
+        grid_row(fit.point, 0.5, system=fit.system)
+        for fit in bsgd_grid(SuiteOptions(("iris",), 1, True))
+    ]
+    final = bsgd_final(SuiteOptions(("iris",), 1), rows)
+    seen = {(f.system, f.protocol) for f in final + imdh_fits(SuiteOptions(("churn",), 1))}
+    for system in {*BSGD_SYSTEMS, *IMDH_SYSTEMS}:
+        entry = SYSTEMS[system]
+        assert ((system, "blind") in seen) == (entry.blind is not None)
+        assert ((system, "oracle") in seen) == bool(entry.grid or entry.oracle is not None)
+
+
+def test_the_best_point_is_by_the_mean_over_seeds():
+    good, lucky = {"gamma": 2.0, "C": 1.0}, {"gamma": 8.0, "C": 1.0}
+    rows = [grid_row(good, 0.6), grid_row(good, 0.6, seed=1)]
+    rows += [grid_row(lucky, 0.9), grid_row(lucky, None, seed=1)]
+    assert best_points(rows) == {("iris", "BSGD-R"): good}
+
+
+def test_the_winner_is_fit_with_all_seeds_on_all_rows_and_scored_in_full():
+    point = {"gamma": 2.0, "C": 1.0, "labelling": "complete-graph"}
+    final = bsgd_final(SuiteOptions(("iris",)), [grid_row(point, 1.0, system="SVC")])
+    (svc,) = [f for f in final if (f.system, f.protocol) == ("SVC", "oracle")]
+    assert svc == Fit("oracle", "iris", "SVC", "oracle", point, 0, whole=True)
+    assert [f.seed for f in final if (f.system, f.protocol) == ("level tree", "blind")] == [
+        *range(5)
+    ]
+
+
+def test_repetitions_are_the_papers():
+    fits = imdh_fits(SuiteOptions())
+    counts = {
+        (name, system): sum(
+            (f.set, f.system, f.experiment) == (name, system, "table 2") for f in fits
+        )
+        for name in IMDH_SETS
+        for system in ("iMDH", "dePDDP")
+    }
+    assert counts["churn", "iMDH"] == 20
+    assert counts["churn", "dePDDP"] == 1
+    assert all(counts[name, "iMDH"] == 3 for name in LARGE_SETS)
+    depths = [f for f in fits if f.experiment == "depth" and f.set == "pendigits"]
+    assert {f.point["depth"] for f in depths if f.system == "iMDH"} == {*range(3, 13)}
+    # ten classes need 16 leaves
+    assert {f.point["depth"] for f in depths if f.system == "iMDH_k"} == {*range(5, 13)}
+
+
+def test_quick_is_smaller_in_every_way():
+    quick, full = SuiteOptions(quick=True), SuiteOptions()
+    for suite in SUITES.values():
+        some, all_ = suite.first(quick), suite.first(full)
+        assert 0 < len(some) < len(all_) / 20
+        assert {f.set for f in some} < {f.set for f in all_}
+        assert {f.system for f in some} == {f.system for f in all_}
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"set": "flame"}, {"point": {"C": 2.0}}])
+def test_a_digest_tells_fits_apart(change):
+    about = {"experiment": "grid", "set": "iris", "system": "SVC", "protocol": "oracle"}
+    assert Fit(**about).digest == Fit(**about).digest
+    assert Fit(**about).digest != Fit(**about | change).digest
+
+
+def test_sets_are_those_of_the_tables():
+    assert (len(BSGD_SETS), len(IMDH_SETS)) == (15, 27)
+    assert {name for name, _ in printed("pham-2017", "purity")} == set(BSGD_SETS)
+    others = {name for name, _ in printed("hofmeyr-2021", "adjusted_rand_index")} - set(IMDH_SETS)
+    assert others == {"isolet", "smartphone", "Yale"}
+    assert {*BSGD_SETS, *IMDH_SETS, *SENSITIVE_SETS} <= set(catalogue())
+
+
+def test_printed_systems_are_ours():
+    assert set(systems("pham-2017")) <= set(BSGD_SYSTEMS)
+    assert set(systems("hofmeyr-2021")) <= set(IMDH_SYSTEMS)
+    assert set(systems("pham-2016")) <= set(BSGD_SYSTEMS)
