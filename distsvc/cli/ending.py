@@ -56,7 +56,7 @@ def stoppable(command: Callable[[], object]) -> None:
         for stream in sys.stdout, sys.stderr:
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        _end(stopped.number, "in order")
+        _end(stopped.number, "cleanly")
 
 
 def _listen() -> None:

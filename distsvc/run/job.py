@@ -1,12 +1,16 @@
-"""The whole story of a run, top to bottom: open, cluster or assign, report, check, publish.
+"""The whole story of a run, top to bottom: open, assign or cluster, compare, report, publish.
 
-To cluster is to survey, prepare, fit and label (`distsvc.run.fitting.clustering`); to assign is
-to label with the model of a run before. Each step is a phase, the same task for every partition, on
-workers or in this process, or something that the driver works out from what the tasks left in the
-run's directory. Learning is sequential: a learner streams the sample's rows in random order, or
-holds them all. Nothing that decides a label depends on how the table is cut or who does the work.
+1. `opened` holds the output and opens the table, the previous run and the algorithm, each once.
+   They are carried from there as one value.
+2. `assign_table` labels with the model of the previous run, if the job asks for that. Otherwise
+   `cluster_table` surveys, prepares, fits and labels.
+3. `compared` sets the result beside the previous run and checks it, `write_report` draws the page,
+   and `publish` swaps the manifest, if no check failed.
 
-How each algorithm learns stands in its module of `distsvc.run.algorithms`.
+A step is a phase, the same task for every partition, on workers or in this process; or the driver
+works it out from the results in the run's directory. A learner is sequential: it streams the
+sample's rows in random order, or holds them all. Labels depend neither on how the table is cut nor
+on who does the work. How each algorithm learns stands in its module of `distsvc.run.algorithms`.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ def run_job(
     """
     progress = progress or Progress(quiet=True)
     with opened(job, start, progress) as opening:
-        if isinstance(opening, Output):
+        if isinstance(opening, Output):  # it has this run already
             progress.event("already published", output=opening.shown)
             return read_report(opening)
         run, asked, previous = opening.run, opening.job, opening.previous
