@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart
-from distsvc.report.formats import Listed, count, folded, listed, one_line, percent, things
+from distsvc.report.formats import Folded, count, folded, listed, one_line, percent, things
 
 STABLE, ANOTHER = 0.1, 0.25
 """Population stability indices up to which a column is as it was, and above which it is another."""
@@ -31,7 +31,7 @@ class DriftSection:
     """What the page shows of drift; `missing` says whether any column lacks values."""
 
     summary: str
-    columns: Listed
+    columns: Folded
     missing: bool
     capped: bool
     others: list[str]

@@ -10,7 +10,7 @@ from distsvc.report.content.comparison_parts import LineagePart, StoryPart
 from distsvc.report.figures import moves
 from distsvc.report.formats import (
     MAX_ROWS,
-    Listed,
+    Folded,
     count,
     folded,
     listed,
@@ -64,7 +64,7 @@ class LineageSection:
         A paragraph.
     drawing : str or None
         The rows that moved, as SVG, with its `caption`.
-    stories, sizes : Listed or None
+    stories, sizes : Folded or None
         Of a new model, and of an assigned one.
 
     """
@@ -77,8 +77,8 @@ class LineageSection:
     summary: str
     drawing: str | None
     caption: str
-    stories: Listed | None
-    sizes: Listed | None
+    stories: Folded | None
+    sizes: Folded | None
 
 
 def section(found: LineagePart, colours: Mapping[int, str]) -> LineageSection:
@@ -186,7 +186,7 @@ def _assigned(found: LineagePart) -> str:
     )
 
 
-def _stories(found: Sequence[StoryPart]) -> Listed:
+def _stories(found: Sequence[StoryPart]) -> Folded:
     """Return the table of clusters: changes first, and survivors where there is room."""
     ordered = sorted(found, key=lambda s: (_order(s), -max(s.rows_before, s.rows_after), s.id))
     changed = [s for s in ordered if s.event != "survived"]
@@ -198,7 +198,7 @@ def _stories(found: Sequence[StoryPart]) -> Listed:
     n_changed = len(changed) - min(len(first), len(changed))
     words = [f"{count(n_changed)} more that changed"] * bool(n_changed)
     words += [f"{count(len(survived))} that {'goes' if len(survived) == 1 else 'go'} on"]
-    return Listed([_story(s) for s in first], [_story(s) for s in rest], " and ".join(words))
+    return Folded([_story(s) for s in first], [_story(s) for s in rest], " and ".join(words))
 
 
 def _order(story: StoryPart) -> int:
@@ -234,7 +234,7 @@ def _ids(ids: Sequence[int]) -> str:
     return listed(names) if names else "others"
 
 
-def _sizes(found: Sequence[StoryPart]) -> Listed:
+def _sizes(found: Sequence[StoryPart]) -> Folded:
     """Return the table of sizes among a model's own rows and those that it labelled."""
     before, after = (
         max(1, sum(getattr(story, name) for story in found))

@@ -12,7 +12,7 @@ from distsvc.report.content.explained_parts import (
     Spread,
 )
 from distsvc.report.content.report import ClusterRow
-from distsvc.report.formats import Listed, folded, number, percent, things
+from distsvc.report.formats import Folded, folded, number, percent, things
 
 SEEN = 6
 """Clusters that are seen at once."""
@@ -60,7 +60,7 @@ class ProfilesSection(NamedTuple):
     """All clusters, how many rows tell of them, of which nothing is told, and how values are."""
 
     rows: int
-    cards: Listed
+    cards: Folded
     untold: str
     has_categories: bool
 
