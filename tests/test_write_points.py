@@ -26,7 +26,7 @@ AMBIGUOUS = {"copy", "replace", "dump", "save", "link", "move", "rename"}
 THEIRS = {
     "storage/places/bucket.py": "a private folder for copies of objects",
     "storage/places/folder.py": "the place of an output, its lock and its commit",
-    "storage/publishing/formats/zarr.py": "arrays in memory, whose files are put in their places",
+    "storage/publishing/formats/zarr.py": "arrays in memory, whose files are then copied",
     "run/work/cluster.py": "a private folder for workers on this machine",
     "run/forecast/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
     "run/drafts/looking.py": "a folder of the system's, where what has no row ranges is converted",

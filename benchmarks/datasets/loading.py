@@ -9,10 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +18,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.datasets.catalogue import Dataset, find
 from benchmarks.datasets.openml import read_openml
-from distsvc.errors import DataError, InputNotFoundError, OutputPermissionError
+from distsvc.errors import DataError, InputNotFoundError
+from distsvc.storage.places.arrays import make_folder, write_whole
 
 METADATA = b"distsvc.dataset"
 PACKINGS = ("", ".gz", ".bz2")
@@ -112,13 +109,15 @@ def fetch(
     if dataset.group == "linear":
         text = _checked_text(dataset, folder)
         target = Path(out) / "linear" / text.name
-        with _staged(target) as stage:
-            shutil.copyfile(text, stage)
+        content = text.read_bytes()
+        make_folder(target.parent)
+        write_whole(target, lambda stream: stream.write(content))
         return target
     rows = _checked(dataset, folder, with_splits=bool(dataset.splits))
     target = Path(out) / dataset.file
-    with _staged(target) as stage:
-        pq.write_table(_table(dataset, rows), stage, compression="zstd")
+    make_folder(target.parent)
+    table = _table(dataset, rows)
+    write_whole(target, lambda stream: pq.write_table(table, stream, compression="zstd"))
     return target
 
 
@@ -276,18 +275,3 @@ def _checked_text(dataset: Dataset, folder: str | os.PathLike[str] | None) -> Pa
     _expect(dataset, str(path), "rows and features", shape, X.shape)
     _expect(dataset, str(path), "rows of the classes", dataset.class_counts, counts)
     return path
-
-
-@contextmanager
-def _staged(target: Path) -> Iterator[Path]:
-    """Yield a temporary path beside the target, which it becomes if all goes well."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise OutputPermissionError(f"{target} can't be written: {error.strerror}") from None
-    try:
-        yield Path(folder) / target.name
-        os.replace(Path(folder) / target.name, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Tables that speak Arrow: frames, queries and streams, and those that dask will compute."""
+"""Tables by Arrow's interfaces: frames, queries and streams, and dask dataframes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 class Tables(Input):
     """Tables whose rows follow each other.
 
-    Parameters
-    ----------
-    X, asked, in_memory, once
-        As in `Input`.
-    tables : callable
-        Returns the tables; new ones at each call, unless `once`.
-
+    `tables` returns them, new ones at each call unless `once`; all else is as in `Input`.
     """
 
     def __init__(
@@ -137,14 +131,7 @@ def _parts(table: Any, asked: Reading) -> Iterator[Any]:
 
 
 def _reader(table: Any, name: str) -> pa.RecordBatchReader:
-    """Return the reader of a table's record batches.
-
-    Raises
-    ------
-    UnusableRowsError
-        It is no table, or none that Arrow can read.
-
-    """
+    """Return the reader of a table's record batches; `UnusableRowsError` if Arrow has none."""
     try:
         if hasattr(table, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(table)
@@ -169,12 +156,8 @@ def number_types(
 ) -> list[np.dtype]:
     """Return the dtypes that hold the columns' numbers.
 
-    Raises
-    ------
-    UnusableRowsError
-        There is no column, or two have one name, or they are not those of these `names`, or one
-        holds no numbers.
-
+    `UnusableRowsError` if there is no column, two have one name, one holds no numbers, or they are
+    not those of `names`.
     """
     if not schema.names:
         raise UnusableRowsError(f"{name} has no columns, expected at least 1")

@@ -1,7 +1,7 @@
-"""The kinds of arrays and tables that users give, told by what their types have.
+"""The kinds of arrays and tables that users give, known by the attributes of their types.
 
-Nothing of pandas, dask or Zarr is imported: the type that is given is asked what it can do. (A
-relation of DuckDB answers to the name of every column, so objects are not asked.)
+Nothing of pandas, dask or Zarr is imported. (A relation of DuckDB has an attribute for every
+column, so that objects say less than types.)
 """
 
 from __future__ import annotations
@@ -16,16 +16,10 @@ TABLE = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 
 
 def opened(X: Any) -> Input | None:
-    """Return what reads X block by block, or None where scikit-learn's checks take it.
+    """Return the reader of X by blocks; None for NumPy arrays, lists and sparse matrices.
 
-    These take NumPy arrays, lists and sparse matrices. Read is what else `rows_of` takes. A query
-    begins to run, and a stream belongs to what is returned.
-
-    Raises
-    ------
-    UnusableRowsError
-        It is one of these and no table of numbers.
-
+    scikit-learn's checks take these. A query begins to run, and a stream belongs to the reader.
+    `UnusableRowsError` if X is no table of numbers.
     """
     found = rows_of(X, Reading())
     if found is None or not (isinstance(found, ArrayRows) and found.in_memory):
@@ -41,7 +35,7 @@ def is_elsewhere(X: Any) -> bool:
 
 
 def rows_of(X: Any, asked: Reading) -> Input | None:
-    """Return what reads X in pieces, as it is asked for; None where it is no array and no table.
+    """Return the reader of X in pieces; None if it is neither an array nor a table.
 
     Parameters
     ----------
@@ -50,13 +44,9 @@ def rows_of(X: Any, asked: Reading) -> Input | None:
         slices. Or a table: what has ``__arrow_c_stream__``, such as those of pyarrow, pandas and
         polars, the relations of DuckDB and readers of batches; ``__arrow_c_array__`` or
         ``__dataframe__``; a dictionary of arrays, a polars LazyFrame, a pyarrow Dataset, a dask
-        dataframe; or an iterable of tables. Or what narwhals or xarray makes of one.
+        dataframe; or an iterable of tables. Or one of these in narwhals or xarray.
     asked
-
-    Raises
-    ------
-    UnusableRowsError
-        It is of dask, and is neither.
+        `UnusableRowsError` calls X of dask by its name, if it is neither.
 
     """
     X = _unwrapped(X)

@@ -15,9 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetPydanticSchema,
@@ -32,6 +30,7 @@ from pydantic_core.core_schema import (
     tagged_union_schema,
 )
 
+from distsvc.errors.forms import Form
 from distsvc.errors.urls import shown_url, shown_urls, without_user
 from distsvc.job.constraints import LAST_SEED, MOST
 from distsvc.job.parameters import PARAMETERS, check_together
@@ -50,10 +49,8 @@ def _usable_path(path: str) -> str:
     return path
 
 
-class _Section(BaseModel):
+class _Section(Form, extra="forbid"):
     """Numbers are numbers: no text, and true and false are none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -126,7 +123,7 @@ class PreprocessConfig(_Section):
     scale: Literal["standard", "minmax", "robust", "unit", "none"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
-    encode: dict[Text, Literal["onehot", "frequency"]] = {}
+    encode: dict[Text, Literal["onehot", "frequency"]] = Field(default_factory=dict)
 
 
 Rows = Annotated[int, Field(ge=1, le=MOST)]
@@ -153,7 +150,7 @@ class ModelConfig(_Section):
 
 def _model_section(algorithm: str) -> type[ModelConfig]:
     """Make the ``[model]`` section of an algorithm: every key may be left out."""
-    types = {name: one.job_type() for name, one in PARAMETERS[algorithm].items()}
+    types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     keys: Section = {name: (of | None, None) for name, of in types.items() if of}
     keys["algorithm"] = (Literal[algorithm], algorithm)
     return create_model(f"ModelConfig[{algorithm}]", __base__=ModelConfig, **keys)
@@ -262,7 +259,7 @@ class ClusterConfig(_Section):
 
 
 class OutputConfig(_Section):
-    """``[output]``: where the run is published."""
+    """``[output]``: where the run is published, how, and which more columns are asked for."""
 
     path: PathOrUrl
     format: str = "parquet"
@@ -274,6 +271,14 @@ class OutputConfig(_Section):
     def shares(self) -> bool:
         """Whether shares of clusters are published; with those of the next comes a row's own."""
         return self.membership or self.top > 0
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keys that ask for more columns, as a model keeps them."""
+        return self.model_dump(include=ASKING) | {"membership": self.shares}
+
+
+ASKING = OutputConfig.model_fields.keys() - {"path", "format"}
+"""The keys of ``[output]`` that ask for more columns."""
 
 
 UNDECIDING: Any = {

@@ -13,19 +13,18 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.inputs.rows import Input, RowValues
 from distsvc.run.algorithms.algorithm import Columns
-from distsvc.run.labelling.columns import published_names
+from distsvc.run.labelling.asked import AskedColumns
+from distsvc.run.labelling.columns import asked_columns, published_names
 from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.labelling.reasons import Reasons
-from distsvc.run.labelling.shares import shared_columns
 from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import read_labeller, read_model
 from distsvc.run.work.partitions import choose_block_rows
 from distsvc.storage.publishing.formats.columns import published_columns
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import names_of
 from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
 from distsvc.storage.rows.usable import chosen, usable_rows
-from distsvc.storage.tables.opening import Block
 
 UNLABELLED = -1
 """In place of a label, of a row that the job would have left out."""
@@ -69,13 +68,13 @@ class Model:
         job, self._features = model.job(NAME, NAME), model.learned_from
         self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
-        self._missing, self._asked = job.preprocess.missing, job.output
+        self._missing, self._output = job.preprocess.missing, job.output
         self.columns = tuple(feature.column for feature in self._features)
         self.array_columns = array_columns(self._features)
         self.id = model.input.id
         self.algorithm, self.parameters = model.algorithm, model.parameters
         self.ids = labeller.ids
-        names = published_names(type(labeller.rule), self._asked)
+        names = published_names(type(labeller.rule), self._output)
         self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
 
     @classmethod
@@ -130,9 +129,9 @@ class Model:
 
         """
         rows = self._rows(X)
-        reasons = Reasons(self._labeller, self._features, self._asked.reasons)
+        asked = asked_columns(self._labeller, self._features, self._output, reported=False)
         for ids, known, block in self._blocks(rows):
-            columns = self._columns(block, self._prepared(block, rows), reasons)
+            columns = self._columns(block, self._prepared(block, rows), asked)
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
             if not known.all():
                 places = pa.array(np.cumsum(known) - 1, mask=~known)
@@ -182,12 +181,11 @@ class Model:
         check_rows(Z, block, rows.shown, self._numbers)
         return Z
 
-    def _columns(self, block: Block, Z: np.ndarray, reasons: Reasons) -> Columns:
+    def _columns(self, block: Block, Z: np.ndarray, asked: list[AskedColumns]) -> Columns:
         """Return the published columns of the usable rows of a block, prepared as Z (n, d)."""
         columns: Columns = dict(self._labeller.rule.label(Z))
-        if self._asked.reasons:
-            columns |= reasons.add(block, Z, columns)
-        columns |= shared_columns(self._asked, self._labeller, Z, columns["label"])
+        for one in asked:
+            columns |= one.add(block, Z, columns)
         columns["label"] = self.ids[columns["label"]]
         return columns
 

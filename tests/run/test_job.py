@@ -211,7 +211,9 @@ def holes(tmp_path):
 
 
 def test_missing_error(holes, tmp_path):
-    message = r"holes\.parquet: column 'x', row 5: expected a finite number .*'drop' or 'median'"
+    message = (
+        r"holes\.parquet: column 'x', row 5: expected a finite number .*missing=median, or =drop"
+    )
     with pytest.raises(DataError, match=message):
         run_job(config(holes[0], tmp_path / "out"))
     assert nothing_left(tmp_path / "out")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.job.constraints import RandomState
+from distsvc.job.constraints import RANDOM_STATE
 
 SAMPLE_BYTES = 2**28
 """Of a sample's rows as float32, where a learner does not ask for less."""
@@ -36,7 +36,7 @@ PILOT_ROWS = 10_000
 
 def seed_of(random_state: Any) -> int:
     """Return the seed that a random_state stands for: itself, or a number drawn from it."""
-    RandomState().check("random_state", random_state)
+    RANDOM_STATE.check("random_state", random_state)
     if isinstance(random_state, Integral):
         return int(random_state)
     from sklearn.utils import check_random_state

@@ -22,7 +22,7 @@ from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 TRAINED = "train"
 """The step, and its result, of an algorithm that the driver trains on the sample."""

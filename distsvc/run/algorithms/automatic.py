@@ -16,7 +16,7 @@ from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEn
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.rules import LevelRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.algorithms.hyperplanes import TREES, Hyperplanes
@@ -25,7 +25,7 @@ from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 
 class Automatic(AlgorithmJob):

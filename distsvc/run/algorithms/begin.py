@@ -6,7 +6,7 @@ from distsvc.job.config import Job
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.run.algorithms import ALGORITHMS
 from distsvc.run.algorithms.algorithm import AlgorithmJob
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 
 def begin(job: Job, table: Table) -> AlgorithmJob:

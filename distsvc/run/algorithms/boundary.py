@@ -19,8 +19,8 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction, pair_blocks
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
-from distsvc.models.support_vector.rules import BoundaryRule
 from distsvc.run.algorithms.algorithm import TRAINED, Learned, Parts, PilotRows
 from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
 from distsvc.run.learning.aside import learned_blocks

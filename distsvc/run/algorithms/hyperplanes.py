@@ -35,7 +35,7 @@ from distsvc.run.learning.stream import held_blocks, held_blocks_bytes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 LEARNERS = "learners"
 SHOWN_IN_NODE = 300

@@ -22,8 +22,8 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
-from distsvc.models.support_vector.rules import LevelRule
 from distsvc.run.algorithms.algorithm import Learned, Parts, PilotRows
 from distsvc.run.algorithms.level_pictures import levels_part
 from distsvc.run.algorithms.level_views import VIEWS, WIDE, Training, keep_views
@@ -33,7 +33,7 @@ from distsvc.run.learning.stream import held_stream
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 
 class LevelTrees(SupportVectorJob):

@@ -27,7 +27,8 @@ from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.storage.tables.opening import Table, sparse_rows
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.sources import source_of
 
 PROBLEMS: dict[str, type[LinearEngine]] = {
     "linear-one-class": OneClassEngine,
@@ -54,7 +55,7 @@ class Linear(AlgorithmJob):
             return None
         parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
-        X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
+        X = source_of(table).sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
         engine = PROBLEMS[job.model.algorithm](parameters, job.model.seed)
         engine.set_width(len(table.columns), sparse)
@@ -81,8 +82,8 @@ class Linear(AlgorithmJob):
         return prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
-        engine = self.engine
-        Z = sparse_rows(run.plan.table) if engine.sparse else whole_sample(run)
+        engine, table = self.engine, run.plan.table
+        Z = source_of(table).sparse_rows(table) if engine.sparse else whole_sample(run)
         engine.fit_rows(Z, checkpoint)
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])

@@ -21,7 +21,7 @@ from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 
 class Sampled(AlgorithmJob):

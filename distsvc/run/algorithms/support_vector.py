@@ -7,14 +7,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.models.support_vector.engine import Engine
-from distsvc.models.support_vector.engines import engine_for
+from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.tables.opening import Table
+from distsvc.storage.rows.blocks import Table
 
 GRID = 120
 
@@ -26,12 +25,14 @@ the drawn boundary inwards, for between two points of the grid f is taken as lin
 class SupportVectorJob(AlgorithmJob):
     """Begins by the parameters, which decide between the two engines."""
 
-    engine_type: ClassVar[type[Engine]]
-    engine: Engine
+    engine_type: ClassVar[type[SupportVectorEngine]]
+    engine: SupportVectorEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
         """Return the algorithm of a job for support vector clustering with this engine."""
+        from distsvc.models.support_vector.engines import engine_for
+
         if job.model.algorithm != "support-vector":
             return None
         parameters = estimator.get_params()
@@ -39,7 +40,9 @@ class SupportVectorJob(AlgorithmJob):
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
 
-def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart | None:
+def domain_part(
+    run: RunDirectory, engine: SupportVectorEngine, sample: Sample
+) -> DomainPart | None:
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     if len(run.plan.table.columns) != 2:
         return None

@@ -9,14 +9,14 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums, Scaling
-from distsvc.models.rows.spread import Column, known
+from distsvc.models.rows.spread import ColumnSpread, known
 from distsvc.run.algorithms.algorithm import Learner
 from distsvc.run.learning.aside import RowAside
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.columns import some
-from distsvc.storage.rows.features import Feature, Number, names_of, one_hot_columns
+from distsvc.storage.rows.features import Feature, Numeric, names_of, one_hot_columns
 
 SHOWN = 5
 """Far rows, or columns that they decide, that a note names."""
@@ -110,14 +110,14 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
     ends = zip(sums.least.tolist(), sums.most.tolist(), deviations.tolist(), strict=True)
     columns = names_of(features)
     values_of_categories = {n for group in one_hot_columns(features) for n in columns[group]}
-    found: dict[str, Column] = {}
+    found: dict[str, ColumnSpread] = {}
     for name, values, end in zip(columns, known(survey.pilot), ends, strict=True):
-        column = Column.of(values, *end) if values.size else None
+        column = ColumnSpread.of(values, *end) if values.size else None
         if column is not None and column.decided(kind) and name not in values_of_categories:
             found[name] = column
     if not found:
         return []
-    numbers = {feature.column for feature in features if isinstance(feature, Number)}
+    numbers = {feature.column for feature in features if isinstance(feature, Numeric)}
     as_log = [name for name, column in found.items() if column.near_as_log and name in numbers]
     told = [f"{name} ({_words(column)})" for name, column in found.items()]
     return [
@@ -126,7 +126,7 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
     ]
 
 
-def _words(column: Column) -> str:
+def _words(column: ColumnSpread) -> str:
     bulk = (
         f"are {column.low:,.6g}"
         if column.low == column.high

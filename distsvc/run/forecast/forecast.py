@@ -22,6 +22,7 @@ from distsvc.run.forecast.calibration import (
     trials,
 )
 from distsvc.run.forecast.memory import Memory, check_memory, shown
+from distsvc.run.labelling.columns import ASKED
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
@@ -31,9 +32,6 @@ from distsvc.storage.tables.ready import check_ready
 
 LABEL_BYTES = 17
 """Of a row's number, label, score and outlier flag."""
-
-SHARE_BYTES, OTHER_BYTES = 4, 8
-"""Of the share of a row's own cluster, and of another cluster with its share."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ def _without_time(job: Job, plan: Plan, algorithm: Forecastable, memory: Memory)
     sizes = [size for size in stored if size is not None]
     times = len(readings) - (job.output.format == "parquet")
     row = table.dtype.itemsize * len(table.columns) + 8
-    label = LABEL_BYTES + SHARE_BYTES * plan.shares + OTHER_BYTES * plan.top
+    label = LABEL_BYTES + sum(of.row_bytes(plan.output) for of in ASKED)
     return Forecast(
         rows=table.n_rows,
         columns=len(table.columns),

@@ -13,16 +13,17 @@ from pathlib import Path
 
 from distsvc.errors import JobFileError, ParameterError
 from distsvc.job.config import Job, OutputConfig, with_key
-from distsvc.models.rules.membership import PIECE_BYTES
 from distsvc.report.content.report import ForecastPart, TermPart
 from distsvc.run.algorithms.algorithm import Forecastable, kept_rows
 from distsvc.run.algorithms.begin import begin
+from distsvc.run.labelling.columns import ASKED
 from distsvc.run.learning.sizes import MB, Sizes, Terms
 from distsvc.run.work.cluster import Workers
 from distsvc.run.work.partitions import choose_block_rows
 from distsvc.run.work.plan import cut, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
-from distsvc.storage.tables.opening import Table, decoding_bytes
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.sources import source_of
 
 PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
@@ -43,9 +44,6 @@ A_PARTITION = 4000
 
 A_LABEL = 40
 """Bytes of a row's id, label, score and outlier flag, twice, as they are encoded when written."""
-
-A_SHARE, ANOTHER = 8, 16
-"""Bytes of the share of its own cluster, and of another cluster with its share, twice."""
 
 SHARE_OF_LIMIT = 0.95
 """Of a worker's memory limit, at which Dask ends it."""
@@ -174,7 +172,8 @@ def shown(terms: Terms) -> str:
 
 
 def _decoding(table: Table, block_rows: int) -> Terms:
-    return {f"decoding {table.layout.format}": float(decoding_bytes(table, block_rows))}
+    source = source_of(table)
+    return {f"decoding {source.name}": float(source.decoding_bytes(table, block_rows))}
 
 
 def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -> list[Terms]:
@@ -187,9 +186,10 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
         "the pilot": sizes.block + 2.0 * sizes.row * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    label = A_LABEL + A_SHARE * output.shares + ANOTHER * output.top
+    label = A_LABEL + 2 * sum(of.row_bytes(output) for of in ASKED)
     labels = {"labels of a partition": 1.0 * label * sizes.partition_rows}
-    labels["shares of clusters"] = 2.0 * PIECE_BYTES * output.shares
+    for of in ASKED:
+        labels |= of.held(output)
     return [blocks | survey, blocks | block | learning, blocks | block | labels]
 
 

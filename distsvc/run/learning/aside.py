@@ -18,8 +18,8 @@ from distsvc.models.rows.aside import RANGES, Reach, how_many_aside, most_aside
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.usable import chosen
-from distsvc.storage.tables.opening import Block
 
 ASIDE, REACH = "aside", "reach"
 

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.rows.scaling import KINDS, Scaling
 from distsvc.models.rows.validation import LONGEST, check_length
-from distsvc.models.rules.fields import Array, Field, Flag, Word, check_fields
+from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
 from distsvc.run.learning.aside import rows_aside
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.storage.tables.opening import Block
+from distsvc.storage.rows.blocks import Block
 
 PREPARATION = "scaling"
 NEEDS: dict[str, Field] = {
-    "centre": Array("float64", "d"),
-    "scale": Array("float64", "d", above=0.0),
-    "fill": Array("float64", "d"),
-    "origin": Array("float64", "d"),
-    "wide": Flag(),
-    "scaled": Word(KINDS),
+    "centre": ArrayField("float64", "d"),
+    "scale": ArrayField("float64", "d", above=0.0),
+    "fill": ArrayField("float64", "d"),
+    "origin": ArrayField("float64", "d"),
+    "wide": FLAG,
+    "scaled": Fact(Literal[KINDS]),
 }
 """The form of the arrays and facts of a preparation of ``d`` columns."""
 

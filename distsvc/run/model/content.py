@@ -11,11 +11,11 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from distsvc.errors import DataError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
-from distsvc.job.config import Job
+from distsvc.job.config import ASKING, Job
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import PARAMETERS
 from distsvc.models.nights.drift import NEEDS as COLUMN_NEEDS
-from distsvc.models.rules.fields import Array, Count, Number, check_fields
+from distsvc.models.rules.fields import ArrayField, check_fields, real, whole
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms import RULES, rule_named
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, Labeller, typical_of
@@ -26,18 +26,16 @@ from distsvc.storage.rows.where import where_columns
 
 MODEL_VERSION = 6
 LONGEST_REASON = 400
-EXTRAS = ("reasons", "membership", "top")
-"""Facts that are keys of ``[output]``."""
 
 NEEDS = COLUMN_NEEDS | {
-    "ids": Array("int32", "k", least=0),
-    "score_edges": Array("float64", str(HISTOGRAM_BINS + 1)),
-    "score_counts": Array("int64", str(HISTOGRAM_BINS), least=0),
-    "cluster_counts": Array("int64", "k 2", least=0),
-    "next_id": Count(1, 2**31),
-    "typical": Array("float64", "k d"),
-    "typical_score": Number(),
-    "least_score": Number(),
+    "ids": ArrayField("int32", "k", least=0),
+    "score_edges": ArrayField("float64", str(HISTOGRAM_BINS + 1)),
+    "score_counts": ArrayField("int64", str(HISTOGRAM_BINS), least=0),
+    "cluster_counts": ArrayField("int64", "k 2", least=0),
+    "next_id": whole(1, 2**31),
+    "typical": ArrayField("float64", "k d"),
+    "typical_score": real(),
+    "least_score": real(),
 }
 """Fields of a model besides its rule and the preparation of its rows; ``k`` is its clusters."""
 
@@ -119,14 +117,14 @@ class ModelFile(Form):
         """Return the job that labels the table at `path` with the model."""
         given = {"path": path, "id": self.input.id}
         columns = [feature.column for feature in self.learned_from]
-        extras = {name: self.facts[name] for name in EXTRAS if name in self.facts}
+        asked = {name: self.facts[name] for name in ASKING if name in self.facts}
         return parse_job(
             {
                 "input": {k: v for k, v in given.items() if v} | {"columns": columns},
                 "preprocess": self.preprocess,
                 "model": {"algorithm": self.algorithm},
                 "cluster": dict(cluster or {}),
-                "output": {"path": output_path} | extras,
+                "output": {"path": output_path} | asked,
             }
         )
 
@@ -156,7 +154,7 @@ class ModelFile(Form):
             found = facts.get(name)
             if type(found) is not type(value) or found != value:
                 raise DataError(f"fact {name}: expected {value!r}, found {shown(found)}")
-        beside = {name for name, of in NEEDS.items() if isinstance(of, Array)}
+        beside = {name for name, of in NEEDS.items() if isinstance(of, ArrayField)}
         known = {*rule.arrays(), *form.beside, *preparation.result().arrays, *beside}
         unknown = sorted(arrays.keys() - known)
         if unknown:

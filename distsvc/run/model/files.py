@@ -40,7 +40,8 @@ from distsvc.storage.publishing.manifest import (
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.where import where_columns
-from distsvc.storage.tables.opening import numbers_apart, open_table, states_width
+from distsvc.storage.tables.opening import numbers_apart, open_table
+from distsvc.storage.tables.sources import source_of
 
 FILES = ("model.json", "arrays.npz")
 MOST_BYTES = 64 * 2**20
@@ -62,7 +63,7 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump(),
-        "facts": preparation.facts | facts | run.plan.extras(),
+        "facts": preparation.facts | facts | run.plan.output.asked(),
     }
     arrays = preparation.arrays | labelling.arrays | learned.arrays
     arrays |= {"column_counts": counts.columns[OWN].counts, "score_counts": counts.histogram}
@@ -179,7 +180,7 @@ def known_features(
     names = [name for name in table.stored if name not in apart]
     usable = {*names, *numbers_apart(table)}
     missing = [name for name in columns if name not in usable]
-    if missing and states_width(table):
+    if missing and source_of(table).states_width:
         raise DataError(
             f"{shown_url(path)}: expected the model's {len(columns)} columns, found "
             f"{len(names)} that are numbers; missing: {some(missing)}; found: {some(names)}"

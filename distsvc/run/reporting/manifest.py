@@ -104,6 +104,6 @@ def _files(run: RunDirectory, counts: Counts) -> list[ListedFile]:
                 raise TemporaryError(f"{name} has {n_bytes} bytes, and had {part['bytes']}")
             content = part or described(run.output.local(name))
             files.append(ListedFile.model_validate({**content, "file": name}))
-    if known and output_format(run.plan.output_format).publishes_parts:
+    if known and output_format(run.plan.output.format).publishes_parts:
         raise TemporaryError(f"{min(known)} has gone from {run.output.address}")
     return files

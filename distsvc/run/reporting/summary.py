@@ -62,7 +62,7 @@ def make_report(
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
         phases=[],
-        **explained(run, rows, labelled.reasons, counts.shares),
+        **explained(run, rows, labelled),
         **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())

@@ -24,7 +24,8 @@ from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Meter, Progress
 from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.tables.opening import Table, fingerprint, open_table, shown_columns
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
 from distsvc.storage.tables.ready import check_ready
 
 

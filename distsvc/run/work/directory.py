@@ -103,7 +103,7 @@ class RunDirectory:
     @property
     def output(self) -> Store:
         """Where the run is published."""
-        return store_of(self.plan.output)
+        return store_of(self.plan.output.path)
 
     def folder(self, kind: str) -> str:
         """Return the folder, in the output, of what this run publishes of a kind in `KINDS`."""

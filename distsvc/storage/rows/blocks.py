@@ -1,4 +1,4 @@
-"""A table as workers know it, and its rows as blocks of features made from Arrow arrays."""
+"""A table as workers know it, and its rows as blocks: a matrix of features from Arrow arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from distsvc.storage.rows.features import (
     Feature,
     UnusableValueError,
     descriptions,
-    fits_float32,
     names_of,
     restored,
 )
@@ -49,17 +48,9 @@ Batches = Iterator[dict[str, pa.Array]]
 
 @dataclass(frozen=True)
 class LakeFile:
-    """What the log of a table says of one of its files.
+    """A file in the log of a table: its own names of columns, and whether rows are deleted.
 
-    Attributes
-    ----------
-    names : dict
-        The file's names of the columns that it calls otherwise.
-    values : dict
-        Values, as text, of columns that the file does not hold.
-    deleted : bool
-        Whether rows of the file are deleted.
-
+    `values` are those, as text, of columns that the file does not hold.
     """
 
     names: dict[str, str]
@@ -69,20 +60,11 @@ class LakeFile:
 
 @dataclass(frozen=True)
 class LakeState:
-    """What the log of a table says of its files, in the state that is read.
+    """The files of a table with a log, in the state that is read.
 
-    Attributes
-    ----------
-    digest : str
-        SHA-256 of `files` and of the deleted rows.
-    files : tuple of LakeFile
-    schema : str
-        The Arrow types of all columns, serialised.
-    staging : str
-        The folder with the positions of deleted rows.
-    by_catalog : bool
-        Whether a catalog says how the files are opened.
-
+    `digest` is the SHA-256 of the files and the deleted rows, whose positions are in the folder
+    `staging`; `schema` holds the serialised Arrow types of all columns. With `by_catalog` a catalog
+    has the settings to open the files.
     """
 
     digest: str
@@ -200,7 +182,7 @@ class Table:
         """What rows are read as: float32 where it holds every value there can be, or float64."""
         pairs = zip(self.features, self.types, strict=True)
         return np.dtype(
-            np.float32 if all(fits_float32(f, _value_kind(kind)) for f, kind in pairs)
+            np.float32 if all(f.fits_float32(_value_kind(kind)) for f, kind in pairs)
             else np.float64
         )  # fmt: skip
 
@@ -299,15 +281,9 @@ def _value_bytes(kind: str) -> int:
 def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
-    """Yield the blocks of a table whose format gives Arrow arrays.
+    """Yield the blocks of a span of a table whose format gives Arrow arrays.
 
-    Parameters
-    ----------
-    table, span
-        Which rows of what.
-    batches
-        Called with the names of columns; its batches together are the span's rows, in order.
-
+    `batches` gets the names of columns; its batches together are the span's rows, in order.
     """
     making = _Making(table, span)
     row, block = span.start, making.block(span.start)

@@ -39,7 +39,7 @@ UNKNOWN = pa.null()
 
 @dataclass(frozen=True)
 class Scan:
-    """What a look at a table's metadata tells.
+    """The columns of a table and where its rows are stored, by its metadata.
 
     Attributes
     ----------
@@ -82,20 +82,9 @@ def plain(kind: pa.DataType) -> pa.DataType:
 def merge_schemas(
     schemas: Sequence[pa.Schema], names: Sequence[str]
 ) -> tuple[dict[str, pa.DataType], dict[str, str]]:
-    """Return the columns of several files with one type each, and the columns where they differ.
+    """Return the type of each column of several files, and a message for each that differs.
 
-    Parameters
-    ----------
-    schemas
-        One for each file.
-    names
-        The files, for the messages.
-
-    Raises
-    ------
-    DataError
-        A file holds two columns of one name.
-
+    `names` are those of the files. `DataError` if a file holds two columns of one name.
     """
     types: dict[str, pa.DataType] = {}
     problems: dict[str, str] = {}
@@ -195,13 +184,8 @@ def choose_features(
 def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) -> None:
     """Check the columns that ``preprocess.encode`` names.
 
-    Raises
-    ------
-    DataError
-        One is missing, differs between files or can't be read.
-    JobFileError
-        One holds no text, booleans or integers.
-
+    `DataError` if one is missing, differs between files or can't be read, `JobFileError` if it
+    holds no text, booleans or integers.
     """
     for name in names:
         _check(name, "preprocess.encode", config.shown, scan)

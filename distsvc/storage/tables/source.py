@@ -1,4 +1,4 @@
-"""What the format of an input must offer."""
+"""The interface of an input format."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Source(Protocol):
     Attributes
     ----------
     name : str
-        The format of the tables that it reads.
+        The format in plans and reports.
     title : str
         The format's name in messages.
     suffixes : tuple of str
-        What its files or stores are named like, in lower case.
+        Of its files or stores, in lower case.
     states_width : bool
-        Whether the data says which columns a table has; if not, a column that no row has is zero.
+        Whether the data lists the columns of a table; if not, a column that no row has is zero.
     joins : bool
         Whether files of several paths can be one table.
 
@@ -51,15 +51,15 @@ class Source(Protocol):
         return Files(location, location, {})
 
     def claim(self, found: Files) -> Files:
-        """Return those of the files that are named like this format's; others are left out."""
+        """Return the files with the format's suffixes."""
         return found.named(self.suffixes)
 
     def versions(self, found: Files) -> Versions:
-        """Return which versions of its files a table consists of, or of groups of them."""
+        """Return the versions of a table's files, or of groups of them."""
         return found.versions
 
     def needed(self, found: Files, condition: Condition | None) -> Files:
-        """Return the files but for those of which it is known that no row matches a condition."""
+        """Return the files without those in which no row can match a condition."""
         return found
 
     def scan(
@@ -74,7 +74,7 @@ class Source(Protocol):
         config
             The ``[input]`` section.
         staging
-            A folder for what is converted; the workers see it too.
+            A folder for converted tables; the workers see it too.
         categories
             Columns whose values are names, even where they look like numbers.
 

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from distsvc.storage.tables.source import Source
 LABEL = "label"
 _COLUMN = re.compile(r"f\d+")
 _UNIT_ROWS = 16_384
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class Svmlight(Source):

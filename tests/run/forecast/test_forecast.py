@@ -32,7 +32,7 @@ from distsvc.run.forecast.memory import check_memory, forecast_memory
 from distsvc.run.job import run_job
 from distsvc.run.work.cluster import Workers
 from distsvc.storage.rows.blocks import Layout, Table
-from distsvc.storage.rows.features import Number
+from distsvc.storage.rows.features import Numeric
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 X = three_clusters(1500)
@@ -56,7 +56,7 @@ def temporary(tmp_path, monkeypatch):
 def big_table(n_rows: int, n_columns: int, unit: int) -> Table:
     """Return a table that nobody reads, of units with so many rows."""
     extents = (unit,) * (n_rows // unit) + ((n_rows % unit,) if n_rows % unit else ())
-    features, types = tuple(Number(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
+    features, types = tuple(Numeric(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
     return Table(
         Layout("/t.parquet", "parquet", extents, "/", ("t.parquet",), (len(extents),), (0,)),
         features=features, types=types, id=None, label=None, where=None, others=pa.schema([]),

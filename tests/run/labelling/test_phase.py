@@ -13,7 +13,8 @@ from distsvc.kernels.histogram import count_between
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.linear.rule import OneClassRule
-from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, score_edges
@@ -57,8 +58,8 @@ def counted(columns, classes, parts):
             own = {name: values[block] for name, values in columns.items()}
             known = None if classes is None else classes.take(pa.array(block))
             part.add(VALUES[block], own, EDGES, known)
-        found = part.result({"rows": len(places)}, Result({"more": 1}, {"extra": np.ones(2)}))
-        assert (found.rows, found.facts["more"]) == (len(places), 1)
+        found = part.result({"rows": len(places)}, {"extra": np.ones(2)})
+        assert (found.rows, found.facts["part"]) == (len(places), {"rows": len(places)})
         assert found.arrays["extra"].all()
         whole.merge(Result(json.loads(json.dumps(found.facts)), found.arrays), f"p{number}")
     return whole
@@ -221,5 +222,5 @@ def test_reasons_are_counted_besides(form, table, tmp_path):
     reasons = found["reasons"].to_pylist()
     assert [text is not None for text in reasons] == far.tolist()
     leading = [sum(text.startswith(name) for text in reasons if text) for name in ("x0", "x1")]
-    assert labelled.reasons.leading.tolist() == leading
+    assert labelled.asked[0].leading.tolist() == leading
     assert sum(leading) > 0

@@ -196,7 +196,7 @@ def test_a_damaged_model(simple, tmp_path, name):
         ),
         ({"typical": np.zeros((2, 2))}, r"array typical: expected the shape \(3, 2\), found"),
         ({"reasons": 21}, r"output\.reasons must be less than or equal to 20, found 21"),
-        ({"least_score": None}, r"fact least_score: expected a number, found None"),
+        ({"least_score": None}, r"fact least_score: expected a valid number, found None"),
     ],
 )
 def test_what_reasons_are_told_by_is_checked(simple, tmp_path, change, message):

@@ -11,14 +11,9 @@ import zarr
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.tables.opening import (
-    Table,
-    fingerprint,
-    id_type,
-    sparse_rows,
-    states_width,
-)
-from distsvc.storage.tables.sources import SOURCES, find_source, source_named
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import fingerprint, id_type
+from distsvc.storage.tables.sources import SOURCES, find_source, source_named, source_of
 from tests.small_tables import everything, opened, sample
 
 
@@ -100,10 +95,11 @@ def test_the_type_of_an_id_is_known_without_rows(tmp_path):
 def test_only_some_formats_leave_columns_out(tmp_path):
     pq.write_table(sample(3), tmp_path / "t.parquet")
     (tmp_path / "t.svm").write_text("1 2:1\n")
-    assert states_width(opened(tmp_path / "t.parquet", tmp_path))
-    assert not states_width(opened(tmp_path / "t.svm", tmp_path))
-    assert sparse_rows(opened(tmp_path / "t.parquet", tmp_path)) is None
-    assert sparse_rows(opened(tmp_path / "t.svm", tmp_path)).shape == (1, 2)
+    one, other = (opened(tmp_path / f"t.{suffix}", tmp_path) for suffix in ("parquet", "svm"))
+    assert source_of(one).states_width
+    assert not source_of(other).states_width
+    assert source_of(one).sparse_rows(one) is None
+    assert source_of(other).sparse_rows(other).shape == (1, 2)
 
 
 def test_every_table_is_read_by_the_source_that_it_names():

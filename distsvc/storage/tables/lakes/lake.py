@@ -34,7 +34,7 @@ from distsvc.storage.rows.columns import Scan, plain
 from distsvc.storage.rows.features import is_vector
 from distsvc.storage.rows.versions import Versions, check_version
 from distsvc.storage.rows.where import Condition
-from distsvc.storage.tables.files import Files
+from distsvc.storage.tables.files import Files, Infos
 from distsvc.storage.tables.parquet import (
     FOOTER_THREADS,
     Content,
@@ -117,13 +117,9 @@ class Snapshot(Files):
     by_catalog: bool = False
 
     def held(self, schema: pa.Schema, shown: str) -> dict[str, str]:
-        """Return what a file calls each column that it holds.
+        """Return a file's name of each column that it holds.
 
-        Raises
-        ------
-        DataError
-            Its columns have no numbers, by which alone they could be told.
-
+        `DataError` if its columns have neither numbers nor names in the table's mapping.
         """
         numbered = {
             int(one.metadata[FIELD_ID]): one.name
@@ -240,16 +236,9 @@ def snapshot_of(
     s3: Mapping[str, Any] = MappingProxyType({}),
     **facts: Any,
 ) -> Snapshot:
-    """Return the snapshot of some files, sorted; they lie in one file system and bucket.
+    """Return the snapshot of some files, sorted; `DataError` unless they lie in one file system.
 
-    `s3` are options of fsspec by which a catalog has them opened, `facts` other fields of
-    `Snapshot`.
-
-    Raises
-    ------
-    DataError
-        They don't.
-
+    `s3` are fsspec's options from a catalog, `facts` other fields of `Snapshot`.
     """
     if not parts:
         return Snapshot(location, location.at(location.path), {}, **facts)
@@ -265,7 +254,7 @@ def snapshot_of(
     folder = posixpath.commonpath([posixpath.dirname(path) for path in paths])
     ordered = sorted(zip(paths, parts, strict=True), key=lambda pair: pair[0])
     own = {path[len(folder) :].lstrip("/"): part for path, part in ordered}
-    infos = {name: {"size": part.size} for name, part in own.items()}
+    infos: Infos = {name: {"size": part.size} for name, part in own.items()}
     facts |= {"address": first.address, "parts": own, "by_catalog": bool(s3)}
     return Snapshot(location, first.at(folder), infos, **facts)
 

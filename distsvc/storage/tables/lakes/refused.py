@@ -19,22 +19,9 @@ _LEVELS = 8
 
 
 def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> None:
-    """Raise an error if files that a path names belong to a table with a log.
+    """Raise `JobFileError`, with the path to write instead, for files of a table with a log.
 
-    Parameters
-    ----------
-    location
-        What was asked for.
-    folder
-        The folder that is looked through, or in which files match.
-    names
-        What is below it: every file, hidden ones too; of a glob, what matches.
-
-    Raises
-    ------
-    JobFileError
-        They do; says what to write instead.
-
+    `names` are all files below the folder of a location, hidden ones too, or a glob's matches.
     """
     listed = list(names)
     for name in listed:

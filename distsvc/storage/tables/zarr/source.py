@@ -43,6 +43,9 @@ _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
 """What the names of types begin with that are no numbers."""
 
+_Arrays = dict[str, Any]
+"""Arrays of Zarr by their names; of those that can't be read, the error."""
+
 _STEP_ROWS = 262_144
 """Rows decoded in one go, unless a chunk has more."""
 
@@ -164,7 +167,7 @@ def _reading(place: Location) -> Iterator[None]:
         raise DataError(f"can't read {place.shown}: {error}") from error
 
 
-def _columns_of_group(place: Location, group: Any) -> dict[str, Any]:
+def _columns_of_group(place: Location, group: Any) -> _Arrays:
     # Members are opened one by one: one that Zarr can't represent must not hide the others.
     found = [i["name"] for i in place.fs.ls(place.path, detail=True) if i["type"] == "directory"]
     folders = {posixpath.basename(name.rstrip("/")) for name in found}
@@ -173,7 +176,7 @@ def _columns_of_group(place: Location, group: Any) -> dict[str, Any]:
         raise DataError(
             f"attribute 'columns' of {place.shown} must be a list of names, found {listed!r}"
         )
-    arrays: dict[str, Any] = {}
+    arrays: _Arrays = {}
     for name in dict.fromkeys([*listed, *sorted(folders)]):
         if name in listed and name not in folders:
             raise DataError(
@@ -223,7 +226,7 @@ def _unread_type(folder: Location) -> pa.DataType:
 
 
 def _scan_group(
-    place: Location, arrays: dict[str, Any], listed: list[str] | None, wanted: Sequence[str]
+    place: Location, arrays: _Arrays, listed: list[str] | None, wanted: Sequence[str]
 ) -> Scan:
     types, shown, problems = {}, {}, {}
     for name, array in arrays.items():
@@ -278,13 +281,13 @@ def _scan_array(place: Location, array: Any) -> Scan:
     )
 
 
-def _reference(arrays: dict[str, Any], features: set[str], wanted: Sequence[str]) -> str:
+def _reference(arrays: _Arrays, features: set[str], wanted: Sequence[str]) -> str:
     """Return the array as long as which all others must be."""
     order = [*wanted, *(name for name in arrays if name in features), *arrays]
     return next((n for n in order if n in arrays and arrays[n].ndim in (1, 2)), order[0])
 
 
-def _misfits(place: Location, arrays: dict[str, Any], reference: str) -> dict[str, str]:
+def _misfits(place: Location, arrays: _Arrays, reference: str) -> dict[str, str]:
     """Return why arrays are no columns, of those that are none."""
     problems = {}
     for name, array in arrays.items():

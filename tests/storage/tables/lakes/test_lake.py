@@ -15,7 +15,8 @@ import pytest
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.tables.opening import Table, check_unchanged, fingerprint
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import check_unchanged, fingerprint
 from distsvc.storage.tables.ready import check_ready
 from tests.small_tables import everything, opened
 
