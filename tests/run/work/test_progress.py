@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import re
+import time
 from contextlib import closing, redirect_stderr
 
 import pytest
@@ -205,6 +206,9 @@ def test_a_terminal_has_bars_and_events_above_them(clock):
             clock[0] += 30.0
             meter.finished()
             progress.event("outer step")
+            until = time.monotonic() + 10.0
+            while "left" not in terminal.getvalue() and time.monotonic() < until:
+                time.sleep(0.02)  # another thread draws the bars
     shown = terminal.getvalue()
     assert "cluster: kind this process text [red]" in shown
     assert "survey" in shown
@@ -223,7 +227,7 @@ def failed() -> ValueError:
 
 
 def test_a_defect_is_logged_with_its_traceback(capsys):
-    log_defect(failed())
+    log_defect(failed(), "ValueError: shapes (3,) (2,)")
     [event] = events(capsys)
     assert (event["event"], event["error"]) == ("defect", "ValueError: shapes (3,) (2,)")
     assert event["traceback"].startswith("Traceback (most recent call last):\n")
@@ -232,6 +236,6 @@ def test_a_defect_is_logged_with_its_traceback(capsys):
 
 def test_a_defect_on_a_terminal_is_a_traceback_to_read():
     with redirect_stderr(Terminal()) as terminal:
-        log_defect(failed())
+        log_defect(failed(), "ValueError: shapes (3,) (2,)")
     assert terminal.getvalue().startswith("defect\nTraceback (most recent call last):\n")
     assert terminal.getvalue().endswith("\nValueError: shapes (3,) (2,)\n")
