@@ -149,7 +149,7 @@ def troubled(url, trouble):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        with mock.patch("distsvc.storage.places.bucket.FIRST_PAUSE", 0.005):
+        with mock.patch("distsvc.storage.places.remote.FIRST_PAUSE", 0.005):
             yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()

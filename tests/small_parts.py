@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from distsvc.storage.publishing.columns import Part
+from distsvc.storage.publishing.formats.columns import PartWriter
 
 LABELS = ("label", "score", "outlier")
 
@@ -16,7 +16,7 @@ def write_part(path: Path, n: int, seed: int = 0, blocks: int = 1, id_name: str 
     label = random.integers(0, 4, n).astype(np.int32)
     score = random.normal(size=n).astype(np.float32)
     columns = {"label": label, "score": score, "outlier": score < 0}
-    part = Part(id_name, ids.type if isinstance(ids, pa.Array) else pa.int64(), LABELS)
+    part = PartWriter(id_name, ids.type if isinstance(ids, pa.Array) else pa.int64(), LABELS)
     for chosen in np.array_split(np.arange(n), blocks):
         s = slice(chosen[0], chosen[-1] + 1) if len(chosen) else slice(0, 0)
         part.add(ids[s], {name: values[s] for name, values in columns.items()})

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from distsvc.job.config import Job
 from distsvc.job.file import parse_job
 from distsvc.models.rules.rule import Rule
-from distsvc.run.algorithms import begin as rooms
-from distsvc.run.algorithms.algorithm import Room
+from distsvc.run.algorithms import begin as algorithms
+from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.fitting.preparing import prepare
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.phase import Labelled, fill_output, label_table
@@ -25,26 +25,26 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
-from distsvc.storage.publishing.columns import described
+from distsvc.storage.places.arrays import described
 from distsvc.storage.tables.opening import open_table
 
-ROOMS: dict[str, dict[str, Any]] = {
+MODELS: dict[str, dict[str, Any]] = {
     "level tree": {"effort": "fast", "max_iter": 600},
     "boundary": {"gamma": 1.0, "nu": 0.1, "max_iter": 3000, "budget": 20},
     "hyperplanes": {"algorithm": "imdh", "depth": 3, "n_init": 2},
     "linear": {"algorithm": "linear-svdd", "nu": 0.1, "memory_rows": 1000},
     "sampled": {"algorithm": "depddp"},
 }
-"""A ``[model]`` for each room; the linear one takes passes over a table of more than 1000 rows."""
+"""A ``[model]`` for each algorithm; the linear one takes passes over more than 1000 rows."""
 
 FORMS: dict[str, dict[str, Any]] = {
-    "level-tree": ROOMS["level tree"],
-    "support-vector": ROOMS["boundary"],
-    "imdh": ROOMS["hyperplanes"],
+    "level-tree": MODELS["level tree"],
+    "support-vector": MODELS["boundary"],
+    "imdh": MODELS["hyperplanes"],
     "linear-one-class": {"algorithm": "linear-one-class", "nu": 0.1},
     "linear-svdd": {"algorithm": "linear-svdd", "nu": 0.1},
     "centres": {"algorithm": "bico", "n_clusters": 3},
-    "splits": ROOMS["sampled"],
+    "splits": MODELS["sampled"],
 }
 """A ``[model]`` for each form of rule."""
 
@@ -83,7 +83,7 @@ class Begun:
     """A run whose plan is written, and whose next step is the survey."""
 
     job: Job
-    room: Room
+    algorithm: AlgorithmJob
     steps: Steps
 
     @property
@@ -98,7 +98,7 @@ def begin(job: Job, folder: Path) -> Begun:
     table = open_table(job.input, folder / "staging")
     run = RunDirectory(folder)
     run.write_plan(Plan.of(job, table))
-    return Begun(job, rooms.begin(job, table), Steps(run, None, Progress(quiet=True)))
+    return Begun(job, algorithms.begin(job, table), Steps(run, None, Progress(quiet=True)))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Fitted(Begun):
 
     def label(self) -> Labelled:
         """Take the last steps on the table."""
-        labelled = label_table(self.steps)
+        labelled = label_table(self.steps, surveyed=self.survey.lowest)
         fill_output(self.steps, labelled.counts)
         return labelled
 
@@ -119,13 +119,13 @@ class Fitted(Begun):
 def fit(job: Job, folder: Path) -> Fitted:
     """Take all steps of a job up to its rule."""
     begun = begin(job, folder)
-    survey = survey_table(begun.steps, begun.room.engine.key_ranges)
-    pilot = prepare(begun.steps, job.preprocess, begun.room, survey)
-    rule = begun.room.fit(begun.steps, survey)
+    survey = survey_table(begun.steps, begun.algorithm.engine.key_ranges)
+    pilot = prepare(begun.steps, job.preprocess, begun.algorithm, survey)
+    rule = begun.algorithm.fit(begun.steps, survey)
     ids = ids_of(begun.steps, rule, survey, job.continuity.match)
     columns = begun.run.plan.table.columns
     Labeller.of(rule, ids, columns, survey.pilot, pilot).write(begun.run)
-    return Fitted(begun.job, begun.room, begun.steps, survey, pilot, rule)
+    return Fitted(begun.job, begun.algorithm, begun.steps, survey, pilot, rule)
 
 
 def forget() -> None:

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.job.config import InputConfig
-from distsvc.storage.tables.opening import Table, open_table, read_blocks
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import open_table, read_blocks
 
 LAYOUTS = {
     "tiny row groups": [(300, 7)],

@@ -220,7 +220,7 @@ def test_the_first_job_prints_what_the_readme_says(tmp_path, monkeypatch):
 
 
 def test_the_columns_of_the_readme_are_the_published_ones():
-    from distsvc.storage.publishing.columns import COLUMNS
+    from distsvc.storage.publishing.formats.columns import COLUMNS
 
     def said(kind):
         if pa.types.is_list(kind):

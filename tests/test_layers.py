@@ -43,7 +43,7 @@ INSIDE = {
         "automatic",
         "estimators",
     ),
-    "report": ("content", "formats", "folding", "template", "figures", "sections", "page"),
+    "report": ("content", "formats", "figures", "sections", "page"),
     "run": (
         "work",
         "learning",

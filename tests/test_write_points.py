@@ -30,7 +30,7 @@ THEIRS = {
     "run/work/cluster.py": "a private folder for workers on this machine",
     "run/forecast/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
     "run/drafts/looking.py": "a folder of the system's, where what has no row ranges is converted",
-    "run/starting/beginning.py": "a folder of the system's, to see whether the run is published",
+    "run/starting/resuming.py": "a folder of the system's, to see whether the run is published",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "inputs/kept.py": "a file of the system's without a name, for rows that come only once",
     "mlflow.py": "a folder of the system's, from which MLflow copies two files",

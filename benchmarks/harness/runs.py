@@ -112,6 +112,7 @@ def run_here(
     """Run a job, with `more` sections, into an empty folder, in this process or on a cluster."""
     from distsvc.job.file import parse_job
     from distsvc.run.job import run_job
+    from distsvc.run.work.start import ClusterAddress
 
     shutil.rmtree(output, ignore_errors=True)
     job = {
@@ -120,7 +121,7 @@ def run_here(
         "cluster": cluster,
         "output": {"path": str(output)},
     } | (more or {})
-    return JobReport(run_job(parse_job(job), scheduler=scheduler).dumped())
+    return JobReport(run_job(parse_job(job), ClusterAddress(scheduler)).dumped())
 
 
 def published(out: Path, column: str = "label") -> np.ndarray:

@@ -19,6 +19,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work.cluster import connected
 from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ClusterAddress
 from distsvc.storage.places.arrays import make_folder
 
 KNOWN = (*SUITES, "linear", "peers")
@@ -73,7 +74,8 @@ def run_suites(
         if name not in KNOWN:
             raise InputNotFoundError(f"there is no suite {name!r}; there are {', '.join(KNOWN)}")
     make_folder(out)
-    where = ClusterConfig(workers=workers), 0, progress, scheduler, scheduler_file
+    at = ClusterAddress(scheduler, scheduler_file)
+    where = ClusterConfig(workers=workers), 0, progress, at
     for name in names:
         if name == "linear":
             run_linear(out, data, options, partial(_say, progress, name))

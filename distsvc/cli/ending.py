@@ -19,12 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from distsvc.errors.faults import fault
-from distsvc.monitoring.announce import watched
+from distsvc.errors.faults import DEFECT, INTERRUPTED, blame
 
-__all__ = ["Stopped", "failing_cleanly", "stoppable", "watched"]
-
-DEFECT, INTERRUPTED, TERMINATED = 1, 130, 143
+TERMINATED = 143
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}
 """Signals that end a command, each with its exit code."""
 
@@ -59,7 +56,7 @@ def stoppable(command: Callable[[], object]) -> None:
         for stream in sys.stdout, sys.stderr:
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        _end(stopped.number, "in order")
+        _end(stopped.number, "cleanly")
 
 
 def _listen() -> None:
@@ -128,18 +125,12 @@ def failing_cleanly() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        known = fault(error)
-        if known is not None:
-            _say(f"error: {known}")
-            sys.exit(known.exit_code)
-        from distsvc.run.work.progress import log_defect
+        code, words = blame(error)
+        if code == DEFECT:
+            from distsvc.run.work.progress import log_defect
 
-        _say(
-            f"error: this is a defect of distsvc: {log_defect(error)}; the traceback is in the log"
-        )
-        sys.exit(DEFECT)
-
-
-def _say(line: str) -> None:
-    with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+            log_defect(error, words)
+            words = f"this is a defect of distsvc: {words}; the traceback is in the log"
+        with suppress(OSError):
+            print(f"error: {words}", file=sys.stderr, flush=True)
+        sys.exit(code)

@@ -6,25 +6,42 @@ where they are used, so that ``--help`` answers at once.
 
 from __future__ import annotations
 
+import datetime
 import json
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from distsvc import __version__
-from distsvc.cli import outputs as cli_outputs
-from distsvc.cli import tables as cli_tables
-from distsvc.cli.ending import failing_cleanly, watched
-from distsvc.cli.nights import backfill, cluster_options
+from distsvc.cli.ending import failing_cleanly
 from distsvc.errors import one_line
+from distsvc.published.calling import run_told
+from distsvc.run.work.start import ClusterAddress, Start
 
 if TYPE_CHECKING:
+    from distsvc.published.backfill import BackfilledDay
     from distsvc.report.content.report import Report
+    from distsvc.run.work.progress import Progress
+
+
+DAY = click.DateTime(["%Y-%m-%d"])
+TOLD = "day", "output", "state", "words", "exit_code", "held"
+"""Of a day of a backfill, printed as JSON."""
+
+SET = click.option(
+    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
+)
+RUN_DATE = click.option(
+    "--run-date", metavar="DATE", help="What {run_date} stands for; today by default."
+)
+FRESH = click.option(
+    "--fresh", is_flag=True, help="Start over where an earlier run was interrupted."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,20 +50,28 @@ def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
 
 
-for command in (*cli_tables.COMMANDS, backfill, *cli_outputs.COMMANDS):
-    main.add_command(command)
+def cluster_options(command: Any) -> Any:
+    """Give a command the options that say where the cluster is."""
+    for option in (
+        click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
+        click.option(
+            "--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote."
+        ),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @contextmanager
-def shown_progress() -> Iterator[Any]:
+def shown_progress() -> Iterator[Progress]:
     """Show how far a command is while it lasts."""
     from distsvc.run.work.progress import Progress
 
-    progress = Progress()
-    try:
+    with closing(Progress()) as progress:
         yield progress
-    finally:
-        progress.close()
 
 
 @main.command()
@@ -70,28 +95,24 @@ def demo(out: str) -> None:
 
 @main.command()
 @click.argument("job_file", metavar="JOB.toml|TABLE")
-@click.option(
-    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
-)
+@SET
 @cluster_options
-@click.option("--run-date", metavar="DATE", help="What {run_date} stands for; today by default.")
+@RUN_DATE
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
-@click.option("--fresh", is_flag=True, help="Start over where an earlier run was interrupted.")
+@FRESH
 @click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
 @click.option("--skip-missing", is_flag=True, help="Exit with 99 where the input is not there yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
     job_file: str,
-    settings: tuple[str, ...],
-    scheduler: str | None,
-    scheduler_file: str | None,
-    require_tls: bool,
     run_date: str | None,
+    settings: tuple[str, ...],
     overwrite: bool,
     fresh: bool,
-    metrics_file: str | None,
     skip_missing: bool,
+    metrics_file: str | None,
     as_json: bool,
+    **cluster: Any,
 ) -> None:
     """Cluster a table and publish labels, model and report.
 
@@ -99,32 +120,25 @@ def run(
     folder, a glob or a URL): the default job clusters it, into out/NAME, which --set
     output.path=... changes, as any other key.
     """
-    with failing_cleanly(), watched(job_file, metrics_file) as watch, shown_progress() as progress:
-        from distsvc.run.drafts.asked_job import asked_job
-        from distsvc.run.job import run_job
-
-        job = watch.begins(asked_job(job_file, run_date, settings))
-        report = run_job(
-            job,
+    with failing_cleanly():
+        job, report = run_told(
+            job_file,
+            run_date,
+            settings,
+            at=ClusterAddress(**cluster),
+            start=Start(overwrite, fresh, skip_missing),
             command=shlex.join(["distsvc", *sys.argv[1:]]),
-            scheduler=scheduler,
-            scheduler_file=scheduler_file,
-            require_tls=require_tls,
-            overwrite=overwrite,
-            fresh=fresh,
-            skip_missing=skip_missing,
-            progress=progress,
+            metrics_file=metrics_file,
         )
-        watch.ends(report)
     if as_json:
         click.echo(json.dumps(report.dumped()))
         return
     seconds = sum(phase.seconds for phase in report.phases)
     k = len(report.clusters)
     alone = report.outliers.only
-    found = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
+    clusters = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
     where = outside(report, "" if alone else " every cluster")
-    click.echo(f"{found}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
+    click.echo(f"{clusters}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
     for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
         click.echo(one_line(f"warning: {warning}"))
     click.echo(f"{job.output.path}/report.html")
@@ -139,44 +153,231 @@ def run(
 )
 @cluster_options
 @click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
-@click.option("--fresh", is_flag=True, help="Start over where an earlier one was interrupted.")
+@FRESH
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def predict(
     run_dir: str,
     input_path: str,
     output_path: str,
     settings: tuple[str, ...],
-    scheduler: str | None,
-    scheduler_file: str | None,
-    require_tls: bool,
-    overwrite: bool,
-    fresh: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
     with failing_cleanly(), shown_progress() as progress:
         from distsvc.job.file import cluster_settings
         from distsvc.published.predict import predict_table
 
+        keys = cluster_settings(settings)
         manifest = predict_table(
-            run_dir,
-            input_path,
-            output_path,
-            settings=cluster_settings(settings),
-            scheduler=scheduler,
-            scheduler_file=scheduler_file,
-            require_tls=require_tls,
-            overwrite=overwrite,
-            fresh=fresh,
-            progress=progress,
+            run_dir, input_path, output_path, settings=keys, progress=progress, **options
         )
     if as_json:
-        click.echo(json.dumps(manifest))
+        click.echo(json.dumps(manifest.dumped()))
     else:
-        click.echo(f"{manifest['rows']:,} rows labelled in {output_path}/labels")
+        click.echo(f"{manifest.rows:,} rows labelled in {output_path}/labels")
+
+
+@main.command()
+@click.argument("table")
+@click.option("--out", metavar="JOB.toml", help="Where the job file is written, if not printed.")
+def init(table: str, out: str | None) -> None:
+    """Look at TABLE, and print a job file for it, with what was seen as comments.
+
+    The job runs as it is. A file that is there already is not overwritten.
+    """
+    with failing_cleanly():
+        from distsvc.run.drafts.drafting import draft, write_draft
+
+        if out is None:
+            text = draft(table)
+        else:
+            write_draft(table, out)
+            text = f"{out}\n"
+    click.echo(text, nl=False)
+
+
+@main.command()
+@click.argument("job_file", metavar="JOB.toml|TABLE")
+@SET
+@RUN_DATE
+@click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
+def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool) -> None:
+    """Say what a run of JOB.toml, or of a TABLE, will take: rows, tasks, bytes, memory and time."""
+    with failing_cleanly():
+        from distsvc.run.drafts.asked_job import asked_job
+        from distsvc.run.forecast.forecast import forecast_job
+
+        forecast = forecast_job(asked_job(job_file, run_date, settings))
+    if as_json:
+        click.echo(json.dumps(forecast.dumped()))
+    else:
+        click.echo("\n".join(map(one_line, forecast.lines())))
+
+
+@main.command()
+@click.argument("run_dir")
+def report(run_dir: str) -> None:
+    """Write the page of a published run again, from its report.json."""
+    with failing_cleanly():
+        from distsvc.run.reporting.files import rewrite_page
+
+        click.echo(rewrite_page(run_dir))
+
+
+@main.command()
+@click.argument("output_path", metavar="OUT")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(output_path: str, as_json: bool) -> None:
+    """Show what is published, held, running or interrupted at OUT."""
+    with failing_cleanly():
+        from distsvc.published import status as statuses
+
+        found = statuses.status(output_path)
+        lines = statuses.in_words(found)
+    click.echo(json.dumps(found) if as_json else _one_line_each(lines))
+
+
+@main.command()
+@click.argument("output_path", metavar="OUT")
+@click.option("--held", "run_id", required=True, metavar="RUN_ID", help="The candidate.")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+def publish(output_path: str, run_id: str, as_json: bool) -> None:
+    """Publish a candidate at OUT although a check held it back."""
+    with failing_cleanly():
+        from distsvc.published.held import publish_held
+
+        manifest = publish_held(output_path, run_id)
+    if as_json:
+        click.echo(json.dumps(manifest.dumped()))
+        return
+    click.echo(f"run {run_id} is published: {manifest.rows:,} rows")
+    for check in manifest.failed:
+        click.echo(one_line(f"warning: {check.words}"))
+    click.echo(f"{output_path.rstrip('/')}/report.html")
+
+
+@main.command()
+@click.argument("output_path", metavar="OUT")
+@click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was removed, and kept.")
+def gc(output_path: str, keep: int | None, as_json: bool) -> None:
+    """Remove from OUT what its manifest does not name, such as results that were replaced.
+
+    With --keep, OUT is a folder of outputs, one for each night: all but the last N runs are
+    removed whole, but for one that a run which stays continues from.
+    """
+    with failing_cleanly():
+        from distsvc.storage.publishing.publication import collect
+        from distsvc.storage.publishing.retention import is_output, retain
+
+        found: dict[str, Any]
+        if keep is None or is_output(output_path):
+            found = {"removed": collect(output_path)}
+            lines = [f"{len(found['removed'])} files removed"]
+        else:
+            found = retain(output_path, keep)
+            lines = [f"removed: {_told_run(one)}" for one in found["removed"]]
+            lines += [f"kept: {_told_run(one)}: {one['because']}" for one in found["kept"]]
+    click.echo(json.dumps(found) if as_json else _one_line_each(lines))
+
+
+@main.command()
+@click.argument("job_file", metavar="JOB.toml")
+@click.option("--from", "first", type=DAY, required=True, metavar="DATE", help="The first day.")
+@click.option("--to", "last", type=DAY, required=True, metavar="DATE", help="The last day.")
+@click.option(
+    "--reprocess",
+    type=click.Choice(("none", "failed", "completed")),
+    default="none",
+    show_default=True,
+    help="Which days are run again that have something published.",
+)
+@SET
+@cluster_options
+@FRESH
+@click.option("--skip-missing", is_flag=True, help="Leave out days whose input is not there yet.")
+@click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
+def backfill(
+    job_file: str,
+    first: datetime.datetime,
+    last: datetime.datetime,
+    reprocess: Any,
+    settings: tuple[str, ...],
+    fresh: bool,
+    skip_missing: bool,
+    as_json: bool,
+    **cluster: Any,
+) -> None:
+    """Run JOB.toml for every day of a range, the oldest first; stop at the first that fails."""
+    if first > last:
+        raise click.UsageError("--from is after --to")
+    at = ClusterAddress(**cluster)
+    shared = [f"--set={one}" for one in settings]
+    shared += [f"--scheduler={at.scheduler}"] if at.scheduler else []
+    shared += [f"--scheduler-file={at.scheduler_file}"] if at.scheduler_file else []
+    shared += ["--require-tls"] if at.require_tls else []
+
+    def command(*words: str) -> str:
+        return shlex.join(["distsvc", *words, *shared])
+
+    until = last.date().isoformat()
+
+    def again(day: str) -> str:
+        kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
+        kept += ["--skip-missing"] if skip_missing else []
+        return command("backfill", job_file, "--from", day, "--to", until, *kept)
+
+    days: list[BackfilledDay] = []
+    with failing_cleanly():
+        from distsvc.errors.urls import masked
+        from distsvc.job.file import load_job
+        from distsvc.published import backfill as backfills
+
+        done = backfills.backfill(
+            lambda day: load_job(job_file, settings, day),
+            first.date(),
+            last.date(),
+            reprocess,
+            at,
+            Start(fresh=fresh, skip_missing=skip_missing),
+            commands=lambda day: command("run", job_file, "--run-date", day),
+        )
+        for day in done:
+            days.append(day)
+            if not as_json:
+                click.echo(one_line(day.line()))
+        code = days[-1].exit_code
+        go_on = backfills.going_on(days[-1], until, again) if code else []
+        go_on = [masked(line) for line in go_on]
+    if as_json:
+        told = [{name: getattr(day, name) for name in TOLD} for day in days]
+        click.echo(json.dumps({"nights": told, "go_on": go_on}))
+    if code:
+        _tell_stop(days, go_on)
+    sys.exit(code)
+
+
+def _tell_stop(days: list[BackfilledDay], go_on: list[str]) -> None:
+    """Say which days are done, which one stopped the backfill, and how to go on."""
+    *done, stopped = days
+    before = f"done up to {done[-1].day}" if done else "no day is done"
+    lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {before}"]
+    for line in [*lines, "to go on:", *(f"  {line}" for line in go_on)]:
+        click.echo(one_line(line), err=True)
 
 
 def outside(report: Report, of: str = "") -> str:
     """Say which share of the rows is outside, or that the algorithm has no outside."""
     outliers = report.outliers
     return f"{outliers.share:.1%} outside{of}" if outliers.defined else "no outside"
+
+
+def _told_run(told: dict[str, str]) -> str:
+    of = f" of {told['date']}" if told["date"] else ""
+    return f"{told['path']}" + (f", run {told['run_id']}{of}" if told["run_id"] else "")
+
+
+def _one_line_each(lines: list[str]) -> str:
+    """Return lines as one text, each safe to print."""
+    return "\n".join(map(one_line, lines))

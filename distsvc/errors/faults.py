@@ -19,8 +19,12 @@ from distsvc.errors import (
     OutputPermissionError,
     PartitionFailedError,
     TemporaryError,
+    one_line,
 )
 from distsvc.errors.urls import masked, shown_url
+
+DEFECT, INTERRUPTED = 1, 130
+"""Exit codes of what is no error of ours: an exception that no user should meet; a signal."""
 
 CREDENTIALS = "credentials come from the environment or the usual files of the store's library"
 
@@ -66,6 +70,27 @@ _DEFECTS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
     RecursionError, TypeError,
 )  # fmt: skip
+
+
+def blame(error: BaseException | None) -> tuple[int, str]:
+    """Return the exit code of what ended a command, and its words in one line without secrets.
+
+    0 and nothing for None.
+    """
+    if error is None:
+        return 0, ""
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else DEFECT
+        return code, f"stopped, exit code {code}"
+    if not isinstance(error, Exception):
+        return INTERRUPTED, "interrupted"
+    known = fault(error)
+    return (DEFECT, named(error)) if known is None else (known.exit_code, str(known))
+
+
+def named(error: BaseException) -> str:
+    """Return the name of an error and its message, in one line and without secrets."""
+    return one_line(masked(f"{type(error).__name__}: {error}"))
 
 
 def fault(

@@ -1,11 +1,11 @@
-"""What JSON from a file has to be: pydantic models that check types strictly, and their errors."""
+"""Forms of JSON in a file: pydantic models that check types strictly, and their errors in words."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container
-from typing import TypeVar
+from collections.abc import Container, Mapping
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -13,7 +13,7 @@ from distsvc.errors import DataError, shown
 
 
 class Form(BaseModel):
-    """A form that what is in a file is checked against; nothing is converted."""
+    """The form of JSON in a file, or of a part of it; nothing is converted."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -60,8 +60,12 @@ def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> s
     place, more = ".".join(steps) or whole, f" (and {n_more} more)" if n_more else ""
     if first["type"] == "missing":
         return f"{place} is missing{more}"
-    if first["type"] == "value_error":
-        said = first["msg"].removeprefix("Value error, ")
-        return f"{place}: {said}{more}"
-    expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", first["msg"])
-    return f"{place}: expected {expected}, found {shown(first['input'])}{more}"
+    return f"{place}: {worded(first)}{more}"
+
+
+def worded(fault: Mapping[str, Any]) -> str:
+    """Return one of pydantic's errors in words: a value expected, and the value found."""
+    if fault["type"] == "value_error":
+        return fault["msg"].removeprefix("Value error, ")
+    expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", fault["msg"])
+    return f"expected {expected}, found {shown(fault['input'])}"

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.rows import Answer, Asked, Input, cut
+from distsvc.inputs.rows import Input, Reading, RowValues, cut
 
 
-class Array(Input):
+class ArrayRows(Input):
     """An array whose rows are read by slices: of NumPy, SciPy (sparse), Zarr, h5py."""
 
-    def __init__(self, X: Any, asked: Asked):
+    def __init__(self, X: Any, asked: Reading):
         super().__init__(X, asked)
         self.shape, self.in_memory = X.shape, not hasattr(type(X), "chunks")
 
@@ -66,7 +66,7 @@ class Array(Input):
             )
 
 
-class DaskArray(Array):
+class DaskArray(ArrayRows):
     """A dask array, whose chunks are computed one after another."""
 
     lazy = True
@@ -83,7 +83,7 @@ class DaskArray(Array):
             n += size if known else 0
         yield from self._cut(X.blocks[start:].compute())
 
-    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
         """Return a dask array of the values, with the chunks of the input's rows."""
         task, whole = partial(_of_chunk, of_part, self.asked), self._whole()
         shape: dict[str, Any] = {"drop_axis": 1}
@@ -96,10 +96,10 @@ class DaskArray(Array):
 
 
 def _of_chunk(
-    of_part: Callable[[Input], np.ndarray], asked: Asked, X: Any, block_info: Any = None
+    of_part: Callable[[Input], np.ndarray], asked: Reading, X: Any, block_info: Any = None
 ) -> np.ndarray:
     """Return the values of the rows (n, d) of one chunk, wherever dask computes it."""
-    part = Array(X, asked)
+    part = ArrayRows(X, asked)
     if block_info:
         first, number = block_info[0]["array-location"][0][0], block_info[0]["chunk-location"][0]
         if first == first:

@@ -1,4 +1,4 @@
-"""Tables that speak Arrow: frames, queries and streams, and those that dask will compute."""
+"""Tables by Arrow's interfaces: frames, queries and streams, and dask dataframes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.rows import Answer, Asked, Input, no_rows
+from distsvc.inputs.rows import Input, Reading, RowValues, no_rows
 
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 """What pyarrow raises for a table, or a value in it, that it can't read."""
@@ -21,19 +21,13 @@ _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 class Tables(Input):
     """Tables whose rows follow each other.
 
-    Parameters
-    ----------
-    X, asked, in_memory, once
-        As in `Input`.
-    tables : callable
-        Returns the tables; new ones at each call, unless `once`.
-
+    `tables` returns them, new ones at each call unless `once`; all else is as in `Input`.
     """
 
     def __init__(
         self,
         X: Any,
-        asked: Asked,
+        asked: Reading,
         tables: Callable[[], Iterable[Any]],
         *,
         in_memory: bool = False,
@@ -93,7 +87,7 @@ class DaskFrame(Tables):
 
     lazy = True
 
-    def __init__(self, X: Any, asked: Asked):
+    def __init__(self, X: Any, asked: Reading):
         super().__init__(X, asked, self._computed)
 
     def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
@@ -105,14 +99,14 @@ class DaskFrame(Tables):
         for number in range(self.X.npartitions):
             yield self.X.partitions[number].compute()
 
-    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
         """Return a series or a dataframe of the values, with the index of the input."""
         task = partial(_of_partition, of_part, answer, self.asked)
         return self.X.map_partitions(task, meta=task(self.X._meta))
 
 
 def _of_partition(
-    of_part: Callable[[Input], np.ndarray], answer: Answer, asked: Asked, frame: Any
+    of_part: Callable[[Input], np.ndarray], answer: RowValues, asked: Reading, frame: Any
 ) -> Any:
     """Return the values of one partition, with its index, wherever dask computes it."""
     part = Tables(frame, asked, lambda: [frame])
@@ -124,7 +118,7 @@ def _of_partition(
     return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)
 
 
-def _parts(table: Any, asked: Asked) -> Iterator[Any]:
+def _parts(table: Any, asked: Reading) -> Iterator[Any]:
     """Yield a table; one of pandas in slices, so that it is not copied whole."""
     if not hasattr(type(table), "iloc"):
         yield table
@@ -137,14 +131,7 @@ def _parts(table: Any, asked: Asked) -> Iterator[Any]:
 
 
 def _reader(table: Any, name: str) -> pa.RecordBatchReader:
-    """Return the reader of a table's record batches.
-
-    Raises
-    ------
-    UnusableRowsError
-        It is no table, or none that Arrow can read.
-
-    """
+    """Return the reader of a table's record batches; `UnusableRowsError` if Arrow has none."""
     try:
         if hasattr(table, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(table)
@@ -169,12 +156,8 @@ def number_types(
 ) -> list[np.dtype]:
     """Return the dtypes that hold the columns' numbers.
 
-    Raises
-    ------
-    UnusableRowsError
-        There is no column, or two have one name, or they are not those of these `names`, or one
-        holds no numbers.
-
+    `UnusableRowsError` if there is no column, two have one name, one holds no numbers, or they are
+    not those of `names`.
     """
     if not schema.names:
         raise UnusableRowsError(f"{name} has no columns, expected at least 1")

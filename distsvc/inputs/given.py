@@ -1,34 +1,28 @@
-"""The kinds of arrays and tables that users give, told by what their types have.
+"""The kinds of arrays and tables that users give, known by the attributes of their types.
 
-Nothing of pandas, dask or Zarr is imported: the type that is given is asked what it can do. (A
-relation of DuckDB answers to the name of every column, so objects are not asked.)
+Nothing of pandas, dask or Zarr is imported. (A relation of DuckDB has an attribute for every
+column, so that objects say less than types.)
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from distsvc.inputs.arrays import Array, DaskArray
-from distsvc.inputs.rows import Asked, Input, check_array, no_rows
+from distsvc.inputs.arrays import ArrayRows, DaskArray
+from distsvc.inputs.rows import Input, Reading, check_array, no_rows
 
 TABLE = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 """Arrow makes a table of what has one of these."""
 
 
 def opened(X: Any) -> Input | None:
-    """Return what reads X block by block, or None where scikit-learn's checks take it.
+    """Return the reader of X by blocks; None for NumPy arrays, lists and sparse matrices.
 
-    These take NumPy arrays, lists and sparse matrices. Read is what else `rows_of` takes. A query
-    begins to run, and a stream belongs to what is returned.
-
-    Raises
-    ------
-    UnusableRowsError
-        It is one of these and no table of numbers.
-
+    scikit-learn's checks take these. A query begins to run, and a stream belongs to the reader.
+    `UnusableRowsError` if X is no table of numbers.
     """
-    found = rows_of(X, Asked())
-    if found is None or not (isinstance(found, Array) and found.in_memory):
+    found = rows_of(X, Reading())
+    if found is None or not (isinstance(found, ArrayRows) and found.in_memory):
         return found and found.opened()
     check_array(found.X)
     return None
@@ -36,12 +30,12 @@ def opened(X: Any) -> Input | None:
 
 def is_elsewhere(X: Any) -> bool:
     """Return whether X is read block by block and is nothing that NumPy takes as it is."""
-    found = rows_of(X, Asked())
+    found = rows_of(X, Reading())
     return found is not None and not found.in_memory
 
 
-def rows_of(X: Any, asked: Asked) -> Input | None:
-    """Return what reads X in pieces, as it is asked for; None where it is no array and no table.
+def rows_of(X: Any, asked: Reading) -> Input | None:
+    """Return the reader of X in pieces; None if it is neither an array nor a table.
 
     Parameters
     ----------
@@ -50,13 +44,9 @@ def rows_of(X: Any, asked: Asked) -> Input | None:
         slices. Or a table: what has ``__arrow_c_stream__``, such as those of pyarrow, pandas and
         polars, the relations of DuckDB and readers of batches; ``__arrow_c_array__`` or
         ``__dataframe__``; a dictionary of arrays, a polars LazyFrame, a pyarrow Dataset, a dask
-        dataframe; or an iterable of tables. Or what narwhals or xarray makes of one.
+        dataframe; or an iterable of tables. Or one of these in narwhals or xarray.
     asked
-
-    Raises
-    ------
-    UnusableRowsError
-        It is of dask, and is neither.
+        `UnusableRowsError` calls X of dask by its name, if it is neither.
 
     """
     X = _unwrapped(X)
@@ -66,7 +56,7 @@ def rows_of(X: Any, asked: Asked) -> Input | None:
     if _is_table(kind) or _is_query(kind):
         return _of_table(X, asked)
     if hasattr(X, "shape"):
-        return Array(X, asked) if _has(kind, "__getitem__") or _has(kind, "tocsr") else None
+        return ArrayRows(X, asked) if _has(kind, "__getitem__") or _has(kind, "tocsr") else None
     if issubclass(kind, dict):
         return _of_table(X, asked)
     return _of_many(X, asked) if _has(kind, "__iter__") and not _has(kind, "__array__") else None
@@ -98,7 +88,7 @@ def _is_stream(kind: type) -> bool:
     return _has(kind, "__arrow_c_stream__") and not _has(kind, "shape")
 
 
-def _of_dask(X: Any, asked: Asked) -> Input:
+def _of_dask(X: Any, asked: Reading) -> Input:
     if _has(type(X), "rechunk"):
         return DaskArray(X, asked)
     if not _has(type(X), "map_partitions") or X.ndim != 2:
@@ -108,7 +98,7 @@ def _of_dask(X: Any, asked: Asked) -> Input:
     return DaskFrame(X, asked)
 
 
-def _of_table(X: Any, asked: Asked) -> Input | None:
+def _of_table(X: Any, asked: Reading) -> Input | None:
     from distsvc.inputs.arrow import Tables
 
     kind = type(X)
@@ -124,7 +114,7 @@ def _of_table(X: Any, asked: Asked) -> Input | None:
     return Tables(X, asked, lambda: [X], in_memory=in_memory, once=_is_stream(kind))
 
 
-def _of_many(X: Any, asked: Asked) -> Input | None:
+def _of_many(X: Any, asked: Reading) -> Input | None:
     """Return what reads an iterable of tables; None for a sequence of something else."""
     from distsvc.inputs.arrow import Tables
 

@@ -1,4 +1,4 @@
-"""Rows that are given, whoever holds them: in pieces as they are, or as blocks of numbers."""
+"""Rows from Python users, of any kind: in pieces as they are, or as blocks of numbers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,10 @@ BLOCK_VALUES = 2**20
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What values rows get.
+class RowValues:
+    """The values that a function has for rows: the name of their series, and their dtype.
 
-    Attributes
-    ----------
-    name : str
-        What a series of the values is called.
-    dtype : dtype
-    columns : sequence of int or None
-        Where a row has several values, the names of their columns.
-
+    If a row has several values, `columns` names them.
     """
 
     name: str
@@ -45,11 +38,11 @@ class Answer:
 
 
 class OfRows(Protocol):
-    """What has values for rows; those of a row depend on no other row."""
+    """A function with values for rows; those of a row depend on no other row."""
 
     @property
-    def answer(self) -> Answer:
-        """What they are."""
+    def answer(self) -> RowValues:
+        """The kind of the values."""
         ...
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
@@ -58,17 +51,17 @@ class OfRows(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What differs between those who read rows.
+class Reading:
+    """How rows are read.
 
     Attributes
     ----------
     name : str
-        What messages call the rows.
+        The name of the rows in messages.
     rows : int or None
         Of a piece, at most; by default as many as make a block of a moderate size.
     index : bool
-        Whether the index of a pandas frame is a column, too, if it has a name.
+        Whether the named index of a pandas frame is a column, too.
 
     """
 
@@ -87,8 +80,8 @@ class Input(ABC):
     Attributes
     ----------
     X : object
-        What was given.
-    asked : Asked
+        The array or table of the user.
+    asked : Reading
     shape : tuple or None
         Of an array, whose columns have no names.
     in_memory : bool
@@ -98,10 +91,9 @@ class Input(ABC):
     lazy : bool
         Whether `map` computes nothing yet.
     first, words
-        The number of the first row; and words for what the rows are counted in, where they are a
-        part of what was given.
+        The number of the first row; and the name of the part of X in which rows are counted.
     header : object
-        What has the columns' number and names, as scikit-learn looks for them. This and the
+        An object with the number and names of the columns, for scikit-learn. This and the
         following are set by `opened`.
     names : sequence of str or None
     n_features : int
@@ -118,7 +110,7 @@ class Input(ABC):
     n_features: int
     dtype: np.dtype
 
-    def __init__(self, X: Any, asked: Asked):
+    def __init__(self, X: Any, asked: Reading):
         self.X, self.asked = X, asked
 
     @property
@@ -137,11 +129,7 @@ class Input(ABC):
     def opened(self) -> Self:
         """Make ready for passes of blocks, and return itself.
 
-        Raises
-        ------
-        UnusableRowsError
-            They are no table of numbers.
-
+        `UnusableRowsError` for rows that are no table of numbers.
         """
         self.header, kinds, self.names = self.columns()
         self.n_features = int(self.header.shape[1])
@@ -156,11 +144,7 @@ class Input(ABC):
     def blocks(self) -> Iterator[np.ndarray]:
         """Yield the rows (n, d) of a pass in blocks of a moderate size, C order.
 
-        Raises
-        ------
-        UnusableRowsError
-            A value is missing or not finite; names its row.
-
+        `UnusableRowsError` names the row of a value that is missing or not finite.
         """
         first = self.first
         for block in self._joined(block_rows(self.n_features)):
@@ -171,11 +155,7 @@ class Input(ABC):
     def map(self, of_rows: OfRows) -> Any:
         """Return the values (n,) or (n, k) of all rows, as lazy as these are.
 
-        Raises
-        ------
-        UnusableRowsError
-            As in `blocks`; or there is no row.
-
+        Errors as in `blocks`; or there is no row.
         """
         if self.lazy:
             return self.map_parts(partial(_of_part, of_rows, self.dtype), of_rows.answer)
@@ -187,7 +167,7 @@ class Input(ABC):
             )
         return found
 
-    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: Answer) -> Any:
+    def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
         """Return what a function gives for each part of what is lazy, put together by dask.
 
         Of an array it is an array with the same chunks of rows; of a dataframe a series, or a
@@ -251,9 +231,9 @@ def no_rows(X: Any, name: str) -> UnusableRowsError:
 
 
 def check_array(X: Any) -> None:
-    """Raise UnusableRowsError for a NumPy array that scikit-learn would read as another one.
+    """Raise UnusableRowsError for a NumPy array with named fields, units of time or a mask.
 
-    It drops masks and the units of time, and does not say what to make of named fields.
+    scikit-learn drops the latter two, and has no advice for the first.
     """
     if not isinstance(X, np.ndarray):
         return

@@ -11,13 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetPydanticSchema,
@@ -32,6 +30,7 @@ from pydantic_core.core_schema import (
     tagged_union_schema,
 )
 
+from distsvc.errors.forms import Form
 from distsvc.errors.urls import shown_url, shown_urls, without_user
 from distsvc.job.constraints import LAST_SEED, MOST
 from distsvc.job.parameters import PARAMETERS, check_together
@@ -50,10 +49,8 @@ def _usable_path(path: str) -> str:
     return path
 
 
-class _Section(BaseModel):
+class _Section(Form, extra="forbid"):
     """Numbers are numbers: no text, and true and false are none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -126,7 +123,7 @@ class PreprocessConfig(_Section):
     scale: Literal["standard", "minmax", "robust", "unit", "none"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
-    encode: dict[Text, Literal["onehot", "frequency"]] = {}
+    encode: dict[Text, Literal["onehot", "frequency"]] = Field(default_factory=dict)
 
 
 Rows = Annotated[int, Field(ge=1, le=MOST)]
@@ -139,7 +136,7 @@ class ModelConfig(_Section):
     mode: Literal["refit", "assign", "auto"] = "refit"
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Section:
         """Return the estimator's parameters that the job gives, and the seed where it takes one."""
         given = self.model_dump(exclude={"algorithm", "mode", "seed"}, exclude_none=True)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
@@ -153,11 +150,17 @@ class ModelConfig(_Section):
 
 def _model_section(algorithm: str) -> type[ModelConfig]:
     """Make the ``[model]`` section of an algorithm: every key may be left out."""
-    types = {name: one.job_type() for name, one in PARAMETERS[algorithm].items()}
-    keys: dict[str, Any] = {name: (of | None, None) for name, of in types.items() if of}
+    types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
+    keys: Section = {name: (of | None, None) for name, of in types.items() if of}
     keys["algorithm"] = (Literal[algorithm], algorithm)
     return create_model(f"ModelConfig[{algorithm}]", __base__=ModelConfig, **keys)
 
+
+Section: TypeAlias = dict[str, Any]
+"""The keys of a section, of any type."""
+
+Sections: TypeAlias = dict[str, Any]
+"""A job as its file or its caller gives it: sections by name, which are not checked yet."""
 
 MODELS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
 """The ``[model]`` section of every algorithm."""
@@ -256,7 +259,7 @@ class ClusterConfig(_Section):
 
 
 class OutputConfig(_Section):
-    """``[output]``: where the run is published."""
+    """``[output]``: where the run is published, how, and which more columns are asked for."""
 
     path: PathOrUrl
     format: str = "parquet"
@@ -268,6 +271,14 @@ class OutputConfig(_Section):
     def shares(self) -> bool:
         """Whether shares of clusters are published; with those of the next comes a row's own."""
         return self.membership or self.top > 0
+
+    def asked(self) -> dict[str, Any]:
+        """Return the keys that ask for more columns, as a model keeps them."""
+        return self.model_dump(include=ASKING) | {"membership": self.shares}
+
+
+ASKING = OutputConfig.model_fields.keys() - {"path", "format"}
+"""The keys of ``[output]`` that ask for more columns."""
 
 
 UNDECIDING: Any = {

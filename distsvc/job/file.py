@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from distsvc.errors import InputNotFoundError, JobFileError, shown
-from distsvc.job.config import MODELS, Job
+from distsvc.job.config import MODELS, Job, Section, Sections
 from distsvc.job.dates import filled, filled_each, names_day, parse_day
 
 FILE_BYTES = 4 * 2**20
@@ -66,7 +66,7 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
     return parse_job(content, source=str(path), run_date=run_date)
 
 
-def read_job(path: str | Path) -> dict[str, Any]:
+def read_job(path: str | Path) -> Sections:
     """Return the sections of a job file, the job named; errors as in `load_job`."""
     content = _parse_toml(_read_text(path), str(path))
     job = content.get("job", {})
@@ -76,8 +76,8 @@ def read_job(path: str | Path) -> dict[str, Any]:
 
 
 def overridden(
-    content: dict[str, Any], settings: Iterable[str] = (), values: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+    content: Sections, settings: Iterable[str] = (), values: Mapping[str, Any] | None = None
+) -> Sections:
     """Return sections with other values of keys, which are not checked yet.
 
     `settings` are as of `load_job`; `values` are by the names of keys, such as ``model.seed``.
@@ -90,7 +90,7 @@ def overridden(
     return content
 
 
-def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None = None) -> Job:
+def parse_job(content: Sections, source: str = "job", run_date: str | None = None) -> Job:
     """Validate a job given as a dictionary of sections; errors as in `load_job`."""
     content = _with_dates(content, source, run_date)
     try:
@@ -99,7 +99,7 @@ def parse_job(content: dict[str, Any], source: str = "job", run_date: str | None
         raise JobFileError(f"{source}: " + "; ".join(_explain(error))) from None
 
 
-def cluster_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+def cluster_settings(settings: tuple[str, ...]) -> Section:
     """Return the keys of ``[cluster]`` that ``cluster.key=value`` strings give.
 
     Raises
@@ -108,7 +108,7 @@ def cluster_settings(settings: tuple[str, ...]) -> dict[str, Any]:
         One is of another section, or not of that form.
 
     """
-    content: dict[str, Any] = {"cluster": {}}
+    content: Sections = {"cluster": {}}
     for setting in settings:
         _override(content, setting)
         if list(content) != ["cluster"]:
@@ -146,7 +146,7 @@ def _read_bytes(path: str | Path) -> bytes:
         os.close(descriptor)
 
 
-def _parse_toml(text: str, source: str) -> dict[str, Any]:
+def _parse_toml(text: str, source: str) -> Sections:
     """Return the content of TOML; JobFileError where there is none, or numbers are too long."""
     parts = 0
     for piece in text.split("."):
@@ -163,16 +163,14 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
         raise JobFileError(f"{source}: expected numbers of at most 4300 digits") from None
 
 
-def _override(content: dict[str, Any], setting: str) -> None:
+def _override(content: Sections, setting: str) -> None:
     name, equals, value = setting.partition("=")
     if not equals:
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
     _put(content, name, _value(value), "--set", f"{setting!r}", "=value")
 
 
-def _put(
-    content: dict[str, Any], name: str, value: Any, by: str, found: str, more: str = ""
-) -> None:
+def _put(content: Sections, name: str, value: Any, by: str, found: str, more: str = "") -> None:
     section, dot, key = name.strip().partition(".")
     if not (dot and section and key):
         raise JobFileError(f"{by} expects section.key{more}, found {found}")
@@ -191,7 +189,7 @@ def _value(text: str) -> Any:
     return content["value"] if len(content) == 1 else text
 
 
-def _with_dates(content: dict[str, Any], source: str, run_date: str | None) -> dict[str, Any]:
+def _with_dates(content: Sections, source: str, run_date: str | None) -> Sections:
     """Return sections with the day of the run filled in, and named in ``[job]``."""
     content = dict(content)
     try:

@@ -1,8 +1,8 @@
-"""What the parameters of every algorithm may be: one table, for the estimators and the job file.
+"""The parameters of every algorithm: one table, for the estimators and the job file.
 
-A constraint says what one of them may be (`distsvc.job.constraints`). Rules say which values do not
-go together. A new algorithm adds its entries to `PARAMETERS` and `RULES`; defaults stay in the
-signature of its estimator.
+A constraint says which values one of them may have (`distsvc.job.constraints`), a rule which values
+do not go together. A new algorithm adds its entries to `PARAMETERS` and `RULES`; defaults stay in
+the signature of its estimator.
 """
 
 from __future__ import annotations
@@ -13,121 +13,119 @@ from typing import Any
 from distsvc.errors import ParameterError
 from distsvc.job.constraints import (
     FEW,
+    FLAG,
     HELD,
+    KERNEL_WIDTH,
     MOST,
     NOT_NEGATIVE,
     POSITIVE,
+    RANDOM_STATE,
     SHARE,
     SIZE,
     STEPS,
     WEIGHT,
     WEIGHT_OR_0,
-    Choice,
     Constraint,
-    Count,
-    Flag,
-    InMemory,
-    KernelWidth,
-    Number,
-    OrNone,
-    RandomState,
+    choice,
+    count,
     is_several,
+    number,
 )
 
 IN_MEMORY = ("complete-graph", "balls")
 """Labellings of tables in memory only: every row may be a vertex of their graphs."""
 
 LINEAR: dict[str, Constraint] = {
-    "solver": Choice(("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")),
+    "solver": choice("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"),
     "tol": POSITIVE,
     "max_iter": STEPS,
-    "compute_gap": Flag(),
-    "memory_rows": OrNone(Count(1000, MOST)),
-    "random_state": RandomState(),
+    "compute_gap": FLAG,
+    "memory_rows": count(1000, MOST).or_none,
+    "random_state": RANDOM_STATE,
 }
-"""What the two linear algorithms have in common."""
+"""Parameters of both linear algorithms."""
 
 PARAMETERS: dict[str, dict[str, Constraint]] = {
     "auto": {
-        "n_clusters": OrNone(SIZE),
-        "nu": OrNone(SHARE),
-        "effort": Choice(("fast", "default", "thorough")),
-        "granularity": Choice(("coarse", "default", "fine")),
-        "random_state": RandomState(),
+        "n_clusters": SIZE.or_none,
+        "nu": SHARE.or_none,
+        "effort": choice("fast", "default", "thorough"),
+        "granularity": choice("coarse", "default", "fine"),
+        "random_state": RANDOM_STATE,
     },
     "support-vector": {
-        "gamma": KernelWidth(),
-        "nu": OrNone(SHARE),
-        "C": OrNone(WEIGHT),
-        "solver": Choice(("bsgd", "sgd", "exact")),
-        "budget": OrNone(SIZE),
-        "maintenance": Choice(("merge", "project-nearest", "project-random", "removal")),
+        "gamma": KERNEL_WIDTH,
+        "nu": SHARE.or_none,
+        "C": WEIGHT.or_none,
+        "solver": choice("bsgd", "sgd", "exact"),
+        "budget": SIZE.or_none,
+        "maintenance": choice("merge", "project-nearest", "project-random", "removal"),
         "projection_size": FEW,
-        "stopping": Choice(("held-out", "step-norm")),
+        "stopping": choice("held-out", "step-norm"),
         "tol": POSITIVE,
         "theta": POSITIVE,
         "max_iter": STEPS,
-        "average": Flag(),
-        "labelling": Choice(("auto", "equilibria", "level-tree"), IN_MEMORY),
-        "n_clusters": OrNone(SIZE),
-        "effort": Choice(("fast", "default", "thorough")),
-        "granularity": Choice(("coarse", "default", "fine")),
-        "assignment": Choice(("vote", "nearest")),
-        "bridging": Flag(),
+        "average": FLAG,
+        "labelling": choice("auto", "equilibria", "level-tree", in_memory=IN_MEMORY),
+        "n_clusters": SIZE.or_none,
+        "effort": choice("fast", "default", "thorough"),
+        "granularity": choice("coarse", "default", "fine"),
+        "assignment": choice("vote", "nearest"),
+        "bridging": FLAG,
         "epsilon": WEIGHT,
         "segment_samples": FEW,
         "boundary_size": SIZE,
-        "ball_radius": InMemory(WEIGHT),
-        "merge_radius": InMemory(WEIGHT),
-        "noise": InMemory(Flag()),
-        "random_state": RandomState(),
+        "ball_radius": WEIGHT.in_memory,
+        "merge_radius": WEIGHT.in_memory,
+        "noise": FLAG.in_memory,
+        "random_state": RANDOM_STATE,
     },
     "imdh": {
-        "depth": Count(1, 16),
-        "n_clusters": OrNone(SIZE),
+        "depth": count(1, 16),
+        "n_clusters": SIZE.or_none,
         "alpha": WEIGHT_OR_0,
-        "penalty": Number(high=100.0, low_open=False),
+        "penalty": number(high=100.0, low_open=False),
         "bandwidth": WEIGHT,
         "clip": WEIGHT_OR_0,
-        "passes": OrNone(STEPS),
-        "max_effective_samples": OrNone(STEPS),
+        "passes": STEPS.or_none,
+        "max_effective_samples": STEPS.or_none,
         "n_init": FEW,
-        "growth": Choice(("prune", "forward")),
-        "elbow": Choice(("weighted", "angle")),
+        "growth": choice("prune", "forward"),
+        "elbow": choice("weighted", "angle"),
         "valley": WEIGHT_OR_0,
-        "max_samples": OrNone(Count(100, MOST)),
-        "random_state": RandomState(),
+        "max_samples": count(100, MOST).or_none,
+        "random_state": RANDOM_STATE,
     },
     "linear-one-class": {"nu": SHARE} | LINEAR,
-    "linear-svdd": {"nu": OrNone(SHARE), "C": OrNone(WEIGHT)} | LINEAR,
+    "linear-svdd": {"nu": SHARE.or_none, "C": WEIGHT.or_none} | LINEAR,
     "bico": {
         "n_clusters": SIZE,
-        "size": OrNone(SIZE),
+        "size": SIZE.or_none,
         "n_init": FEW,
-        "random_state": RandomState(),
+        "random_state": RANDOM_STATE,
     },
     "spdc": {
-        "window": Count(50, HELD),
+        "window": count(50, HELD),
         "valley": WEIGHT_OR_0,
         "bandwidth": WEIGHT,
         "amnesia": WEIGHT_OR_0,
         "max_clusters": SIZE,
-        "random_state": RandomState(),
+        "random_state": RANDOM_STATE,
     },
     "depddp": {
-        "n_clusters": OrNone(SIZE),
+        "n_clusters": SIZE.or_none,
         "bandwidth": WEIGHT,
-        "trim": Number(high=0.5, low_open=False),
+        "trim": number(high=0.5, low_open=False),
         "min_samples": STEPS,
-        "grid_size": Count(16, HELD),
+        "grid_size": count(16, HELD),
     },
     "fuzzy-c-means": {
         "n_clusters": SIZE,
-        "m": Number(low=1.0, moderate=True),
+        "m": number(low=1.0, moderate=True),
         "tol": NOT_NEGATIVE,
         "max_iter": STEPS,
         "n_init": FEW,
-        "random_state": RandomState(),
+        "random_state": RANDOM_STATE,
     },
 }
 """The algorithms, and the parameters of their estimators in the order of the signatures."""
@@ -184,7 +182,7 @@ def as_many_leaves_as_clusters(given: Given) -> None:
     """Raise ParameterError where a tree of that depth has fewer leaves than clusters wanted."""
     depth, n_clusters = given["depth"], given["n_clusters"]
     if depth is not None and n_clusters is not None:
-        Count(most=2 ** (int(depth) - 1)).check("n_clusters", n_clusters)
+        count(most=2 ** (int(depth) - 1)).check("n_clusters", n_clusters)
 
 
 RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
@@ -198,7 +196,7 @@ RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
     "imdh": (as_many_leaves_as_clusters,),
     "linear-svdd": (nu_or_c,),
 }
-"""What several parameters of an algorithm have to fulfil together."""
+"""Rules that several parameters of an algorithm have to fulfil together."""
 
 
 def check_parameters(algorithm: str, given: Given) -> None:

@@ -1,4 +1,4 @@
-"""What learns: the part of every algorithm that its estimator and a job have in common."""
+"""Engines: the part of every algorithm that its estimator and a job share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Engine(Protocol):
     Attributes
     ----------
     notes : list of str
-        What is remarkable so far.
+        Remarks so far.
     centre : ndarray of shape (d,), float64
         Subtracted from scaled rows to prepare them; known after `set_pilot`.
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distsvc.errors import one_line
+from distsvc.errors.faults import blame, named
 from distsvc.errors.urls import masked
-from distsvc.monitoring.outcome import Outcome, blame, held_report, words
+from distsvc.monitoring.outcome import RunOutcome
 
 if TYPE_CHECKING:
     from distsvc.job.config import Job
@@ -28,7 +29,7 @@ SWITCHES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 
 
 @contextmanager
-def watched(job_file: str, metrics_file: str | None = None) -> Iterator[Watch]:
+def watched(job_file: str, metrics_file: str | None = None) -> Iterator[Announcer]:
     """Tell others of a run, however it ends: of its beginning, its end, and what came out.
 
     Parameters
@@ -39,7 +40,7 @@ def watched(job_file: str, metrics_file: str | None = None) -> Iterator[Watch]:
         Where metrics are written, if anywhere.
 
     """
-    watch = Watch(job_file, metrics_file)
+    watch = Announcer(job_file, metrics_file)
     try:
         yield watch
         watch.tell(None)
@@ -48,7 +49,7 @@ def watched(job_file: str, metrics_file: str | None = None) -> Iterator[Watch]:
         raise
 
 
-class Watch:
+class Announcer:
     """What others are told of one run."""
 
     def __init__(self, job_file: str, metrics_file: str | None):
@@ -73,7 +74,7 @@ class Watch:
                     "pip install 'distsvc[lineage]'"
                 )
             except Exception as error:
-                warn(f"OpenLineage: no events are sent: {words(error)}")
+                warn(f"OpenLineage: no events are sent: {named(error)}")
         return job
 
     def ends(self, report: Report) -> Report:
@@ -83,15 +84,7 @@ class Watch:
 
     def tell(self, error: BaseException | None) -> None:
         """Tell how the run ended."""
-        code, said = blame(error)
-        outcome = Outcome(
-            exit_code=code,
-            error=said,
-            report=self._report or held_report(error),
-            published=self._report is not None,
-            ended=time.time(),
-            seconds=time.monotonic() - self._began,
-        )
+        outcome = RunOutcome.of(error, self._report, time.monotonic() - self._began)
         if self._file is not None:
             self._write_metrics(self._file, outcome)
         if self._events is not None:
@@ -100,7 +93,7 @@ class Watch:
             if wrong:
                 warn(f"OpenLineage: {wrong}")
 
-    def _write_metrics(self, file: Path, outcome: Outcome) -> None:
+    def _write_metrics(self, file: Path, outcome: RunOutcome) -> None:
         try:
             from distsvc.monitoring.prometheus import write_metrics
 

@@ -12,12 +12,12 @@ import os
 import re
 import threading
 from queue import SimpleQueue
-from typing import Any
 from urllib.parse import urlsplit
 
 from openlineage.client import OpenLineageClient
 from openlineage.client import event_v2 as ol
 from openlineage.client.facet_v2 import (
+    RunFacet,
     data_quality_assertions_dataset,
     error_message_run,
     nominal_time_run,
@@ -26,10 +26,11 @@ from openlineage.client.facet_v2 import (
 from openlineage.client.uuid import generate_new_uuid
 
 from distsvc import __version__
+from distsvc.errors.faults import named
 from distsvc.errors.urls import lake_url, links, without_user
 from distsvc.job.config import Job
-from distsvc.monitoring.outcome import Outcome, words
-from distsvc.report.content.night_parts import CheckPart
+from distsvc.monitoring.outcome import RunOutcome
+from distsvc.report.content.comparison_parts import CheckPart
 from distsvc.report.content.report import Report
 
 PATIENCE = 3.0
@@ -56,13 +57,13 @@ class Events:
         self._waiting.put(self._event(ol.RunState.START))
         self._thread.start()
 
-    def end(self, outcome: Outcome) -> str:
+    def end(self, outcome: RunOutcome) -> str:
         """Send how the run ended; return what went wrong with any event, or nothing."""
         state = ol.RunState.FAIL if outcome.exit_code else ol.RunState.COMPLETE
         try:
             self._waiting.put(self._event(state, outcome))
         except Exception as error:
-            self._wrong = words(error)
+            self._wrong = named(error)
         self._waiting.put(None)
         self._thread.join(PATIENCE)
         if self._thread.is_alive() and not self._wrong:
@@ -77,14 +78,14 @@ class Events:
                 client = client or OpenLineageClient()
                 client.emit(event)
             except Exception as error:
-                self._wrong = self._wrong or f"an event was not sent: {words(error)}"
+                self._wrong = self._wrong or f"an event was not sent: {named(error)}"
         try:
             if client is not None:
                 client.close(PATIENCE)
         except Exception as error:
-            self._wrong = self._wrong or words(error)
+            self._wrong = self._wrong or named(error)
 
-    def _event(self, state: ol.RunState, outcome: Outcome | None = None) -> ol.RunEvent:
+    def _event(self, state: ol.RunState, outcome: RunOutcome | None = None) -> ol.RunEvent:
         return ol.RunEvent(
             eventType=state,
             eventTime=datetime.datetime.now(datetime.UTC).isoformat(),
@@ -122,8 +123,8 @@ def dataset_name(path: str) -> tuple[str, str]:
     return f"{scheme}://{parts.netloc}", (name.lstrip("/") if scheme in _BUCKETS else name) or "/"
 
 
-def _run_facets(job: Job, outcome: Outcome | None) -> dict[str, Any]:
-    facets: dict[str, Any] = {}
+def _run_facets(job: Job, outcome: RunOutcome | None) -> dict[str, RunFacet]:
+    facets: dict[str, RunFacet] = {}
     if job.job.run_date is not None:
         day = datetime.datetime.fromisoformat(job.job.run_date).replace(tzinfo=datetime.UTC)
         facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(
@@ -138,7 +139,7 @@ def _run_facets(job: Job, outcome: Outcome | None) -> dict[str, Any]:
     return facets
 
 
-def _inputs(job: Job, outcome: Outcome | None) -> list[ol.InputDataset]:
+def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
     """Return the input's datasets; the first has the checks, as far as they were measured."""
     found = [ol.InputDataset(*dataset_name(path)) for path in job.input.paths]
     report = outcome.report if outcome else None
@@ -162,7 +163,7 @@ def _assertion(check: CheckPart) -> data_quality_assertions_dataset.Assertion:
     )
 
 
-def _outputs(job: Job, outcome: Outcome | None) -> list[ol.OutputDataset]:
+def _outputs(job: Job, outcome: RunOutcome | None) -> list[ol.OutputDataset]:
     dataset = ol.OutputDataset(*dataset_name(job.output.path))
     report: Report | None = outcome.report if outcome and outcome.published else None
     if report is not None:

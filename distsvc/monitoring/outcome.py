@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from distsvc.errors import CheckFailedError, one_line
-from distsvc.errors.faults import fault
-from distsvc.errors.urls import masked
+from distsvc.errors import CheckFailedError
+from distsvc.errors.faults import blame
 
 if TYPE_CHECKING:
     from distsvc.report.content.report import Report
 
-DEFECT, INTERRUPTED = 1, 130
-
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended.
 
     Attributes
@@ -43,27 +41,9 @@ class Outcome:
     ended: float
     seconds: float
 
-
-def blame(error: BaseException | None) -> tuple[int, str]:
-    """Return the exit code of what ended a run, and what it says; 0 and nothing for None."""
-    if error is None:
-        return 0, ""
-    if isinstance(error, SystemExit):
-        code = error.code if isinstance(error.code, int) else DEFECT
-        return code, f"stopped, exit code {code}"
-    if not isinstance(error, Exception):
-        return INTERRUPTED, "interrupted"
-    known = fault(error)
-    if known is not None:
-        return known.exit_code, str(known)
-    return DEFECT, words(error)
-
-
-def words(error: BaseException) -> str:
-    """Return the name of an error and what it says, in one line and without secrets."""
-    return one_line(masked(f"{type(error).__name__}: {error}"))
-
-
-def held_report(error: BaseException | None) -> Report | None:
-    """Return the report of the result that a check held back, if that was the error."""
-    return cast("Report", error.report) if isinstance(error, CheckFailedError) else None
+    @classmethod
+    def of(cls, error: BaseException | None, report: Report | None, seconds: float) -> RunOutcome:
+        """Return how a run ended, with an error or a report of what is published."""
+        code, words = blame(error)
+        held = cast("Report", error.report) if isinstance(error, CheckFailedError) else None
+        return cls(code, words, report or held, report is not None, time.time(), seconds)

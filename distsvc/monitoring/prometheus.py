@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from distsvc.errors import JobFileError
-from distsvc.monitoring.outcome import Outcome
+from distsvc.monitoring.outcome import RunOutcome
 from distsvc.storage.places.arrays import write_whole
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Families:
                 yield family
 
 
-def write_metrics(path: Path, job: str | None, stem: str, outcome: Outcome) -> None:
+def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
     """Write how a run ended, in place of what the file says of the run before.
 
     Parameters
@@ -94,7 +94,7 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: Outcome) -> N
     write_whole(path, lambda stream: stream.write(text))
 
 
-def _values(outcome: Outcome) -> dict[str, float]:
+def _values(outcome: RunOutcome) -> dict[str, float]:
     """Return what is known of a run."""
     known = {
         "last_run_timestamp_seconds": outcome.ended,

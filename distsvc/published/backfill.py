@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import datetime
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from distsvc.errors import CheckFailedError, DistsvcError, JobFileError
-from distsvc.errors.faults import fault
+from distsvc.errors import CheckFailedError, JobFileError, SkippedError
+from distsvc.errors.faults import DEFECT, blame
 from distsvc.job.config import Job
 from distsvc.published.held import candidates
 from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
 from distsvc.run.starting.resuming import interrupted_runs
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE, FIRST, ClusterAddress, Start
 from distsvc.storage.publishing.publication import Output
 
 Reprocess = Literal["none", "failed", "completed"]
 
-SKIPPED = 99
-"""The exit code of a night whose input is not ready, and that may be left out."""
-
 
 @dataclass(frozen=True)
-class Night:
+class BackfilledDay:
     """What became of a day of a backfill.
 
     Attributes
@@ -63,11 +62,12 @@ def backfill(
     first: datetime.date,
     last: datetime.date,
     reprocess: Reprocess = "none",
+    at: ClusterAddress = ANYWHERE,
+    start: Start = FIRST,
     *,
     commands: Callable[[str], str] = str,
-    progress_of: Callable[[], Progress] = Progress,
-    options: Mapping[str, Any] | None = None,
-) -> Iterator[Night]:
+    quiet: bool = False,
+) -> Iterator[BackfilledDay]:
     """Run a job for every day from `first` to `last`; yield what became of each.
 
     The first that a check holds back, or that fails, is the last.
@@ -80,12 +80,12 @@ def backfill(
         ``none``: only days of which nothing is published. ``failed``: also those of which
         something is, and whose last try since was held back or interrupted. ``completed``: all;
         what is published is replaced.
+    at, start
+        As of `distsvc.run.job.run_job`; `reprocess` says what is replaced.
     commands
         Returns what the page of a day names as the way to run it again.
-    progress_of
-        Makes what shows the progress of a day.
-    options
-        Those of `distsvc.run.job.run_job`: where the cluster is, and ``fresh``.
+    quiet
+        Whether the progress of the days is not shown.
 
     Raises
     ------
@@ -95,39 +95,37 @@ def backfill(
         `first` is after `last`.
 
     """
+    start = replace(start, overwrite=reprocess != "none")
     for day, job in _jobs(job_of, first, last).items():
         output = Output(job.output.path)
         if not _is_wanted(output, reprocess):
-            run_id = (output.manifest() or {})["run_id"]
-            yield Night(day, job.output.path, "kept", f"run {run_id} was published before")
+            words = f"run {output.run_id} was published before"
+            yield BackfilledDay(day, job.output.path, "kept", words)
             continue
-        progress = progress_of()
-        given = dict(options or {}, command=commands(day), progress=progress)
         try:
-            report = run_job(job, overwrite=reprocess != "none", **given)
-            night = Night(day, job.output.path, "published", _words(report))
+            with closing(Progress(quiet)) as progress:
+                report = run_job(job, at, start, command=commands(day), progress=progress)
+            done = BackfilledDay(day, job.output.path, "published", _words(report))
         except Exception as error:
-            known = fault(error)
-            if known is None:
+            code, words = blame(error)
+            if code == DEFECT:
                 raise
-            night = _stopped(day, output, known)
-        finally:
-            progress.close()
-        yield night
-        if night.exit_code:
+            done = _stopped(day, output, code, words)
+        yield done
+        if done.exit_code:
             return
 
 
-def going_on(night: Night, last: str, commands: Callable[[str], str]) -> list[str]:
-    """Return the commands by which a backfill goes on after the night that stopped it.
+def going_on(stopped: BackfilledDay, last: str, commands: Callable[[str], str]) -> list[str]:
+    """Return the commands by which a backfill goes on after the day that stopped it.
 
     `commands` returns that of a backfill from a day.
     """
-    if night.held is None:
-        return [commands(night.day)]
-    after = datetime.date.fromisoformat(night.day) + datetime.timedelta(1)
+    if stopped.held is None:
+        return [commands(stopped.day)]
+    after = datetime.date.fromisoformat(stopped.day) + datetime.timedelta(1)
     following = [commands(after.isoformat())] if after.isoformat() <= last else []
-    publish = ["distsvc", "publish", night.output, "--held", night.held]
+    publish = ["distsvc", "publish", stopped.output, "--held", stopped.held]
     return [shlex.join(publish), *following]
 
 
@@ -153,7 +151,7 @@ def _jobs(
 
 
 def _is_wanted(output: Output, reprocess: Reprocess) -> bool:
-    """Return whether the night of an output is to be run."""
+    """Return whether the day of an output is to be run."""
     manifest = output.manifest()
     if manifest is None or reprocess == "completed":
         return True
@@ -162,15 +160,14 @@ def _is_wanted(output: Output, reprocess: Reprocess) -> bool:
     return bool(interrupted_runs(output) or candidates(output))
 
 
-def _stopped(day: str, output: Output, error: DistsvcError) -> Night:
-    where, words = (day, output.shown), str(error)
-    if error.exit_code == SKIPPED:
-        return Night(*where, "skipped", words)
-    if isinstance(error, CheckFailedError):
-        held = [one["run_id"] for one in candidates(output)]
+def _stopped(day: str, output: Output, code: int, words: str) -> BackfilledDay:
+    if code == SkippedError.exit_code:
+        return BackfilledDay(day, output.shown, "skipped", words)
+    if code == CheckFailedError.exit_code:
+        held = [one.run_id for one in candidates(output)]
         named = next((run_id for run_id in held if run_id in words), held[-1])
-        return Night(*where, "held", words, error.exit_code, named)
-    return Night(*where, "failed", words, error.exit_code)
+        return BackfilledDay(day, output.shown, "held", words, code, named)
+    return BackfilledDay(day, output.shown, "failed", words, code)
 
 
 def _words(report: Report) -> str:

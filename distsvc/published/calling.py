@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from distsvc.monitoring.announce import watched
+from distsvc.run.work.start import ClusterAddress, Start
+
 if TYPE_CHECKING:
+    from distsvc.job.config import Job
     from distsvc.published.run import Run
+    from distsvc.report.content.report import Report
 
 
 def run(
@@ -58,33 +64,49 @@ def run(
         check holds the result back.
 
     """
-    from distsvc.monitoring.announce import watched
     from distsvc.published.run import load
-    from distsvc.run.drafts.asked_job import asked_job
-    from distsvc.run.job import run_job
-    from distsvc.run.work.progress import Progress
 
     _refuse_workers()
-    told = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
-    shown = Progress(quiet=not progress)
-    try:
-        with watched(told, metrics_file) as watch:
-            asked = watch.begins(asked_job(job, run_date, overrides=overrides or {}))
-            report = run_job(
-                asked,
-                command=_call(job, run_date, overrides),
-                scheduler=scheduler,
-                scheduler_file=scheduler_file,
-                require_tls=require_tls,
-                overwrite=overwrite,
-                fresh=fresh,
-                skip_missing=skip_missing,
-                progress=shown,
-            )
-            watch.ends(report)
-    finally:
-        shown.close()
+    asked, _ = run_told(
+        job,
+        run_date,
+        overrides=overrides or {},
+        at=ClusterAddress(scheduler, scheduler_file, require_tls),
+        start=Start(overwrite, fresh, skip_missing),
+        command=_call(job, run_date, overrides),
+        metrics_file=metrics_file,
+        quiet=not progress,
+    )
     return load(asked.output.path)
+
+
+def run_told(
+    job: str | os.PathLike[str] | Mapping[str, Any],
+    run_date: Any,
+    settings: Iterable[str] = (),
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    at: ClusterAddress,
+    start: Start,
+    command: str,
+    metrics_file: str | None,
+    quiet: bool = False,
+) -> tuple[Job, Report]:
+    """Run the job that is asked for, and tell others of it; return it and its report.
+
+    The command line and `run` come here; parameters are theirs, and those of
+    `distsvc.run.drafts.asked_job.asked_job` and `distsvc.run.job.run_job`.
+    """
+    name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
+    with watched(name, metrics_file) as announcer:
+        from distsvc.run.drafts.asked_job import asked_job
+        from distsvc.run.job import run_job
+        from distsvc.run.work.progress import Progress
+
+        with closing(Progress(quiet)) as progress:
+            asked = announcer.begins(asked_job(job, run_date, settings, overrides))
+            report = run_job(asked, at, start, command=command, progress=progress)
+        return asked, announcer.ends(report)
 
 
 def _refuse_workers() -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
+from distsvc.job.config import Section, Sections
 from distsvc.job.file import load_job
 from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.places.arrays import make_folder, write_text, write_whole
 
-JOBS: dict[str, dict[str, Any]] = {
+JOBS: dict[str, Section] = {
     "rings": {"gamma": 24.0, "nu": 0.03, "budget": 200},
     "moons": {"gamma": 16.0, "nu": 0.1},
     "gaussians3": {"gamma": 8.0, "nu": 0.1},
@@ -73,7 +74,7 @@ def make_table(name: str, seed: int = 0) -> pa.Table:
     return pa.table(columns | {"label": y.astype(np.int32)})
 
 
-def demo_job(name: str, folder: str) -> dict[str, Any]:
+def demo_job(name: str, folder: str) -> Sections:
     """Return the job of a demo whose table lies in ``<folder>/data``."""
     return {
         "input": {"path": f"{folder}/data/{name}.parquet", "label": "label"},
@@ -94,8 +95,6 @@ def run_demo(folder: Path, progress: Progress) -> dict[str, Report]:
         path = folder / "jobs" / f"{name}.toml"
         write_text(path, tomli_w.dumps(demo_job(name, str(folder))))
         job = load_job(path)
-        reports[name] = run_job(
-            job, command=f"distsvc run {path}", overwrite=True, progress=Progress(quiet=True)
-        )
+        reports[name] = run_job(job, start=Start(overwrite=True), command=f"distsvc run {path}")
         progress.event("demo", job=name, clusters=len(reports[name].clusters))
     return reports

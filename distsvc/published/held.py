@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pydantic import BaseModel
 
 from distsvc.errors import InputNotFoundError
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 from distsvc.run.reporting.files import PAGE, REPORT
 from distsvc.storage.places.arrays import json_bytes, read_json
-from distsvc.storage.publishing.manifest import checked, listed
+from distsvc.storage.publishing.manifest import (
+    CheckRecord,
+    Manifest,
+    checked,
+    listed,
+    read_manifest,
+)
 from distsvc.storage.publishing.publication import Output
 
-TOLD = "run_id", "created", "rows", "clusters"
+
+class HeldRun(BaseModel):
+    """A candidate that a check held back: the checks that failed, and where its page is."""
+
+    run_id: str
+    created: str
+    rows: int
+    clusters: int
+    failed: list[CheckRecord]
+    page: str
 
 
-def candidates(output: Output) -> list[dict[str, Any]]:
-    """Return what is told of the candidates that are held back at an output, the oldest first.
-
-    Of each ``run_id``, ``created``, ``rows`` and ``clusters``, ``failed``, the checks that failed,
-    and ``page``. `DataError` where a manifest is damaged.
-    """
+def candidates(output: Output) -> list[HeldRun]:
+    """Return the candidates at an output, the oldest first; `DataError` for a damaged manifest."""
     found = []
-    for manifest in _held(output).values():
-        checks = [check for check in manifest.get("checks", []) if check["state"] == "failed"]
-        page = f"{output.shown.rstrip('/')}/{listed(output.place, manifest, PAGE)}"
-        known = {name: manifest.get(name) for name in TOLD}
-        found.append(known | {"failed": checks, "page": page})
-    return sorted(found, key=lambda one: (one["created"] or "", one["run_id"]))
+    for one in _held(output).values():
+        page = f"{output.shown.rstrip('/')}/{listed(output.store, one, PAGE)}"
+        found.append(HeldRun.model_validate(dict(one) | {"failed": one.failed, "page": page}))
+    return sorted(found, key=lambda one: (one.created, one.run_id))
 
 
-def publish_held(path: str, run_id: str) -> dict[str, Any]:
+def publish_held(path: str, run_id: str) -> Manifest:
     """Publish a candidate that a check held back; return its manifest.
 
     Its page and its report are made anew. They say that it was published although checks failed.
@@ -47,23 +56,23 @@ def publish_held(path: str, run_id: str) -> dict[str, Any]:
 
     """
     output = Output(path)
-    if not _is_published(output, run_id):
+    if output.run_id != run_id:
         _candidate(output, run_id)  # before anything is written
     with output.locked():
-        if _is_published(output, run_id):
+        if output.run_id == run_id:
             output.finish()
-            return output.manifest() or {}
+            return read_manifest(output.store)
         manifest = _candidate(output, run_id)
-        for file in manifest["files"]:
-            checked(output.place, manifest, file["file"])
+        for file in manifest.files:
+            checked(output.store, manifest, file.file)
         with output.rewritten(manifest, _overridden(output, manifest)) as changed:
-            output.check_free(manifest["job_sha256"], overwrite=True)
-            return output.publish(changed | {"override": True})
+            output.check_free(manifest.job_sha256, overwrite=True)
+            return output.publish(changed.model_copy(update={"override": True}))
 
 
-def _overridden(output: Output, manifest: dict[str, Any]) -> dict[str, str]:
+def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     """Return the page and the report of a candidate that is published although checks failed."""
-    place = output.place
+    place = output.store
     path = place.local(listed(place, manifest, REPORT))
     report = Report.parsed(read_json(path), str(path))
     failed = "; ".join(check.words for check in report.failed)
@@ -72,17 +81,13 @@ def _overridden(output: Output, manifest: dict[str, Any]) -> dict[str, str]:
     return {PAGE: render_page(report), REPORT: json_bytes(report.dumped()).decode()}
 
 
-def _is_published(output: Output, run_id: str) -> bool:
-    return (output.manifest() or {}).get("run_id") == run_id
-
-
-def _held(output: Output) -> dict[str, dict[str, Any]]:
+def _held(output: Output) -> dict[str, Manifest]:
     """Return the candidates; one that is published may still be listed, after a kill."""
-    found = output.held().items()
-    return {name: one for name, one in found if not _is_published(output, name)}
+    published = output.run_id
+    return {name: one for name, one in output.held().items() if name != published}
 
 
-def _candidate(output: Output, run_id: str) -> dict[str, Any]:
+def _candidate(output: Output, run_id: str) -> Manifest:
     held = _held(output)
     if run_id not in held:
         known = f"held back are {', '.join(sorted(held))}" if held else "none is held back there"

@@ -10,19 +10,21 @@ from typing import Any
 from distsvc.errors import JobFileError
 from distsvc.run.forecast.memory import check_labelling
 from distsvc.run.labelling.phase import fill_output, label_table
-from distsvc.run.model.columns import known_features
 from distsvc.run.model.files import (
     checked_model,
+    known_features,
     model_digest,
-    prediction_job,
+    read_model,
     restore_model,
     with_previous,
 )
 from distsvc.run.reporting.manifest import make_manifest
-from distsvc.run.starting.beginning import Asked, begun
+from distsvc.run.starting.resuming import Request, begun
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ClusterAddress, Start
+from distsvc.storage.publishing.manifest import Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
@@ -39,7 +41,7 @@ def predict_table(
     overwrite: bool = False,
     fresh: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Manifest:
     """Label another table with a published model and publish the labels; return the manifest.
 
     The table needs the model's columns; others that it has are ignored, and named in an event.
@@ -53,36 +55,40 @@ def predict_table(
         The table, and where its labels are published.
     settings
         Keys of ``[cluster]``.
-    scheduler, scheduler_file, require_tls, overwrite, fresh, progress
+    scheduler, scheduler_file, require_tls
+        Where the cluster is, as of `distsvc.run.work.start.ClusterAddress`.
+    overwrite, fresh
+        As of `distsvc.run.work.start.Start`.
+    progress
         As of `distsvc.run.job.run_job`.
 
     """
     progress = progress or Progress(quiet=True)
-    source, output = Output(published).place, Output(output_path)
-    if os.path.realpath(source.address) == os.path.realpath(output.place.address):
+    source, output = Output(published).store, Output(output_path)
+    if os.path.realpath(source.address) == os.path.realpath(output.store.address):
         raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
-    model = checked_model(source)
-    job = prediction_job(model, path, output_path, settings or {})
-    digest = with_previous(job.digest(), model_digest(model))
-    asked = Asked(job, digest, model=digest, fresh=fresh)
-    with begun(output, asked, overwrite, progress) as found:
-        if found is None:
-            return output.manifest() or {}
-        run = found.run
+    folder = checked_model(source)
+    model = read_model(folder)
+    job = model.job(path, output_path, settings)
+    digest = with_previous(job.digest(), model_digest(folder))
+    request = Request(job, output, digest, model=digest)
+    with begun(request, Start(overwrite, fresh), progress) as run:
+        if run is None:
+            return read_manifest(output.store)
         with progress.phase("open"):
-            content = restore_model(model, run)
+            restore_model(model, folder, run)
             if not run.is_planned:
-                known = known_features(content, path, run.staging, progress)
+                known = known_features(model, path, run.staging, progress)
                 table = open_table(job.input, run.staging, job.preprocess, known)
                 run.write_plan(Plan.of(job, table))
             table = run.plan.table
             for note in run.plan.notes:
                 progress.event("unknown values", because=note)
-        where = job.cluster, table.nbytes, scheduler, scheduler_file, require_tls
-        with steps_on(run, progress, *where) as steps:
-            check_labelling(job, table, steps.workers, content["facts"]["wide"])
-            counts = label_table(steps).counts
-            fill_output(steps, counts)
+        at = ClusterAddress(scheduler, scheduler_file, require_tls)
+        with steps_on(run, progress, job.cluster, at) as steps:
+            check_labelling(job, table, steps.workers, model.rule.float64)
+            labelled = label_table(steps)
+            fill_output(steps, labelled.counts)
         check_unchanged(table)
-        manifest = make_manifest(run, job, digest, fingerprint(table), counts)
+        manifest = make_manifest(run, job, digest, fingerprint(table), labelled)
         return output.publish(manifest)

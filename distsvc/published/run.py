@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -17,8 +16,8 @@ from distsvc.report.content.report import Report
 from distsvc.run.model.files import FILES, checked_model
 from distsvc.run.reporting.files import PAGE, REPORT
 from distsvc.storage.places.arrays import read_json
-from distsvc.storage.places.place import Place, place_of
-from distsvc.storage.publishing.manifest import checked, listed, read_manifest
+from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.publishing.manifest import Manifest, checked, listed, read_manifest
 from distsvc.storage.publishing.reading import Filter, label_files, read_labels
 
 
@@ -37,9 +36,10 @@ class Run:
 
     """
 
-    def __init__(self, path: str, place: Place, manifest: dict[str, Any]):
-        self.path, self.manifest = path, manifest
-        self._place = place
+    def __init__(self, path: str, store: Store, manifest: Manifest):
+        self.path, self._manifest = path, manifest
+        self.manifest = manifest.dumped()
+        self._store = store
         self._checked: dict[str, Path] = {}
 
     @cached_property
@@ -73,7 +73,7 @@ class Run:
     def model_folder(self) -> Path:
         """Where the model's files can be read; errors as of `model`."""
         self._listed(FILES[0])
-        return checked_model(self._place, self.manifest)
+        return checked_model(self._store, self._manifest)
 
     @property
     def files(self) -> list[str]:
@@ -82,12 +82,12 @@ class Run:
         For ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``. Labels
         in Zarr are many small files that no such reader takes: `DataError`; see `labels`.
         """
-        names = label_files(self.manifest)
+        names = label_files(self._manifest)
         if not all(name.endswith(".parquet") for name in names):
             raise DataError(
                 f"{self.path} has labels in Zarr, expected Parquet; labels() reads both"
             )
-        return [f"{self._place.address}/{name}" for name in names]
+        return [f"{self._store.address}/{name}" for name in names]
 
     def labels(self, columns: Sequence[str] | str | None = None, filter: Filter = None) -> pa.Table:
         """Return what is published of every row, in the order of the job's table.
@@ -116,27 +116,27 @@ class Run:
             The text of the filter can't be parsed.
 
         """
-        return read_labels(self.manifest, self._local, columns, filter)
+        return read_labels(self._manifest, self._local, columns, filter)
 
     def _local(self, name: str) -> Path:
         """Return where a listed file can be read; it is compared with the list once."""
         if name not in self._checked:
-            self._checked[name] = checked(self._place, self.manifest, name)
+            self._checked[name] = checked(self._store, self._manifest, name)
         return self._checked[name]
 
     def _listed(self, name: str) -> str:
-        if not any(file["file"].endswith(f"/{name}") for file in self.manifest["files"]):
+        if not any(file.file.endswith(f"/{name}") for file in self._manifest.files):
             raise DataError(
                 f"{self.path} has no {name}: the run labelled rows by the model of another"
             )
-        return listed(self._place, self.manifest, name)
+        return listed(self._store, self._manifest, name)
 
     def __repr__(self) -> str:
         return f"<distsvc run {self.path}: {self._told()}>"
 
     def _told(self) -> str:
-        k = self.manifest["clusters"]
-        return f"{k} cluster{'s' * (k != 1)} in {self.manifest['rows']:,} rows"
+        k = self._manifest.clusters
+        return f"{k} cluster{'s' * (k != 1)} in {self._manifest.rows:,} rows"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the clusters, the share outside, where the page is."""
@@ -178,8 +178,8 @@ def load(path: str | os.PathLike[str]) -> Run:
         The manifest is damaged.
 
     """
-    place = place_of(path)
+    store = store_of(path)
     try:
-        return Run(os.fspath(path), place, read_manifest(place))
+        return Run(os.fspath(path), store, read_manifest(store))
     except InputNotFoundError as error:
         raise InputNotFoundError(f"{error}; expected the output path of a run") from None

@@ -11,17 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.rows import Answer, Input
-from distsvc.published.raw_rows import NAME, Given, array_columns, names_of, raw_blocks, raw_rows
-from distsvc.run.labelling.columns import published_names
+from distsvc.inputs.rows import Input, RowValues
+from distsvc.run.algorithms.algorithm import Columns
+from distsvc.run.labelling.asked import AskedColumns
+from distsvc.run.labelling.columns import asked_columns, published_names
 from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.labelling.reasons import Reasons
-from distsvc.run.labelling.shares import shared_columns
-from distsvc.run.learning.preparation import Preparation, checked_rows
-from distsvc.run.model.files import FILES, read_model
-from distsvc.run.model.form import features_of, job_of, restored
-from distsvc.storage.places.arrays import read_arrays
-from distsvc.storage.publishing.columns import published_columns
+from distsvc.run.learning.preparation import Preparation, check_rows
+from distsvc.run.model.content import ModelFile
+from distsvc.run.model.files import read_labeller, read_model
+from distsvc.run.work.partitions import choose_block_rows
+from distsvc.storage.publishing.formats.columns import published_columns
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.features import names_of
+from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
+from distsvc.storage.rows.usable import chosen, usable_rows
 
 UNLABELLED = -1
 """In place of a label, of a row that the job would have left out."""
@@ -61,19 +64,17 @@ class Model:
 
     """
 
-    def __init__(self, content: dict[str, Any], preparation: Preparation, labeller: Labeller):
-        self._features = features_of(content)
+    def __init__(self, model: ModelFile, preparation: Preparation, labeller: Labeller):
+        job, self._features = model.job(NAME, NAME), model.learned_from
         self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
-        self._missing = content["preprocess"].get("missing", "error")
-        self._asked = job_of(content, NAME, NAME).output
+        self._missing, self._output = job.preprocess.missing, job.output
         self.columns = tuple(feature.column for feature in self._features)
         self.array_columns = array_columns(self._features)
-        self.id: str | None = content["input"]["id"]
-        self.algorithm: str = content["algorithm"]
-        self.parameters: dict[str, Any] = content["parameters"]
+        self.id = model.input.id
+        self.algorithm, self.parameters = model.algorithm, model.parameters
         self.ids = labeller.ids
-        names = published_names(type(labeller.rule), self._asked)
+        names = published_names(type(labeller.rule), self._output)
         self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
 
     @classmethod
@@ -88,19 +89,17 @@ class Model:
             It is damaged.
 
         """
-        content = read_model(folder)
-        try:
-            return cls(content, *restored(content, read_arrays(folder / FILES[1])))
-        except DataError as error:
-            raise DataError(f"{folder}: {error}") from None
+        model = read_model(folder)
+        preparation, labeller, _ = read_labeller(model, folder)
+        return cls(model, preparation, labeller)
 
     def predict(self, X: Any) -> Any:
         """Return the labels (n,) int32 of raw rows."""
-        return self._values(X, Answer("label", np.int32))
+        return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: Any) -> Any:
-        """Return the scores (n,) float32 of raw rows, whose meaning the manifest tells."""
-        return self._values(X, Answer("score", np.float32))
+        """Return the scores (n,) float32 of raw rows, explained in the manifest."""
+        return self._values(X, RowValues("score", np.float32))
 
     def predict_proba(self, X: Any) -> Any:
         """Return the shares (n, k) float32 of all clusters in raw rows, in the order of `ids`.
@@ -112,10 +111,10 @@ class Model:
                 "predict_proba needs a model with clusters, found one that only tells rows inside "
                 "from rows outside"
             )
-        return self._values(X, Answer("share", np.float32, self.ids.tolist()))
+        return self._values(X, RowValues("share", np.float32, self.ids.tolist()))
 
     def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
-        """Yield what a job publishes of raw rows, batch by batch, in their order.
+        """Yield the columns that a job publishes of raw rows, batch by batch, in their order.
 
         Parameters
         ----------
@@ -129,15 +128,14 @@ class Model:
             model has one and X, too. A batch of X becomes one batch, or several if it is long.
 
         """
-        rows = raw_rows(X, self._features)
-        reasons = Reasons(self._labeller, self._features, self._asked.reasons)
-        for given in self._blocks(rows):
-            columns = self._columns(given, self._prepared(given, rows), reasons)
+        rows = self._rows(X)
+        asked = asked_columns(self._labeller, self._features, self._output, reported=False)
+        for ids, known, block in self._blocks(rows):
+            columns = self._columns(block, self._prepared(block, rows), asked)
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
-            if not given.known.all():
-                places = pa.array(np.cumsum(given.known) - 1, mask=~given.known)
+            if not known.all():
+                places = pa.array(np.cumsum(known) - 1, mask=~known)
                 arrays = {name: array.take(places) for name, array in arrays.items()}
-            ids = given.all.ids
             yield pa.record_batch(arrays if ids is None else {self.id: ids} | arrays)
 
     def label(self, X: Any) -> pa.Table:
@@ -145,19 +143,19 @@ class Model:
         batches = list(self.predict_batches(X))
         return pa.Table.from_batches(batches, None if batches else self.published)
 
-    def _values(self, X: Any, answer: Answer) -> Any:
+    def _values(self, X: Any, answer: RowValues) -> Any:
         """Return the values of raw rows, as lazy as these are."""
-        rows = raw_rows(X, self._features)
+        rows = self._rows(X)
         of_part = partial(self._of_part, answer)
         return rows.map_parts(of_part, answer) if rows.lazy else of_part(rows)
 
-    def _of_part(self, answer: Answer, rows: Input) -> np.ndarray:
+    def _of_part(self, answer: RowValues, rows: Input) -> np.ndarray:
         """Return the values of rows that are not lazy, wherever they are."""
         parts, missing = [], UNLABELLED if answer.name == "label" else np.nan
-        for given in self._blocks(rows):
-            found = self._found(answer.name, self._prepared(given, rows))
-            values = np.full((len(given.known), *found.shape[1:]), missing, answer.dtype)
-            values[given.known] = found
+        for _, known, block in self._blocks(rows):
+            found = self._found(answer.name, self._prepared(block, rows))
+            values = np.full((len(known), *found.shape[1:]), missing, answer.dtype)
+            values[known] = found
             parts.append(values)
         return answer.joined(parts)
 
@@ -168,19 +166,26 @@ class Model:
             return rule.shares(Z)
         return self.ids[rule.labels(Z)] if name == "label" else rule.label(Z)["score"]
 
-    def _blocks(self, rows: Input) -> Iterator[Given]:
+    def _rows(self, X: Any) -> Input:
+        return given_rows(X, self._features, choose_block_rows(len(self._numbers)))
+
+    def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
+        """Yield ids of rows, which of them (n,) bool are labelled, and the block of these."""
         unit = self._preparation.scaling.kind == "unit"
-        return raw_blocks(rows, self._features, self._missing, unit, self.id)
+        for block in given_blocks(rows, self._features, self.id):
+            known = usable_rows(block, rows.shown, self._features, self._missing, unit)
+            yield block.ids, known, chosen(block, known)
 
-    def _prepared(self, given: Given, rows: Input) -> np.ndarray:
-        return checked_rows(self._preparation, given.usable, rows.shown, self._numbers)
+    def _prepared(self, block: Block, rows: Input) -> np.ndarray:
+        Z = self._preparation(block.X)
+        check_rows(Z, block, rows.shown, self._numbers)
+        return Z
 
-    def _columns(self, given: Given, Z: np.ndarray, reasons: Reasons) -> dict[str, Any]:
-        """Return what is published of the usable rows of a block, prepared as Z (n, d)."""
-        columns = dict(self._labeller.rule.label(Z))
-        if self._asked.reasons:
-            columns |= reasons.add(given.usable, Z, columns)
-        columns |= shared_columns(self._asked, self._labeller, Z, columns["label"])
+    def _columns(self, block: Block, Z: np.ndarray, asked: list[AskedColumns]) -> Columns:
+        """Return the published columns of the usable rows of a block, prepared as Z (n, d)."""
+        columns: Columns = dict(self._labeller.rule.label(Z))
+        for one in asked:
+            columns |= one.add(block, Z, columns)
         columns["label"] = self.ids[columns["label"]]
         return columns
 

@@ -37,32 +37,32 @@ def status(path: str) -> dict[str, Any]:
     """
     output = Output(path)
     manifest = output.manifest()
-    if manifest is None and RUNS not in output.place.folders():
+    if manifest is None and RUNS not in output.store.folders():
         raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
     holder = read_holder(output.runs)
     gone = is_gone(holder) if holder else True
     running = None
-    if not gone:
+    if holder and not gone:
         alive = None if gone is None else True
-        running = {name: holder.get(name) for name in HOLDER} | {"alive": alive}
-    doing = holder.get("doing") or {}
+        running = {name: getattr(holder, name) for name in HOLDER} | {"alive": alive}
+    doing = (holder and holder.doing) or {}
     interrupted = []
     for run in interrupted_runs(output):
         if running is not None and doing.get("run") in (run.name, None):
             continue
         stopped = read_note(run, STOPPED)
-        if gone and doing.get("run") == run.name:
-            stopped = doing | {"now": holder.get("now"), "why": "killed"}
+        if holder and gone and doing.get("run") == run.name:
+            stopped = doing | {"now": holder.now, "why": "killed"}
         known = {name: stopped.get(name) for name in STOP}
         begun = read_note(run, BEGUN).get("begun")
         interrupted.append(
             {"run_id": run.name, "begun": begun, "kept": kept_results(run), "stopped": known}
         )
     return {
-        "output": output.place.address,
-        "published": manifest and {name: manifest.get(name) for name in PUBLISHED},
+        "output": output.store.address,
+        "published": manifest and {name: getattr(manifest, name) for name in PUBLISHED},
         "running": running,
-        "held": candidates(output),
+        "held": [one.model_dump() for one in candidates(output)],
         "interrupted": interrupted,
     }
 
@@ -102,5 +102,5 @@ def _where(doing: dict[str, Any]) -> str:
     if not phase:
         return ""
     count = f", {done} of {total} done" if total else ""
-    left = doing.get("seconds_left_in_all") or doing.get("seconds_left")
+    left = doing.get("seconds_left")
     return f"; phase {phase}{count}" + (f", {left:.0f} s left" if left else "")

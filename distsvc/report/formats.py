@@ -1,10 +1,18 @@
-"""How numbers, times and untrusted text are written on the page and in its figures."""
+"""Numbers, times, untrusted text and long tables on the page and in its figures; its templates."""
 
 from __future__ import annotations
 
 import datetime
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+MAX_ROWS = 20
+"""Lines of a table that are seen at once; one more is, too, rather than folded alone."""
 
 
 def one_line(text: object, length: int) -> str:
@@ -92,3 +100,36 @@ def value(content: object) -> str:
     if isinstance(content, Sequence) and not isinstance(content, str):
         return ", ".join(value(item) for item in content)
     return str(content)
+
+
+class Listed(NamedTuple):
+    """Lines of a table that are seen at once, and those that are folded away."""
+
+    first: Sequence[NamedTuple]
+    rest: Sequence[NamedTuple]
+    summary: str
+
+
+def folded(rows: Sequence[NamedTuple], more: str, most: int = MAX_ROWS) -> Listed:
+    """Fold the lines beyond `most` away, unless there is only one."""
+    n_first = len(rows) if len(rows) <= most + 1 else most
+    first, rest = rows[:n_first], rows[n_first:]
+    return Listed(first, rest, f"{count(len(rest))} {more}")
+
+
+@functools.cache
+def template(name: str, **filters: Callable[..., Any]) -> Template:
+    """Return the template of that name, compiled once; what it is given is escaped, and required.
+
+    Its filters are those of the page, and some more.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    own = (count, percent, value, seconds, megabytes, moment, number)
+    environment.filters |= {of.__name__: of for of in own} | filters
+    return environment.get_template(name)

@@ -1,12 +1,16 @@
-"""The whole story of a run, top to bottom: open, cluster or assign, report, check, publish.
+"""The whole story of a run, top to bottom: open, assign or cluster, compare, report, publish.
 
-To cluster is to survey, prepare, fit and label (`distsvc.run.fitting.clustering`); to assign is
-to label with the model of a run before. Each step is a phase, the same task for every partition, on
-workers or in this process, or something that the driver works out from what the tasks left in the
-run's directory. Learning is sequential: a learner streams the sample's rows in random order, or
-holds them all. Nothing that decides a label depends on how the table is cut or who does the work.
+1. `opened` holds the output and opens the table, the previous run and the algorithm, each once.
+   They are carried from there as one value.
+2. `assign_table` labels with the model of the previous run, if the job asks for that. Otherwise
+   `cluster_table` surveys, prepares, fits and labels.
+3. `compared` sets the result beside the previous run and checks it, `write_report` draws the page,
+   and `publish` swaps the manifest, if no check failed.
 
-How an algorithm learns is told by its room (`distsvc.run.algorithms`).
+A step is a phase, the same task for every partition, on workers or in this process; or the driver
+works it out from the results in the run's directory. A learner is sequential: it streams the
+sample's rows in random order, or holds them all. Labels depend neither on how the table is cut nor
+on who does the work. How each algorithm learns stands in its module of `distsvc.run.algorithms`.
 """
 
 from __future__ import annotations
@@ -23,18 +27,16 @@ from distsvc.run.reporting.manifest import publish
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE, FIRST, ClusterAddress, Start
+from distsvc.storage.publishing.publication import Output
 
 
 def run_job(
     job: Job,
+    at: ClusterAddress = ANYWHERE,
+    start: Start = FIRST,
     *,
     command: str = "",
-    scheduler: str | None = None,
-    scheduler_file: str | None = None,
-    require_tls: bool = False,
-    overwrite: bool = False,
-    fresh: bool = False,
-    skip_missing: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Cluster a table and publish labels, model and report; return the report.
@@ -46,38 +48,30 @@ def run_job(
     ----------
     job
         The validated job file.
+    at
+        Where the cluster is; see `distsvc.run.work.cluster.connected`.
+    start
+        What may be replaced, started over or skipped.
     command
         What the page names as the way to run it again.
-    scheduler, scheduler_file, require_tls
-        Where the cluster is; see `distsvc.run.work.cluster.connected`.
-    overwrite
-        Whether something else that is published at the output is replaced.
-    fresh
-        Whether to start over where an earlier run was interrupted, which otherwise goes on.
-    skip_missing
-        Whether an input that is not there yet is to be skipped (`SkippedError`).
     progress
         Where phases and events are shown; nowhere when not given.
 
     """
     progress = progress or Progress(quiet=True)
-    with opened(job, overwrite, progress, fresh, skip_missing) as found:
-        if found is None:
-            progress.event("already published", output=job.output.path)
-            return read_report(job.output.path)
-        run, room, job = found.run, found.room, found.job
-        where = job.cluster, found.table.nbytes, scheduler, scheduler_file, require_tls
-        with steps_on(run, progress, *where) as steps:
-            memory = check_memory(job, found.table, steps.workers).part()
-            assigned = assign_table(steps, job, found.previous)
-            if assigned is not None:
-                room, pilot, labelled = assigned
-            else:
-                pilot, labelled = cluster_table(steps, job, room)
+    with opened(job, start, progress) as opening:
+        if isinstance(opening, Output):  # it has this run already
+            progress.event("already published", output=opening.shown)
+            return read_report(opening)
+        run, asked, previous = opening.run, opening.job, opening.previous
+        with steps_on(run, progress, asked.cluster, at) as steps:
+            memory = check_memory(asked, opening.table, steps.workers, opening.algorithm).part()
+            learned, labelled = assign_table(steps, asked, previous) or cluster_table(
+                steps, asked, opening.algorithm
+            )
             fill_output(steps, labelled.counts)
-        agreement = room.engine.fitted_facts().get("agreement")
-        night = compared(run, job, found.previous, labelled.counts, agreement)
-        report = write_report(run, job, room, pilot, labelled, night, command, progress, memory)
+        comparison = compared(run, asked, previous, labelled, learned.facts.get("agreement"))
+        report = write_report(run, asked, learned, labelled, comparison, command, progress, memory)
         with progress.phase("publish"):
-            publish(found, labelled.counts, report)
+            publish(opening, labelled, report)
     return report.with_phases(progress.phases)

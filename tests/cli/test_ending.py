@@ -68,21 +68,21 @@ def check(found, code, how):
 
 @pytest.mark.parametrize("body", SWALLOWED.values(), ids=SWALLOWED)
 def test_no_signal_is_lost(body):
-    check(ended(body), 143, "in order")
+    check(ended(body), 143, "cleanly")
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 143)])
 def test_what_was_begun_is_put_away(name, code, tmp_path):
     body = f"open('{tmp_path}/work', 'w').close()\n"
     body += f"try:\n    kill()\n    wait()\nfinally:\n    os.remove('{tmp_path}/work')"
-    check(ended(body, name), code, "in order")
+    check(ended(body, name), code, "cleanly")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_signal_during_an_import(tmp_path):
     (tmp_path / "slow.py").write_text("import __main__\n__main__.kill()\n__main__.wait()\n")
     body = f"sys.path.insert(0, '{tmp_path}')\nimport slow"
-    check(ended(body, "SIGINT"), 130, "in order")
+    check(ended(body, "SIGINT"), 130, "cleanly")
 
 
 def test_a_second_signal_ends_it_at_once():

@@ -254,7 +254,7 @@ def outcome(copy: Path, table: Path, out: Path, name: str) -> str:
         assert nothing_left(out / "a"), f"something was published: {said}"
         return f"{type(error).__name__}"
     labels = [
-        pq.read_table([out / one / f["file"] for f in found["files"] if "labels" in f["file"]])
+        pq.read_table([out / one / f.file for f in found.files if "labels" in f.file])
         for one, found in (("a", first), ("b", again))
     ]
     first_rows, second_rows = (repr(table.to_pylist()) for table in labels)  # NaN is NaN there

@@ -114,7 +114,7 @@ def test_a_mode_without_the_run_whose_model_it_uses(mode):
 
 @pytest.mark.parametrize("algorithm", PARAMETERS)
 def test_model_fields_are_those_of_the_table_that_a_job_may_give(algorithm):
-    types = {name: one.job_type() for name, one in PARAMETERS[algorithm].items()}
+    types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     fields = {name for name, of in types.items() if of is not None}
     assert set(MODELS[algorithm].model_fields) == fields | {"algorithm", "mode", "seed"}
 

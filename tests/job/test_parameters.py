@@ -3,6 +3,7 @@
 import inspect
 import re
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,18 +13,16 @@ from distsvc import SupportVectorClustering
 from distsvc.errors import JobFileError, ParameterError, shown
 from distsvc.job.constraints import (
     COUNT,
+    FLAG,
+    KERNEL_WIDTH,
     NOT_NEGATIVE,
     POSITIVE,
+    RANDOM_STATE,
     SHARE,
-    Choice,
-    Count,
-    Flag,
-    InMemory,
-    KernelWidth,
-    Number,
-    OrNone,
-    RandomState,
+    choice,
+    count,
     is_several,
+    number,
 )
 from distsvc.job.parameters import (
     PARAMETERS,
@@ -49,7 +48,7 @@ def refused(constraint, value, message: str) -> None:
 
 def in_job(constraint, value) -> bool:
     try:
-        TypeAdapter(constraint.job_type()).validate_python(value)
+        TypeAdapter(constraint.job_type).validate_python(value)
     except ValidationError:
         return False
     return True
@@ -92,10 +91,10 @@ def test_every_parameter_is_checked_by_its_estimator(algorithm, name):
 
 def test_choices_are_those_that_the_models_know():
     table = PARAMETERS["support-vector"]
-    assert table["maintenance"].names == tuple(STRATEGIES)
-    assert table["effort"].names == tuple(EFFORTS)
-    assert table["granularity"].names == tuple(REFERENCE_ROWS)
-    assert PARAMETERS["linear-svdd"]["solver"].names == SOLVERS
+    assert get_args(table["maintenance"].type) == tuple(STRATEGIES)
+    assert get_args(table["effort"].type) == tuple(EFFORTS)
+    assert get_args(table["granularity"].type) == tuple(REFERENCE_ROWS)
+    assert get_args(PARAMETERS["linear-svdd"]["solver"].type) == SOLVERS
 
 
 def test_a_parameter_is_the_jobs_fault_and_a_value_error():
@@ -113,13 +112,13 @@ VALUES = (-1, 0, 0.5, 1, 1.5, 15, 16, 17, 49, 50, 100, 100.5, 999, 1000, np.inf,
         (algorithm, name)
         for algorithm, of in PARAMETERS.items()
         for name, constraint in of.items()
-        if constraint.job_type() is not None
+        if constraint.job_type is not None
     ],
 )
 def test_job_and_estimator_allow_the_same_values(algorithm, name):
     constraint = PARAMETERS[algorithm][name]
-    values = VALUES + (() if isinstance(constraint, Flag) else ("merge", "auto", "", [], [1.0]))
-    values = (True, False) if isinstance(constraint, Flag) else values
+    values = VALUES + (() if constraint is FLAG else ("merge", "auto", "", [], [1.0]))
+    values = (True, False) if constraint is FLAG else values
     for value in values:
         assert in_job(constraint, value) == for_estimator(constraint, value), value
 
@@ -149,7 +148,7 @@ def test_zero_is_a_number_where_it_may_be():
 
 def test_numbers_with_a_bound():
     SHARE.check("x", 1.0)
-    closed = Number(high=1.0, low_open=False)
+    closed = number(high=1.0, low_open=False)
     closed.check("x", 0.0)
     refused(closed, 1.5, "lie in [0, 1]")
     for value in (1.5, 0.0, np.nan, "half"):
@@ -157,9 +156,9 @@ def test_numbers_with_a_bound():
 
 
 def test_numbers_above_one():
-    Number(low=1.0).check("x", 1.0 + 1e-9)
+    number(low=1.0).check("x", 1.0 + 1e-9)
     for value in (1.0, 0, "two"):
-        refused(Number(low=1.0), value, "be above 1")
+        refused(number(low=1.0), value, "be above 1")
 
 
 @pytest.mark.parametrize("value", [1, 10**30, np.int64(7), np.uint8(1)])
@@ -173,36 +172,36 @@ def test_what_is_no_count(value):
 
 
 def test_counts_with_a_bound():
-    Count(most=16).check("x", 16)
-    refused(Count(most=16), 17, "be at most 16")
-    refused(Count(most=16), 0, "be a whole number of at least 1")
-    refused(Count(100), 99, "be a whole number of at least 100")
+    count(most=16).check("x", 16)
+    refused(count(most=16), 17, "be at most 16")
+    refused(count(most=16), 0, "be a whole number of at least 1")
+    refused(count(100), 99, "be a whole number of at least 100")
 
 
 def test_choices():
-    Choice(("a", "b")).check("x", "b")
+    choice("a", "b").check("x", "b")
     for value in ("c", "A", None, 1):
-        refused(Choice(("a", "b")), value, "be one of ('a', 'b')")
+        refused(choice("a", "b"), value, "be one of ('a', 'b')")
 
 
 def test_a_choice_in_memory_is_none_of_a_job():
-    choice = Choice(("a",), ("b",))
-    choice.check("x", "b")
-    refused(choice, "c", "be one of ('a', 'b')")
-    assert in_job(choice, "a")
-    assert not in_job(choice, "b")
+    names = choice("a", in_memory=("b",))
+    names.check("x", "b")
+    refused(names, "c", "be one of ('a', 'b')")
+    assert in_job(names, "a")
+    assert not in_job(names, "b")
 
 
 def test_flags():
     for value in (True, False, np.True_, np.False_):
-        Flag().check("x", value)
+        FLAG.check("x", value)
     for value in (0, 1, "true", None):
-        refused(Flag(), value, "be True or False")
+        refused(FLAG, value, "be True or False")
 
 
 @pytest.mark.parametrize("value", ["auto", 2, 0.5, [1], (1.0, 2.0), np.array([0.5]), np.array(2.0)])
 def test_kernel_widths(value):
-    KernelWidth().check("x", value)
+    KERNEL_WIDTH.check("x", value)
 
 
 @pytest.mark.parametrize(
@@ -210,26 +209,26 @@ def test_kernel_widths(value):
     ["scale", 0.0, np.nan, np.inf, True, None, [], [1.0, 0.0], ["auto"], [[1.0], [2.0]], {1: 1.0}],
 )
 def test_what_is_no_kernel_width(value):
-    refused(KernelWidth(), value, "be 'auto', a positive number or a list of them")
+    refused(KERNEL_WIDTH, value, "be 'auto', a positive number or a list of them")
 
 
 def test_random_states():
     for value in (None, 0, np.uint8(3), np.random.RandomState(0), np.random):
-        RandomState().check("x", value)
+        RANDOM_STATE.check("x", value)
     for value in (-1, 1.0, True, "tuesday", np.random.default_rng(0)):
-        refused(RandomState(), value, "be a whole number of at least 0")
-    assert RandomState().job_type() is None
+        refused(RANDOM_STATE, value, "be a whole number of at least 0")
+    assert RANDOM_STATE.job_type is None
 
 
 def test_none_where_it_may_be():
-    OrNone(COUNT).check("x", None)
-    refused(OrNone(COUNT), 0, "be a whole number of at least 1")
+    COUNT.or_none.check("x", None)
+    refused(COUNT.or_none, 0, "be a whole number of at least 1")
     refused(COUNT, None, "be a whole number of at least 1")
 
 
 def test_what_only_tables_in_memory_have():
-    refused(InMemory(POSITIVE), 0, "be a positive number")
-    assert InMemory(POSITIVE).job_type() is None
+    refused(POSITIVE.in_memory, 0, "be a positive number")
+    assert POSITIVE.in_memory.job_type is None
 
 
 # --- rules

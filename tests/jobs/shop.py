@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from distsvc.cli.main import main
 from distsvc.job.file import load_job
 from distsvc.run.job import run_job
+from distsvc.run.work.start import ClusterAddress, Start
 from tests.published_files import published_file, read_labels
 from tests.small_runs import forget, write_table
 
@@ -51,7 +52,7 @@ class Shop:
         """Do a night, as a new process would, and return its report."""
         forget()
         job = load_job(self.job_file(**sections), (), date)
-        return run_job(job, overwrite=overwrite, scheduler=scheduler)
+        return run_job(job, ClusterAddress(scheduler), Start(overwrite))
 
     def out(self, date):
         return self.folder / "out" / date

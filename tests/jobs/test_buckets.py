@@ -23,10 +23,11 @@ from distsvc.published.predict import predict_table
 from distsvc.published.status import status
 from distsvc.run.job import run_job
 from distsvc.run.work.phases import Phase
+from distsvc.run.work.start import ClusterAddress
 from distsvc.storage.publishing.publication import collect
 from tests.published_files import listed
 from tests.s3_server import BUCKET, SETTINGS, client, content, keys, s3_server
-from tests.small_runs import ROOMS, digests, forget, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, digests, forget, small_job, three_clusters, write_table
 
 pytest.importorskip("obstore")
 pytest.importorskip("s3fs")
@@ -95,17 +96,17 @@ def check_tidy(out):
 
 
 @pytest.mark.usefixtures("quick_page")
-@pytest.mark.parametrize("room", ["level tree", "linear"])
-def test_the_answer_is_that_of_a_disk(room, tables, tmp_path, out):
+@pytest.mark.parametrize("algorithm", ["level tree", "linear"])
+def test_the_answer_is_that_of_a_disk(algorithm, tables, tmp_path, out):
     where = {"path": str(tmp_path / "out")}
-    run_job(small_job(tables / "t.parquet", ROOMS[room], output=where))
-    run_job(bucket_job(ROOMS[room], out))
+    run_job(small_job(tables / "t.parquet", MODELS[algorithm], output=where))
+    run_job(bucket_job(MODELS[algorithm], out))
     assert of_bucket(out) == of_disk(tmp_path / "out")
     check_tidy(out)
     forget()
-    assert run_job(bucket_job(ROOMS[room], out)).input.n_rows == 1500  # is published already
+    assert run_job(bucket_job(MODELS[algorithm], out)).input.n_rows == 1500  # is published already
     with pytest.raises(JobFileError, match="already published by a different configuration"):
-        run_job(bucket_job(ROOMS["sampled"], out))
+        run_job(bucket_job(MODELS["sampled"], out))
 
 
 @pytest.mark.usefixtures("quick_page")
@@ -113,9 +114,9 @@ def test_zarr_from_csv(tables, tmp_path, out):
     """The table is converted in the bucket, and the arrays are written there."""
     form = {"format": "zarr"}
     where = form | {"path": str(tmp_path / "out")}
-    run_job(small_job(tables / "t.csv", ROOMS["sampled"], output=where))
+    run_job(small_job(tables / "t.csv", MODELS["sampled"], output=where))
     form |= {"path": f"s3://{BUCKET}/{out}"}
-    run_job(bucket_job(ROOMS["sampled"], out, table="t.csv", output=form))
+    run_job(bucket_job(MODELS["sampled"], out, table="t.csv", output=form))
     assert of_bucket(out) == of_disk(tmp_path / "out")
     assert any(inner == "label/c/0" for _, inner in of_bucket(out))
     check_tidy(out)
@@ -123,7 +124,7 @@ def test_zarr_from_csv(tables, tmp_path, out):
 
 @pytest.mark.usefixtures("quick_page")
 def test_a_prediction(tables, out):
-    job = bucket_job(ROOMS["sampled"], out)
+    job = bucket_job(MODELS["sampled"], out)
     run_job(job)
     model, new = job.output.path, f"s3://{BUCKET}/in/t.parquet"
     predict_table(model, new, f"{model}-new")
@@ -143,7 +144,7 @@ def test_a_prediction(tables, out):
 def test_a_run_goes_on(workdir, tables, tmp_path, out, monkeypatch):
     """From whatever place its work is in."""
     known = {"disk": str(tmp_path / "w"), "bucket": f"s3://{BUCKET}/{out}-work", None: None}
-    job = bucket_job(ROOMS["sampled"], out, cluster={"workdir": known[workdir]})
+    job = bucket_job(MODELS["sampled"], out, cluster={"workdir": known[workdir]})
     do, done = Phase.do, []
 
     def counted(self, run_dir, number):
@@ -171,7 +172,7 @@ def test_a_run_goes_on(workdir, tables, tmp_path, out, monkeypatch):
 
 @pytest.mark.usefixtures("quick_page")
 def test_a_run_that_was_interrupted_is_collected(tables, out, monkeypatch):
-    job = bucket_job(ROOMS["sampled"], out)
+    job = bucket_job(MODELS["sampled"], out)
     do = Phase.do
 
     def stopped(self, run_dir, number):
@@ -254,7 +255,7 @@ def test_workers_that_share_no_folder(tables, tmp_path, out, monkeypatch, caplog
     monkeypatch.setenv("TMPDIR", str(mine))
     monkeypatch.setattr("tempfile.tempdir", None)
     caplog.set_level(logging.INFO)
-    job = bucket_job(ROOMS["level tree"], out)
+    job = bucket_job(MODELS["level tree"], out)
     with cluster_apart(theirs, hidden=mine) as file:
         with Client(scheduler_file=str(file), timeout=60) as found:
             found.wait_for_workers(2, timeout=60)
@@ -263,8 +264,8 @@ def test_workers_that_share_no_folder(tables, tmp_path, out, monkeypatch, caplog
         assert len(folders) == 2
         assert str(Path.cwd()) not in folders
         assert sees == {not can_unshare()}
-        run_job(job, scheduler_file=str(file))
-    run_job(small_job(tables / "t.parquet", ROOMS["level tree"], output={"path": str(mine / "o")}))
+        run_job(job, ClusterAddress(scheduler_file=str(file)))
+    run_job(small_job(tables / "t.parquet", MODELS["level tree"], output={"path": str(mine / "o")}))
     assert of_bucket(out) == of_disk(mine / "o")
     check_tidy(out)
     said = caplog.text.encode() + (theirs / "log").read_bytes()

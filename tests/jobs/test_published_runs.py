@@ -21,6 +21,7 @@ from distsvc.run.reporting import files as report_files
 from distsvc.run.reporting import manifest
 from distsvc.run.starting.resuming import interrupted_runs, kept_results
 from distsvc.run.work.phases import Phase
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output
 from tests.jobs.blob_jobs import N, blobs, check_manifest, config, files, label_files
 from tests.jobs.lost_work import DoneTwice
@@ -99,12 +100,12 @@ def test_another_configuration_is_refused_unless_overwritten(blob_table, tmp_pat
     with pytest.raises(JobFileError, match=message):
         run_job(other)
     assert files(tmp_path / "out") == before
-    run_job(other, overwrite=True)
+    run_job(other, start=Start(overwrite=True))
     assert label_files(tmp_path / "out") != parts
     for name, digest in before.items():
         if name.startswith(("labels/", "model/", "report/")):
             assert files(tmp_path / "out")[name] == digest, "a reader of the old result lost a file"
-    run_job(config(blob_table, tmp_path / "out", model={"nu": 0.3}), overwrite=True)
+    run_job(config(blob_table, tmp_path / "out", model={"nu": 0.3}), start=Start(overwrite=True))
     assert (
         not set(before)
         & set(files(tmp_path / "out"))
@@ -121,7 +122,7 @@ def test_a_changed_input_is_refused(tmp_path):
         JobFileError, match="from an input that has changed since; give --overwrite"
     ):
         run_job(job)
-    run_job(job, overwrite=True)
+    run_job(job, start=Start(overwrite=True))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,9 @@ def test_a_failed_run_leaves_what_was_published(blob_table, tmp_path, monkeypatc
     before = files(tmp_path / "out")
     monkeypatch.setattr(report_files, "make_report", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run_job(config(blob_table, tmp_path / "out", model={"nu": 0.2}), overwrite=True)
+        run_job(
+            config(blob_table, tmp_path / "out", model={"nu": 0.2}), start=Start(overwrite=True)
+        )
     assert before.items() <= files(tmp_path / "out").items()
 
 

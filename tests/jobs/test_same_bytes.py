@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import distsvc
-from tests.small_runs import ROOMS, three_clusters
+from tests.small_runs import MODELS, three_clusters
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -55,10 +55,10 @@ def delta(folder):
 
 COUNTRY, CITY = {"country": "onehot"}, {"city": "frequency"}
 JOBS = {
-    "robust": (files, {"scale": "robust", "log": ["bytes"], "encode": CITY}, ROOMS["level tree"]),
-    "unit": (files, {"scale": "unit"}, ROOMS["hyperplanes"]),
-    "standard": (files, {"encode": COUNTRY | CITY}, ROOMS["boundary"]),
-    "delta": (delta, {"scale": "robust", "encode": COUNTRY}, ROOMS["hyperplanes"]),
+    "robust": (files, {"scale": "robust", "log": ["bytes"], "encode": CITY}, MODELS["level tree"]),
+    "unit": (files, {"scale": "unit"}, MODELS["hyperplanes"]),
+    "standard": (files, {"encode": COUNTRY | CITY}, MODELS["boundary"]),
+    "delta": (delta, {"scale": "robust", "encode": COUNTRY}, MODELS["hyperplanes"]),
 }
 
 

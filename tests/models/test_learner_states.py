@@ -14,10 +14,10 @@ from distsvc.models.baselines.depddp import DePDDP, Growth
 from distsvc.models.hyperplanes.engine import Stream, TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.linear import coordinate_descent
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Place
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Position
 from distsvc.models.support_vector.boundary import stochastic_gradient
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.boundary.training import Course
+from distsvc.models.support_vector.boundary.training import DescentProgress
 
 
 def rows(n=200, d=3):
@@ -45,9 +45,9 @@ def fed(place, blocks, piece, most):
 def test_no_row_is_left_out_or_fed_twice_wherever_it_stops(sizes, piece, other, most):
     numbers = iter(range(1000))
     blocks = [[np.array([next(numbers) for _ in range(n)], int) for n in of] for of in sizes]
-    place = Place()
+    place = Position()
     before = fed(place, blocks, piece, most)
-    after = fed(Place.restored(place.facts()), blocks, other, 10**6)
+    after = fed(Position.restored(place.facts()), blocks, other, 10**6)
     assert np.concatenate([before, after]).tolist() == list(range(sum(map(sum, sizes))))
 
 
@@ -100,15 +100,15 @@ def test_a_descent_whose_steps_are_dear_is_looked_at_more_often(monkeypatch):
 def of_descent():
     begun = descent()
     begun.feed(rows())
-    course = Course(begun, Place(), [0.5])
-    return course.state, lambda: Course(descent(), Place(), []).restored
+    course = DescentProgress(begun, Position(), [0.5])
+    return course.state, lambda: DescentProgress(descent(), Position(), []).restored
 
 
 def of_tree():
     engine = TreeEngine(IncrementalMDH(depth=3).get_params(), 0)
     tree = engine.seedling(3)
     engine.learn(tree, rows())
-    return Stream(Place(), 200, tree).state, lambda: engine._restored
+    return Stream(Position(), 200, tree).state, lambda: engine._restored
 
 
 def of_linear():
@@ -117,7 +117,7 @@ def of_linear():
     def begun():
         state = coordinate_descent.start(X, coordinate_descent.Problem.one_class, 20.0)
         state.refresh(np.arange(200))
-        return coordinate_descent.Course(state, np.arange(200), np.random.default_rng(0))
+        return coordinate_descent.CoordinateDescent(state, np.arange(200), np.random.default_rng(0))
 
     return begun().kept, lambda: begun().restore
 

@@ -17,9 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from distsvc.cli.main import main
 from distsvc.errors import DistsvcError, TemporaryError
 from distsvc.monitoring import prometheus as metrics_file
-from distsvc.monitoring.outcome import Outcome
-from distsvc.report.content.night_parts import ColumnDrift, DriftPart, LineagePart
+from distsvc.monitoring.outcome import RunOutcome
+from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
 from distsvc.run.reporting.files import read_report
+from distsvc.storage.publishing.publication import Output
 
 ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code"}
 SUCCESS = "last_success_timestamp_seconds"
@@ -181,7 +182,7 @@ def test_a_run_that_is_stopped(tmp_path):
         timeout=60,
     )
     assert found.returncode == 143, found.stderr
-    assert "stopped by SIGTERM, in order" in found.stderr
+    assert "stopped by SIGTERM, cleanly" in found.stderr
     values = parsed(path)
     assert set(values) == ALWAYS | {SUCCESS}
     assert (values["exit_code"], values[SUCCESS]) == (143, 1.5e9)
@@ -223,7 +224,7 @@ def test_a_file_that_can_not_be_written_is_a_warning(
 
     def run_job(*_, **__):
         if succeeds:
-            return read_report(f"{folder}/out")
+            return read_report(Output(f"{folder}/out"))
         raise TemporaryError("no workers")
 
     monkeypatch.setattr(import_module("distsvc.run.job"), "run_job", run_job)
@@ -237,7 +238,7 @@ def test_a_file_that_can_not_be_written_is_a_warning(
 def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("OPENLINEAGE")]:
         monkeypatch.delenv(name)
-    code = "import sys\nfrom distsvc.cli.ending import watched\n"
+    code = "import sys\nfrom distsvc.monitoring.announce import watched\n"
     code += "from distsvc.job.file import load_job\n"
     code += "with watched('job.toml') as watch: watch.begins(load_job(sys.argv[1]))\n"
     code += "print({n.split('.')[0] for n in sys.modules} & {'prometheus_client', 'openlineage'})"
@@ -253,7 +254,7 @@ def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
 
 def test_every_number_of_a_report(published, tmp_path):
     folder, _, _ = published
-    report = read_report(f"{folder}/out")
+    report = read_report(Output(f"{folder}/out"))
     drift = DriftPart(
         columns=[
             ColumnDrift(column="y", index=0.5, missing_before=0.0, missing_after=0.0),
@@ -269,7 +270,7 @@ def test_every_number_of_a_report(published, tmp_path):
     )
     outliers = report.outliers.model_copy(update={"defined": True, "share": 0.125})
     report = report.model_copy(update={"drift": drift, "lineage": lineage, "outliers": outliers})
-    outcome = Outcome(0, "", report, True, 1.7e9, 12.5)
+    outcome = RunOutcome(0, "", report, True, 1.7e9, 12.5)
     name = 'a "quoted"\\ name\nof two lines'
     metrics_file.write_metrics(tmp_path / "m.prom", name, "stem", outcome)
     values = parsed(tmp_path / "m.prom", name)

@@ -13,8 +13,9 @@ from importlib import import_module
 import pytest
 
 from distsvc.errors import InputNotFoundError, TemporaryError
-from distsvc.report.content.night_parts import CheckPart
+from distsvc.report.content.comparison_parts import CheckPart
 from distsvc.run.reporting.files import read_report
+from distsvc.storage.publishing.publication import Output
 from tests.monitoring.test_announce import run, write_job
 
 client = pytest.importorskip("openlineage.client")
@@ -61,7 +62,7 @@ def published(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published")
     job = write_job(folder)
     assert run(job).exit_code == 0
-    return job, read_report(f"{folder}/out")
+    return job, read_report(Output(f"{folder}/out"))
 
 
 @contextmanager

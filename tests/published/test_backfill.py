@@ -14,7 +14,7 @@ from distsvc.job.file import load_job
 from distsvc.published import backfill as backfills
 from distsvc.published.backfill import backfill, going_on
 from distsvc.run.job import run_job
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output
 from tests.small_runs import write_table
 
@@ -51,9 +51,8 @@ def job_file(tmp_path):
 
 def nights(job_file, first=DAYS[0], last=DAYS[2], reprocess="none", settings=()):
     first, last = datetime.date.fromisoformat(first), datetime.date.fromisoformat(last)
-    quiet = {"progress_of": lambda: Progress(quiet=True)}
     job_of = lambda day: load_job(job_file, settings, day)  # noqa: E731
-    return list(backfill(job_of, first, last, reprocess, **quiet))
+    return list(backfill(job_of, first, last, reprocess, quiet=True))
 
 
 def manifest(job_file, day):
@@ -65,8 +64,8 @@ def test_every_night_continues_the_one_before(job_file):
     assert [(night.day, night.state) for night in done] == [(day, "published") for day in DAYS[:3]]
     assert "300 rows, 2 clusters" in done[0].line()
     runs = [manifest(job_file, day) for day in DAYS[:3]]
-    assert "previous" not in runs[0]
-    assert [one["previous"]["run_id"] for one in runs[1:]] == [one["run_id"] for one in runs[:2]]
+    assert runs[0].previous is None
+    assert [one.previous.run_id for one in runs[1:]] == [one.run_id for one in runs[:2]]
     again = nights(job_file, last=DAYS[3])
     assert [night.state for night in again] == ["kept", "kept", "kept", "published"]
     assert [manifest(job_file, day) for day in DAYS[:3]] == runs
@@ -74,7 +73,7 @@ def test_every_night_continues_the_one_before(job_file):
 
 def test_all_nights_are_done_again_where_the_job_is_another(job_file):
     nights(job_file)
-    runs = [manifest(job_file, day)["run_id"] for day in DAYS[:3]]
+    runs = [manifest(job_file, day).run_id for day in DAYS[:3]]
     other = ("model.seed=1",)
     for reprocess in "none", "failed":
         found = nights(job_file, reprocess=reprocess, settings=other)
@@ -82,8 +81,8 @@ def test_all_nights_are_done_again_where_the_job_is_another(job_file):
     found = nights(job_file, reprocess="completed", settings=other)
     assert [night.state for night in found] == ["published"] * 3
     after = [manifest(job_file, day) for day in DAYS[:3]]
-    assert not {one["run_id"] for one in after} & set(runs)
-    assert after[2]["previous"]["run_id"] == after[1]["run_id"]
+    assert not {one.run_id for one in after} & set(runs)
+    assert after[2].previous.run_id == after[1].run_id
 
 
 def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path):
@@ -109,20 +108,20 @@ def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path)
     found = json.loads(said.stdout)
     assert [night["state"] for night in found["nights"]] == ["published"] * 2
     assert found["go_on"] == []
-    assert manifest(job_file, DAYS[2])["previous"]["run_id"] == run_id
+    assert manifest(job_file, DAYS[2]).previous.run_id == run_id
 
 
 def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monkeypatch):
     nights(job_file)
     strict = ("model.seed=1", "checks.min_rows=1000")
     with pytest.raises(CheckFailedError):
-        run_job(load_job(job_file, strict, DAYS[1]), overwrite=True)
+        run_job(load_job(job_file, strict, DAYS[1]), start=Start(overwrite=True))
     assert [one.state for one in nights(job_file, reprocess="none")] == ["kept"] * 3
     found = nights(job_file, reprocess="failed", settings=("model.seed=1",))
     assert [one.state for one in found] == ["kept", "published", "kept"]
     output = Output(job_file.parent / "out" / DAYS[2])
     work = output.new_work("0" * 12)
-    work.put("begun.json", json.dumps({"output": output.place.address}).encode())
+    work.put("begun.json", json.dumps({"output": output.store.address}).encode())
     found = nights(job_file, reprocess="failed", settings=("model.seed=1",))
     assert [one.state for one in found] == ["kept", "kept", "published"]
 
@@ -140,10 +139,10 @@ def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
 ):
     real = backfills.run_job
 
-    def failing(job, **options):
+    def failing(job, *given, **options):
         if job.job.run_date == DAYS[1]:
             raise error
-        return real(job, **options)
+        return real(job, *given, **options)
 
     monkeypatch.setattr(backfills, "run_job", failing)
     found = nights(job_file)
@@ -154,9 +153,9 @@ def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
 
 
 def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, monkeypatch):
-    def missing(job, *, skip_missing=False, **options):
-        day = job.job.run_date
-        raise NotReadyError("no table") if skip_missing and day == DAYS[0] else DataError("NaN")
+    def missing(job, at, start, **options):
+        skipped = start.skip_missing and job.job.run_date == DAYS[0]
+        raise NotReadyError("no table") if skipped else DataError("NaN")
 
     monkeypatch.setattr(backfills, "run_job", missing)
     command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[2], "--json"]
@@ -194,5 +193,5 @@ def test_days_that_are_none(job_file, days):
 
 
 def test_nothing_is_left_to_do_after_the_last_night():
-    night = backfills.Night(DAYS[0], "out/x", "held", "words", 76, "run-1")
+    night = backfills.BackfilledDay(DAYS[0], "out/x", "held", "words", 76, "run-1")
     assert going_on(night, DAYS[0], str) == ["distsvc publish out/x --held run-1"]

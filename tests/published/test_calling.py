@@ -31,7 +31,7 @@ from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.jobs.blob_jobs import copied
 from tests.published_files import listed
-from tests.small_runs import ROOMS, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -52,7 +52,7 @@ def table(tmp_path_factory):
 def sections(table, out, **more):
     return {
         "input": {"path": table, "id": "ident", **more.pop("input", {})},
-        "model": ROOMS["boundary"],
+        "model": MODELS["boundary"],
         "cluster": {"workers": 0, "partition_rows": 300, "block_rows": 70},
         "output": {"path": out, **more.pop("output", {})},
         **more,
@@ -232,10 +232,12 @@ def test_a_run_can_be_sent_to_another_process(published):
 # --- the model
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_raw_rows_get_the_labels_of_predict(room, tmp_path):
+@pytest.mark.parametrize("algorithm", MODELS)
+def test_raw_rows_get_the_labels_of_predict(algorithm, tmp_path):
     path = write_table(tmp_path / "t.parquet", rows())
-    run_job(small_job(path, ROOMS[room], output={"path": str(tmp_path / "out"), "reasons": 1}))
+    run_job(
+        small_job(path, MODELS[algorithm], output={"path": str(tmp_path / "out"), "reasons": 1})
+    )
     new = write_table(tmp_path / "new.parquet", rows(1))
     predict_table(tmp_path / "out", str(new), str(tmp_path / "labels"))
     expected = distsvc.load(tmp_path / "labels").labels()
@@ -367,7 +369,7 @@ def test_shares_of_clusters(published, table, tmp_path):
     np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-5)
     assert (model.ids[shares.argmax(axis=1)] == model.predict(X)).all()
     assert model.predict_proba(X[:0]).shape == (0, len(model.ids))
-    job = sections(table, tmp_path / "out") | {"model": ROOMS["linear"]}
+    job = sections(table, tmp_path / "out") | {"model": MODELS["linear"]}
     with pytest.raises(DataError, match="predict_proba needs a model with clusters"):
         distsvc.run(job).model.predict_proba(X)
 
@@ -507,7 +509,7 @@ def with_features(tmp_path_factory):
     path = folder / "t.parquet"
     pq.write_table(stored(rows()), path)
     job = sections(path, folder / "out", preprocess={"scale": "unit", "log": ["b"]})
-    return distsvc.run(job | {"input": {"path": path}, "model": ROOMS["hyperplanes"]})
+    return distsvc.run(job | {"input": {"path": path}, "model": MODELS["hyperplanes"]})
 
 
 def stored(X):
@@ -533,7 +535,7 @@ def test_categories_as_polars_and_pandas_hold_them(tmp_path):
     plain = pa.table({"x": rows()[:, 0], "c": told})
     pq.write_table(plain, tmp_path / "t.parquet")
     job = sections(tmp_path / "t.parquet", tmp_path / "out", preprocess={"encode": {"c": "onehot"}})
-    job |= {"input": {"path": tmp_path / "t.parquet"}, "model": ROOMS["hyperplanes"]}
+    job |= {"input": {"path": tmp_path / "t.parquet"}, "model": MODELS["hyperplanes"]}
     model, frame = distsvc.run(job).model, pl.DataFrame(plain)
     expected = model.score_samples(plain)
     enum = pl.Enum(["a", "b", "c"])
@@ -551,7 +553,7 @@ def test_an_array_of_features(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(stored(rows()).drop_columns("took"), path)
     job = sections(path, tmp_path / "out", preprocess={"log": ["b"]})
-    model = distsvc.run(job | {"input": {"path": path}, "model": ROOMS["hyperplanes"]}).model
+    model = distsvc.run(job | {"input": {"path": path}, "model": MODELS["hyperplanes"]}).model
     X = np.column_stack([rows(1)[:, :2].astype(np.float32), np.exp(rows(1)[:, 1]), rows(1)[:, 2]])
     assert (model.predict(X) == model.predict(stored(rows(1)))).all()
     with pytest.raises(DataError, match=r"array of 4 columns \(v\[0\], v\[1\], b, x\)"):

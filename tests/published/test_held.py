@@ -16,8 +16,9 @@ from distsvc.published.held import publish_held
 from distsvc.published.status import in_words, status
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import read_report
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect
-from tests.small_runs import ROOMS, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, small_job, three_clusters, write_table
 from tests.storage.written_runs import (
     Crash,
     check_tidy,
@@ -34,7 +35,7 @@ from tests.storage.written_runs import (
 
 def held_back(job) -> str:
     with pytest.raises(CheckFailedError, match="min_rows: 600 rows, at least 1,000 expected"):
-        run_job(job, overwrite=True)
+        run_job(job, start=Start(overwrite=True))
     [run_id] = Output(job.output.path).held()
     return run_id
 
@@ -45,10 +46,10 @@ def with_checks(job, **checks):
 
 def test_a_candidate_is_told_and_published(tmp_path):
     table = write_table(tmp_path / "t.parquet", three_clusters(600))
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     run_job(job)
     before = json.loads((tmp_path / "out/manifest.json").read_text())
-    failing = small_job(table, ROOMS["sampled"], preprocess={"scale": "none"})
+    failing = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
     run_id = held_back(with_checks(failing, min_rows=1000))
     assert json.loads((tmp_path / "out/manifest.json").read_text()) == before
 
@@ -66,7 +67,7 @@ def test_a_candidate_is_told_and_published(tmp_path):
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert (manifest["run_id"], manifest["override"]) == (run_id, True)
     assert [check["state"] for check in manifest["checks"]] == ["failed"]
-    report = read_report(job.output.path)
+    report = read_report(Output(job.output.path))
     assert report.held is False
     assert [check.name for check in report.failed] == ["min_rows"]
     warning = "published although these checks failed: min_rows: 600 rows, at least 1,000 expected"
@@ -88,7 +89,7 @@ def hold(out, mark: str, created: str = "") -> str:
     output = Output(out)
     with output.locked(), work_of(output, digest_of(mark)) as work:
         run_id = name_of(work)
-        output.hold(write_run(output, run_id, mark) | {"created": created})
+        output.hold(write_run(output, run_id, mark).model_copy(update={"created": created}))
     return run_id
 
 
@@ -98,7 +99,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
     def overridden(output, manifest):
-        mark = (output.place.root / manifest["files"][0]["file"]).read_text().split()[0]
+        mark = (output.store.root / manifest.files[0].file).read_text().split()[0]
         return {name: f"{mark} {name}" for name in ("report.html", "report.json")}
 
     monkeypatch.setattr(held, "_overridden", overridden)
@@ -170,8 +171,8 @@ def test_what_was_published_although_a_check_failed_is_replaced_like_any_run(tmp
 
 
 def check_whole(out, manifest):
-    for file in manifest["files"]:
-        assert (out / file["file"]).stat().st_size == file["bytes"]
+    for file in manifest.files:
+        assert (out / file.file).stat().st_size == file.bytes
 
 
 def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(

@@ -11,10 +11,10 @@ import pytest
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.models.rows.scaling import Scaling
 from distsvc.published.predict import predict_table
-from distsvc.run.algorithms import ROOMS
+from distsvc.run.algorithms import ALGORITHMS
 from distsvc.run.job import run_job
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.model.form import NEEDS
+from distsvc.run.model.content import NEEDS
 from distsvc.run.work.progress import Progress
 from tests.jobs.blob_jobs import N, blobs, check_manifest, config, copied, files, labels
 from tests.published_files import nothing_left, published_file
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 def test_predicting_the_same_table_gives_the_same_labels(blob_table, blob_run, tmp_path):
     manifest = predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
     assert labels(tmp_path / "out").equals(labels(blob_run[0]))
-    assert manifest == check_manifest(tmp_path / "out")
-    assert manifest["rows"] == N
+    assert manifest.dumped() == check_manifest(tmp_path / "out")
+    assert manifest.rows == N
 
 
 def test_predict_scales_new_rows_as_the_models(blob_run, tmp_path):
@@ -152,7 +152,9 @@ def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
         predict_table(copy, str(blob_table), str(tmp_path / "out"))
 
 
-@pytest.mark.parametrize("rule", [r for room in ROOMS for r in room.rules], ids=lambda r: r.form)
+@pytest.mark.parametrize(
+    "rule", [r for algorithm in ALGORITHMS for r in algorithm.rules], ids=lambda r: r.form
+)
 def test_arrays_of_a_saved_model_have_names_of_their_own(rule):
     """The rule, the preparation of its rows and the edges of its scores lie in one file."""
     prepared = Preparation(Scaling(*np.zeros((3, 2))), np.zeros(2), rule.float64).result()

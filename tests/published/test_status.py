@@ -12,15 +12,16 @@ from distsvc.run.job import run_job
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.places import lease
 from distsvc.storage.publishing.publication import Output
-from tests.small_runs import ROOMS, forget, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
 
 
 @pytest.fixture
 def job(tmp_path):
     table = write_table(tmp_path / "t.parquet", three_clusters(1500))
-    return small_job(table, ROOMS["sampled"])
+    return small_job(table, MODELS["sampled"])
 
 
 def killed(job, monkeypatch, after):
@@ -56,7 +57,7 @@ def test_a_published_run(job):
 
 
 def test_a_run_that_is_under_way(job):
-    with opened(job, False, Progress(quiet=True)) as begun:
+    with opened(job, Start(), Progress(quiet=True)) as begun:
         begun.output._lease.beat({"run": begun.run.name, "phase": "survey", "done": 2, "total": 5})
         found = status(job.output.path)
         assert found["published"] is None
@@ -94,7 +95,7 @@ def test_a_run_whose_process_is_gone(job, monkeypatch):
 
 def test_a_damaged_manifest(job):
     run_job(job)
-    Output(job.output.path).place.put("manifest.json", b"{")
+    Output(job.output.path).store.put("manifest.json", b"{")
     with pytest.raises(DataError, match=r"manifest\.json can't be read"):
         status(job.output.path)
 

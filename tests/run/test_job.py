@@ -13,6 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from distsvc import SupportVectorClustering
 from distsvc.errors import DataError
 from distsvc.run.job import run_job
+from distsvc.run.work.start import ClusterAddress
 from tests.jobs.blob_jobs import MODEL, N, blobs, config, label_files, labels
 from tests.published_files import labels_folder, nothing_left, published_file
 
@@ -50,7 +51,7 @@ def test_workers_and_blocks_do_not_change_a_byte(
     scheduler = [None, "one_worker", "two_workers"][workers]
     run_job(
         config(blob_table, tmp_path / "out", cluster={"block_rows": block_rows, "workers": 0}),
-        scheduler=scheduler and request.getfixturevalue(scheduler),
+        ClusterAddress(scheduler and request.getfixturevalue(scheduler)),
     )
     assert len(label_files(tmp_path / "out")) == 3
     assert label_files(tmp_path / "out") == label_files(blob_run[0])
@@ -210,7 +211,9 @@ def holes(tmp_path):
 
 
 def test_missing_error(holes, tmp_path):
-    message = r"holes\.parquet: column 'x', row 5: expected a finite number .*'drop' or 'median'"
+    message = (
+        r"holes\.parquet: column 'x', row 5: expected a finite number .*missing=median, or =drop"
+    )
     with pytest.raises(DataError, match=message):
         run_job(config(holes[0], tmp_path / "out"))
     assert nothing_left(tmp_path / "out")

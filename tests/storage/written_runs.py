@@ -6,8 +6,8 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from distsvc.storage.publishing.columns import described
-from distsvc.storage.publishing.publication import FORMAT, Output
+from distsvc.storage.places.arrays import described
+from distsvc.storage.publishing.publication import FORMAT, Manifest, Output
 
 CHANGES = ("replace", "mkdir", "rmdir", "unlink", "rename", "open", "fsync", "link", "symlink")
 """The functions of `os` by which files change; opening counts where it is for writing."""
@@ -21,18 +21,18 @@ def digest_of(mark: str) -> str:
     return hashlib.sha256(mark.encode()).hexdigest()
 
 
-def write_run(output: Output, run_id: str, mark: str) -> dict:
+def write_run(output: Output, run_id: str, mark: str) -> Manifest:
     """Write what a run publishes, each file with the run's mark, and return its manifest."""
     names = [f"labels/{run_id}/part-0000{k}.parquet" for k in range(2)]
     names += [f"model/{run_id}/model.json"]
     names += [f"report/{run_id}/{name}" for name in ("report.html", "report.json")]
     for name in names:
-        with output.place.created(name) as path:
+        with output.store.created(name) as path:
             path.write_text(f"{mark} {Path(name).name}")
-    files = [{"file": name} | described(output.place.local(name)) for name in names]
+    files = [{"file": name} | described(output.store.local(name)) for name in names]
     job = digest_of(mark)
     known = {"format": FORMAT, "run_id": run_id, "job_sha256": job, "input_sha256": digest_of("i")}
-    return known | {"rows": 2, "clusters": 1, "files": files}
+    return Manifest.model_validate(known | {"rows": 2, "clusters": 1, "files": files})
 
 
 def name_of(work) -> str:

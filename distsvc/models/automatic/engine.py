@@ -18,7 +18,7 @@ from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.rows.mass import FLAT
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.engine import Parameters
+from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.consensus import LOW_SUPPORT
 from distsvc.models.support_vector.level_tree.density_score import DensityScore
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -37,12 +37,8 @@ class AutomaticEngine(Engine):
 
     Attributes
     ----------
-    levels : LevelTreeEngine
-    trees : TreeEngine
-    parameters_of : mapping of str to dict
-        Those that it was given.
     centre : ndarray of shape (d,), float64
-        What is subtracted from the rows first, the same for both.
+        The origin of the rows, the same for both.
     chosen : str
         "support-vector" or "imdh". From here on: set by `choose`.
     support : float
@@ -50,8 +46,7 @@ class AutomaticEngine(Engine):
     likeness : float or None
         Adjusted Rand index of both answers on the pilot; None where hyperplanes were not asked.
     rule : Rule
-        What labels rows; scores are the level tree's, whichever it is.
-
+        Clusters of the answer; scores of the level tree, whichever it is.
     """
 
     chosen: str
@@ -86,7 +81,7 @@ class AutomaticEngine(Engine):
         trees.choose(trees.grow_all(trees.centred(X), keys, n_rows))
 
     def choose(self) -> None:
-        """Settle which of both fitted engines has the answer, and what labels rows."""
+        """Choose the answer of one of the two fitted engines, and make its rule."""
         from sklearn.metrics import adjusted_rand_score
 
         levels = self.levels.levels
@@ -107,7 +102,7 @@ class AutomaticEngine(Engine):
         self.rule = ScoredTreeRule(**tree, cut_into=self.trees.n_clusters, **scored)
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return what labels rows with so many clusters, by the engine that has the answer."""
+        """Return the rule of the chosen engine for another number of clusters."""
         if self.chosen == LEVEL_TREE:
             return self.levels.rule_of(self.levels.levels.cut(n_clusters))
         return self.trees.rule_of(n_clusters)

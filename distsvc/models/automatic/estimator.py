@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input
@@ -17,7 +14,7 @@ from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEn
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import Passes, Values, answered, given
+from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered, given
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.estimator import SupportVectorClustering
@@ -29,7 +26,7 @@ SHARED = ("n_clusters", "random_state")
 """Parameters that both have; the others are the level tree's."""
 
 
-class AutoClustering(ClusterMixin, BaseEstimator):
+class AutoClustering(ClusterEstimator):
     """Clusters by the level tree where its models agree, and by iMDH where they do not.
 
     Both are fitted, but for tables of up to 3 columns, which the level tree sees whole. Where more
@@ -40,7 +37,7 @@ class AutoClustering(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int or None
-        How many clusters there are; None where they are to be found.
+        Clusters wanted; None to find their number.
     nu : float in (0, 1] or None
         Share of rows that lie outside; None where the rows decide it.
     effort : {"fast", "default", "thorough"}
@@ -63,7 +60,7 @@ class AutoClustering(ClusterMixin, BaseEstimator):
     likeness_ : float or None
         Adjusted Rand index of both answers on up to 10,000 rows; None where one was asked.
     notes_ : list of str
-        What is remarkable about the fit; also issued as warnings by `fit`.
+        Remarks on the fit; also issued as warnings by `fit`.
 
     """
 
@@ -109,8 +106,7 @@ class AutoClustering(ClusterMixin, BaseEstimator):
                 passes = self._learn_source(engine, source)
                 self._take(engine)
                 self.labels_ = passes.labels(self._values("label"))
-        for note in self.notes_:
-            warnings.warn(note, UserWarning, stacklevel=2)
+        self._warn()
         return self
 
     def parameters_of_both(self) -> dict[str, dict[str, Any]]:
@@ -120,27 +116,14 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         levels = SupportVectorClustering(**own)
         return {LEVEL_TREE: levels.get_params(), HYPERPLANES: trees.get_params()}
 
-    def predict(self, X: Any) -> Any:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
-        check_is_fitted(self, "labels_")
-        return answered(self, X, self._values("label"))
-
     def decision_function(self, X: Any) -> Any:
         """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
-        check_is_fitted(self, "labels_")
+        self._settle()
         return answered(self, X, self._values("score"))
 
     def score_samples(self, X: Any) -> Any:
         """Return the score (n,) float64 of every row of X (n, d), as `decision_function`."""
         return self.decision_function(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
-
-        As of the algorithm whose answer it is; a row's add up to 1.
-        """
-        check_is_fitted(self, "labels_")
-        return answered(self, X, self._values("share"))
 
     def cut(self, n_clusters: int, X: Any) -> Any:
         """Return the cluster (n,) int32 of every row of X (n, d) for another number of clusters.
@@ -148,7 +131,7 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         By the algorithm whose answer it is, without learning again. There are fewer where no tree
         has so many branches.
         """
-        check_is_fitted(self, "labels_")
+        self._settle()
         COUNT.check("n_clusters", n_clusters)
         rule, centre = self._engine.cut(n_clusters), self._engine.centre
         return answered(self, X, Values(rule, centre, "label"))
@@ -185,16 +168,12 @@ class AutoClustering(ClusterMixin, BaseEstimator):
         return passes
 
     def _take(self, engine: AutomaticEngine) -> None:
-        """Let the engine choose, and publish what it has found."""
+        """Let the engine choose, and publish the answer."""
         engine.choose()
         self._engine = engine
         self.algorithm_, self.why_ = engine.chosen, engine.why()
         self.agreement_, self.likeness_ = engine.support, engine.likeness
         self.n_clusters_, self.notes_ = engine.rule.n_clusters, engine.notes
-
-    def _values(self, column: str) -> Values:
-        """Return what labels or scores raw rows."""
-        return Values(self._engine.rule, self._engine.centre, column)
 
 
 def _first(trees: TreeEngine, keys: np.ndarray, n_rows: int) -> slice:

@@ -1,4 +1,4 @@
-"""What labels rows by a tree of hyperplanes, and scores them as the level tree does."""
+"""The rule of a tree of hyperplanes whose scores are the level tree's."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.rules.fields import Field
 from distsvc.models.rules.rule import ScoreWords
-from distsvc.models.support_vector.rules import SCORED, LevelRule, Scored
+from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
 
 @dataclass(frozen=True)
 class ScoredTreeRule(Scored, TreeRule):
-    """The clusters of a tree of hyperplanes, which says of no row that it is outside; scores do."""
+    """The clusters of a tree of hyperplanes, and outliers by the level tree's scores."""
 
     form: ClassVar[str] = "imdh-scored"
     meanings: ClassVar[Mapping[str, str]] = {
@@ -25,7 +24,6 @@ class ScoredTreeRule(Scored, TreeRule):
         "outlier": LevelRule.meanings["outlier"],
     }
     words: ClassVar[ScoreWords] = LevelRule.words
-    needs: ClassVar[Mapping[str, Field]] = {**TreeRule.needs, **SCORED}
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return label, score and outlier (n,) of centred rows Z (n, d) float32."""
@@ -38,6 +36,6 @@ class ScoredTreeRule(Scored, TreeRule):
         return super().facts() | {name: getattr(self, name) for name in names}
 
     def check(self) -> None:
-        """Raise DataError for what `TreeRule` and the score's fields may not be."""
+        """Raise DataError where the tree's fields or the score's do not go together."""
         super().check()
         self.check_components()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -32,7 +32,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import Array, Count, Field, Number, check_fields
+from distsvc.models.rules.fields import ArrayField, check_fields, forms_of, real, whole
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192
@@ -40,34 +40,20 @@ PIECE_ROWS = 1024
 FIRST_THRESHOLD = 16.0 * (1.0 + 1e-9)
 """By a little more than 16, so that rounding does not keep the two nearest rows apart."""
 
-FIELDS: dict[str, Field] = {
-    "references": Array("float64", "slots d"),
-    "means": Array("float64", "slots d"),
-    "weights": Array("float64", "slots", least=0.0),
-    "sums": Array("float64", "slots"),
-    "child": Array("int64", "heads", least=-1),
-    "sibling": Array("int64", "slots", least=-1),
-    "free": Array("int64", "slots", least=0),
-    "n_free": Array("int64", "1", least=0),
-    "threshold": Number(least=0.0),
-    "n_seen": Count(0, MOST),
-}
-"""Those of a `CoresetTree`, and the rows that it has seen."""
-
 
 @dataclass
 class CoresetTree:
     """The tree of clustering features of the rows so far, as the kernels have it."""
 
-    references: np.ndarray
-    means: np.ndarray
-    weights: np.ndarray
-    sums: np.ndarray
-    child: np.ndarray
-    sibling: np.ndarray
-    free: np.ndarray
-    n_free: np.ndarray
-    threshold: float = 0.0
+    references: Annotated[np.ndarray, ArrayField("float64", "slots d")]
+    means: Annotated[np.ndarray, ArrayField("float64", "slots d")]
+    weights: Annotated[np.ndarray, ArrayField("float64", "slots", least=0.0)]
+    sums: Annotated[np.ndarray, ArrayField("float64", "slots")]
+    child: Annotated[np.ndarray, ArrayField("int64", "heads", least=-1)]
+    sibling: Annotated[np.ndarray, ArrayField("int64", "slots", least=-1)]
+    free: Annotated[np.ndarray, ArrayField("int64", "slots", least=0)]
+    n_free: Annotated[np.ndarray, ArrayField("int64", "1", least=0)]
+    threshold: Annotated[float, real(ge=0.0)] = 0.0
 
     @classmethod
     def empty(cls, size: int, n_features: int) -> CoresetTree:
@@ -267,10 +253,10 @@ class BICO(Baseline):
     def _restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> BICO:
         """Go on from a tree of the same size; `DataError` for what is none."""
         slots, d = self.tree_.means.shape
-        check_fields(FIELDS, {**facts, **arrays}, {"slots": slots, "heads": slots + 1, "d": d})
+        forms, sizes = forms_of(CoresetTree), {"slots": slots, "heads": slots + 1, "d": d}
+        check_fields(forms | {"n_seen": whole(0, MOST)}, facts | arrays, sizes)
         self.n_seen_ = facts["n_seen"]
-        nodes = {name: arrays[name] for name, field in FIELDS.items() if field.kind == "array"}
-        self.tree_ = CoresetTree(**nodes, threshold=facts["threshold"])
+        self.tree_ = CoresetTree(**{name: (facts | arrays)[name] for name in forms})
         return self
 
     def _solve(self) -> tuple[np.ndarray, float]:

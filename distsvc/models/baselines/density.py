@@ -14,7 +14,7 @@ FAR = 8.0
 """A kernel is 1e-14 of its height this many bandwidths away, and 0 here."""
 
 NOTHING = 1e-12
-"""What is lower than this share of the highest density is rounding, and 0 here."""
+"""A density below this share of the highest one is rounding, and 0 here."""
 
 
 def normal_bandwidth(positions: np.ndarray, factor: float) -> float:

@@ -19,22 +19,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import DataError
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
-from distsvc.models.baselines.estimator import Baseline
-from distsvc.models.baselines.rules import Splits
+from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
 from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import Array, Field, check_fields
+from distsvc.models.rules.fields import ArrayField, Field, check_fields
 
 BLOCK_ROWS = 8192
 
 
-class Candidate(NamedTuple):
+class LeafSplit(NamedTuple):
     """The split that a node would get; the least, by density, is made first."""
 
     density: float
@@ -42,7 +40,7 @@ class Candidate(NamedTuple):
     threshold: float
 
 
-class DePDDP(Baseline):
+class DePDDP(TreeBaseline):
     """Clusters are the leaves of a tree of cuts at density minima along principal components.
 
     A node's rows are projected on their first principal component. Where a kernel density estimate
@@ -83,7 +81,7 @@ class DePDDP(Baseline):
     counts_ : ndarray of shape (n_nodes,), int64
         Rows of every node.
     centre_ : ndarray of shape (d,), float64
-        What is subtracted from the rows first.
+        The origin of the rows.
 
     Notes
     -----
@@ -99,9 +97,6 @@ class DePDDP(Baseline):
     """
 
     algorithm = "depddp"
-    tree_: SplitTree
-    centre_: np.ndarray
-    clusters_: np.ndarray
 
     def __init__(
         self,
@@ -134,7 +129,7 @@ class DePDDP(Baseline):
         check_finite(Z)
         ends = self._grow(Z)
         self.clusters_ = self.tree_.numbering(self.counts_)
-        self.labels_, self._spreads = self.clusters_[ends], self.tree_.spreads(Z)
+        self._label(Z, ends)
         self.n_clusters_ = len(self.tree_.leaves)
         if self.n_clusters is not None and self.n_clusters_ < self.n_clusters:
             warnings.warn(
@@ -144,12 +139,6 @@ class DePDDP(Baseline):
                 stacklevel=2,
             )
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
-        check_is_fitted(self, "tree_")
-        X = validated(self, X, reset=False)
-        return self.clusters_[self.tree_.apply(centred(X, self.centre_))]
 
     def _grow(self, Z: np.ndarray) -> np.ndarray:
         """Make the tree of the rows Z (n, d) and return each row's leaf (n,) int64."""
@@ -171,50 +160,30 @@ class DePDDP(Baseline):
         )
         return growth.ends()
 
-    def _rule(self) -> Splits:
-        return Splits(
-            self.directions_,
-            self.thresholds_,
-            self.children_,
-            self.clusters_,
-            self.centre_,
-            self._spreads,
-        )
-
 
 FIELDS: dict[str, Field] = {
-    "nodes": Array("int64", "m", least=0, may_be_empty=True),
-    "directions": Array("float32", "m d", may_be_empty=True),
-    "thresholds": Array("float64", "m", may_be_empty=True),
-    "densities": Array("float64", "m", least=0.0, may_be_empty=True),
-    "splits": Array("int64", "s", least=0),
-    "ends": Array("int64", "n", least=0),
+    "nodes": ArrayField("int64", "m", least=0, may_be_empty=True),
+    "directions": ArrayField("float32", "m d", may_be_empty=True),
+    "thresholds": ArrayField("float64", "m", may_be_empty=True),
+    "densities": ArrayField("float64", "m", least=0.0, may_be_empty=True),
+    "splits": ArrayField("int64", "s", least=0),
+    "ends": ArrayField("int64", "n", least=0),
 }
-"""What a `Growth` keeps."""
+"""The state of a `Growth`."""
 
 
 class Growth:
     """A tree that grows on rows Z (n, d) float32, with the parameters of a `DePDDP`.
 
-    Attributes
-    ----------
-    tree : SplitTree
-    members : dict of int to ndarray
-        The rows of every leaf, ascending.
-    found : dict of int to (ndarray, Candidate)
-        Direction and split of every node that has one.
-    heap : list of Candidate
-        Those of leaves.
-    splits : list of int
-        The nodes that were split, in order.
-
+    `members` are the rows of every leaf, ascending; `found` has direction and split of every node
+    that has one, `heap` the splits of leaves, `splits` the nodes that were split, in order.
     """
 
     def __init__(self, Z: np.ndarray, of: DePDDP):
         self.Z, self.of, self.tree = Z, of, SplitTree()
         self.members = {0: np.arange(len(Z))}
-        self.found: dict[int, tuple[np.ndarray, Candidate]] = {}
-        self.heap: list[Candidate] = []
+        self.found: dict[int, tuple[np.ndarray, LeafSplit]] = {}
+        self.heap: list[LeafSplit] = []
         self.splits: list[int] = []
 
     def consider(self, node: int) -> None:
@@ -229,7 +198,7 @@ class Growth:
             return
         lowest = lowest_minimum(positions, width, of.grid_size, fewest)
         if lowest is not None:
-            candidate = Candidate(lowest[1], node, lowest[0])
+            candidate = LeafSplit(lowest[1], node, lowest[0])
             self.found[node] = direction, candidate
             heapq.heappush(self.heap, candidate)
 
@@ -279,7 +248,7 @@ class Growth:
         values = zip(
             nodes, arrays["densities"].tolist(), arrays["thresholds"].tolist(), strict=True
         )
-        candidates = [Candidate(density, node, threshold) for node, density, threshold in values]
+        candidates = [LeafSplit(density, node, threshold) for node, density, threshold in values]
         self.found = dict(
             zip(nodes, zip(arrays["directions"], candidates, strict=True), strict=True)
         )

@@ -30,11 +30,11 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import Array, Count, Field, Flag, check_fields
+from distsvc.models.rules.fields import FLAG, ArrayField, Field, check_fields, whole
 
 
-class Run(NamedTuple):
-    """Where the iterations from one start arrived."""
+class Alternation(NamedTuple):
+    """The end of the iterations from one start."""
 
     centres: np.ndarray
     memberships: np.ndarray
@@ -43,19 +43,19 @@ class Run(NamedTuple):
 
 
 FIELDS: dict[str, Field] = {
-    "n_iter": Count(0, MOST),
-    "n_ended": Count(0, MOST),
-    "key": Array("uint32", "624"),
-    "position": Count(0, 624),
-    "centres": Array("float64", "k d"),
-    "objectives": Array("float64", "n", may_be_empty=True),
+    "n_iter": whole(0, MOST),
+    "n_ended": whole(0, MOST),
+    "key": ArrayField("uint32", "624"),
+    "position": whole(0, 624),
+    "centres": ArrayField("float64", "k d"),
+    "objectives": ArrayField("float64", "n", may_be_empty=True),
 }
 BEST: dict[str, Field] = {
-    "best_centres": Array("float64", "k d"),
-    "best_objectives": Array("float64", "m"),
-    "best_converged": Flag(),
+    "best_centres": ArrayField("float64", "k d"),
+    "best_objectives": ArrayField("float64", "m"),
+    "best_converged": FLAG,
 }
-"""What a `Search` keeps always, and once a start has ended."""
+"""The state of a `Search`: always, and once a start has ended."""
 
 
 @dataclass
@@ -65,11 +65,11 @@ class Search:
     random: np.random.RandomState
     n_ended: int = 0
     n_iter: int = 0
-    best: Run | None = None
+    best: Alternation | None = None
     centres: np.ndarray | None = None
     objectives: Sequence[float] = ()
 
-    def end(self, run: Run) -> None:
+    def end(self, run: Alternation) -> None:
         """Take the run of a start, and go on to the next."""
         if self.best is None or run.objectives[-1] < self.best.objectives[-1]:
             self.best = run
@@ -107,7 +107,9 @@ class Search:
         if facts["n_ended"]:
             centres = arrays["best_centres"]
             memberships = memberships_of(squared_distances(X, centres), m)
-            best = Run(centres, memberships, arrays["best_objectives"], facts["best_converged"])
+            best = Alternation(
+                centres, memberships, arrays["best_objectives"], facts["best_converged"]
+            )
         started = arrays["centres"], arrays["objectives"].tolist()
         return cls(random, facts["n_ended"], facts["n_iter"], best, *started)
 
@@ -207,7 +209,7 @@ class FuzzyCMeans(Baseline):
         """Return the cluster (n,) int32 of the highest membership of every row of X (n, d)."""
         return self.memberships(X).argmax(axis=1).astype(np.int32)
 
-    def _best_run(self, X: np.ndarray) -> Run:
+    def _best_run(self, X: np.ndarray) -> Alternation:
         """Return the run of the lowest objective."""
         k, m = int(self.n_clusters), float(self.m)
         search = Search(np.random.RandomState(seed_of(self.random_state)))
@@ -262,7 +264,7 @@ def alternate(
     max_iter: int,
     begun: Sequence[float] = (),
     watch: Callable[[np.ndarray, list[float]], None] = lambda centres, objectives: None,
-) -> Run:
+) -> Alternation:
     """Iterate from centres (k, d) on rows X (n, d), float64.
 
     `begun` are the objectives of the iterations that led to these centres; ``watch`` is told both
@@ -279,4 +281,4 @@ def alternate(
         converged = bool(np.abs(memberships - before).max() <= tol)
         if not converged:
             watch(centres, objectives)
-    return Run(centres, memberships, np.array(objectives), converged)
+    return Alternation(centres, memberships, np.array(objectives), converged)

@@ -1,4 +1,4 @@
-"""What a fitted baseline labels rows by: arrays alone, so that a job can save and share it.
+"""The rules of fitted baselines: arrays alone, so that a job can save and share them.
 
 Both rules divide all of space into cells with flat borders, one or more for each cluster. A row's
 score is its distance to the nearest border of its cell, in the unit of the columns: near 0 the row
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.baselines.split_tree import LEAF, SplitTree, centred
-from distsvc.models.rules.fields import Array, Children, Clusters, Field
+from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -54,9 +54,7 @@ class Centres(Rule):
         boundary=None,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {"centres": Array("float64", "k d")}
-
-    centres: np.ndarray
+    centres: Annotated[np.ndarray, ArrayField("float64", "k d")]
 
     @classmethod
     def by_size(cls, centres: np.ndarray, labels: np.ndarray) -> Centres:
@@ -126,21 +124,12 @@ class Splits(Rule):
         boundary=None,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {
-        "directions": Array("float32", "m d"),
-        "thresholds": Array("float64", "m"),
-        "children": Children("int64", "m 2"),
-        "clusters": Clusters("int32", "m", least=LEAF),
-        "mean": Array("float64", "d"),
-        "spreads": Array("float64", "m", above=0.0),
-    }
-
-    directions: np.ndarray
-    thresholds: np.ndarray
-    children: np.ndarray
-    clusters: np.ndarray
-    mean: np.ndarray
-    spreads: np.ndarray
+    directions: Annotated[np.ndarray, ArrayField("float32", "m d")]
+    thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
+    children: Annotated[np.ndarray, ChildrenField("int64", "m 2")]
+    clusters: Annotated[np.ndarray, ClustersField("int32", "m", least=LEAF)]
+    mean: Annotated[np.ndarray, ArrayField("float64", "d")]
+    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]
 
     @property
     def n_clusters(self) -> int:

@@ -1,4 +1,4 @@
-"""How a job fits a baseline: on a sample, in memory."""
+"""The fit of a baseline in a job: on a sample, in memory."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class SampledEngine:
     Attributes
     ----------
     notes : list of str
-        What is remarkable about the fit.
+        Remarks on the fit.
     n_rows : int
         Rows of the table.
     centre : ndarray of shape (d,), float64
         The rows' origin.
     rule : Rule
-        What labels rows. Set by `fit_sample`.
+        Set by `fit_sample`.
 
     """
 

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from distsvc.kernels.stream_tree import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
-from distsvc.models.baselines.estimator import Baseline
-from distsvc.models.baselines.rules import Splits
+from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import seed_of
@@ -39,7 +37,7 @@ BURN_IN = 1
 
 @dataclass
 class StreamState:
-    """What the leaves have learned, as the kernel has it; one place for every node there can be."""
+    """The state of the leaves, as the kernel has it; one entry for every possible node."""
 
     directions: np.ndarray
     thresholds: np.ndarray
@@ -72,7 +70,7 @@ class StreamState:
         )  # fmt: skip
 
 
-class SPDC(Baseline):
+class SPDC(TreeBaseline):
     """Clusters are the leaves of a tree of density minima that grows from a stream of rows.
 
     Every leaf tracks the mean and the first principal component of its rows, row by row, and keeps
@@ -106,7 +104,7 @@ class SPDC(Baseline):
     directions_, thresholds_, children_ : ndarrays
         Of the tree, as of `DePDDP`.
     centre_ : ndarray of shape (d,), float64
-        What is subtracted from the rows first: the mean of the first block.
+        The origin of the rows: the mean of the first block.
 
     Notes
     -----
@@ -120,10 +118,7 @@ class SPDC(Baseline):
     """
 
     algorithm = "spdc"
-    tree_: SplitTree
     state_: StreamState
-    centre_: np.ndarray
-    clusters_: np.ndarray
 
     def __init__(
         self,
@@ -159,7 +154,7 @@ class SPDC(Baseline):
             self._learn(Z[order[first : first + BLOCK_ROWS]])
         ends = self.tree_.apply(Z)
         self._number(np.bincount(ends, minlength=len(self.tree_.children)))
-        self.labels_, self._spreads = self.clusters_[ends], self.tree_.spreads(Z)
+        self._label(Z, ends)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> SPDC:
@@ -175,22 +170,6 @@ class SPDC(Baseline):
         self._learn(centred(X, self.centre_))
         self._number(self.state_.counts[: len(self.tree_.children)])
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
-        check_is_fitted(self, "tree_")
-        X = validated(self, X, reset=False)
-        return self.clusters_[self.tree_.apply(centred(X, self.centre_))]
-
-    def _rule(self) -> Splits:
-        return Splits(
-            self.directions_,
-            self.thresholds_,
-            self.children_,
-            self.clusters_,
-            self.centre_,
-            self._spreads,
-        )
 
     def _begin(self, X: np.ndarray) -> None:
         self.check_parameters()

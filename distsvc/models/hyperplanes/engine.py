@@ -10,11 +10,11 @@ import numpy as np
 
 from distsvc.errors import UnusableRowsError
 from distsvc.models.hyperplanes.rule import TreeRule
-from distsvc.models.hyperplanes.tree import FIELDS, ClusterTree, Cut, GrowingTree, elbow, valley
+from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Place, State
-from distsvc.models.rows.sampling import Ranges
-from distsvc.models.rules.fields import Count, check_fields
+from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Position, State
+from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
+from distsvc.models.rules.fields import check_fields, forms_of, whole
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
@@ -22,19 +22,19 @@ MOST_PASSES = 5
 
 @dataclass
 class Stream:
-    """Where a restart is in its stream of rows, how many it took of that, and its tree."""
+    """A restart's position in its stream of rows, the number of rows taken, and its tree."""
 
-    place: Place
+    position: Position
     n_rows: int = 0
     tree: GrowingTree | None = None
 
     def state(self) -> State:
         """Return facts and arrays."""
-        return {"place": self.place.facts(), "n_rows": self.n_rows}, dict(vars(self.tree))
+        return {"place": self.position.facts(), "n_rows": self.n_rows}, dict(vars(self.tree))
 
 
 class TreeEngine:
-    """Grows a tree for every restart and chooses one: what `fit` and a job have in common.
+    """Grows a tree for every restart and chooses one, for `fit` and for a job.
 
     `key_ranges` says which rows are learned from, `set_pilot` settles the centre, `grow` learns one
     tree, on any machine, and `choose` ends with an answer.
@@ -42,35 +42,24 @@ class TreeEngine:
     Parameters
     ----------
     parameters : mapping of str to object
-        Those of `IncrementalMDH`, all of them and in range.
+        All parameters of `IncrementalMDH`, in range.
     seed : int
         Of the row keys and of the orders of rows.
 
     Attributes
     ----------
     notes : list of str
-        What is remarkable about the fit.
-    n_rows : int
-        Rows of the table.
+        Remarks on the fit.
     centre : ndarray of shape (d,), float64
-        What is subtracted from the rows first.
+        The origin of the rows.
     pilot : ndarray of shape (m, d), float32
         Centred rows that the choice is made on.
     cut : Cut
         The answer. From here on: set by `choose`.
-    cluster_tree : ClusterTree
-        The tree of the answer.
-    n_clusters : int
     restart : int
         Number of the chosen tree among those grown.
-    agreement : float
-        Mean normalised mutual information of its clusters with the other trees'; NaN for one tree.
-    valleys : ndarray of shape (n_clusters - 1,), float64
-        z of every split of the answer, by importance (`distsvc.models.hyperplanes.tree.valley`).
-    clearest_valley : float
-        The largest z of any split at the elbow, in any tree.
-    n_samples : int
-        Rows that the chosen tree counted.
+    agreement, valleys, clearest_valley, n_samples
+        As the attributes of `IncrementalMDH`; NaN agreement for one tree.
 
     """
 
@@ -131,18 +120,18 @@ class TreeEngine:
         Every pass of every restart takes the ranges in another order, and the rows of a range too.
         """
         ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
-        stream = checkpoint.last(self._restored) or Stream(Place(restart * passes))
-        place = stream.place
-        while place.epoch < (restart + 1) * passes:
-            order = sampling.epoch_order(self.seed, place.epoch, len(ranges), len(ranges))
+        stream = checkpoint.last(self._restored) or Stream(Position(restart * passes))
+        position = stream.position
+        while position.epoch < (restart + 1) * passes:
+            order = sampling.epoch_order(self.seed, position.epoch, len(ranges), len(ranges))
             shuffled = [ranges[i] for i in order]
-            for block in place.pieces(blocks(place.epoch, shuffled, place.block)):
+            for block in position.pieces(blocks(position.epoch, shuffled, position.block)):
                 stream.tree = stream.tree or self.seedling(block.shape[1])
                 self.learn(stream.tree, block)
                 stream.n_rows += len(block)
                 checkpoint.keep(stream.n_rows, stream.state)
         assert stream.tree is not None
-        for block in place.pieces(blocks(0, ranges, place.block)):
+        for block in position.pieces(blocks(0, ranges, position.block)):
             stream.tree.count(block)
             stream.n_rows += len(block)
             checkpoint.keep(stream.n_rows, stream.state)
@@ -198,11 +187,11 @@ class TreeEngine:
 
     @property
     def rule(self) -> TreeRule:
-        """What labels rows."""
+        """The rule of the answer."""
         return self.rule_of(self.n_clusters)
 
     def rule_of(self, n_clusters: int) -> TreeRule:
-        """Return what labels rows where the tree is cut into so many clusters, if it has them."""
+        """Return the rule of the tree cut into so many clusters, or all it has."""
         tree = self.cluster_tree
         return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
@@ -221,10 +210,11 @@ class TreeEngine:
 
     def _restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Stream:
         """Return where a restart was; `DataError` for what is none of its states."""
-        check_fields({"n_rows": Count(0, MOST)}, facts, {})
-        check_fields(FIELDS, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
-        tree = GrowingTree(**{name: arrays[name] for name in FIELDS})
-        return Stream(Place.restored(facts.get("place", {})), facts["n_rows"], tree)
+        forms = forms_of(GrowingTree)
+        check_fields({"n_rows": whole(0, MOST)}, facts, {})
+        check_fields(forms, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
+        tree = GrowingTree(**{name: arrays[name] for name in forms})
+        return Stream(Position.restored(facts.get("place", {})), facts["n_rows"], tree)
 
     def _sample_rows(self, n_rows: int) -> int:
         most = sampling.most_rows(self.n_features)
@@ -234,7 +224,7 @@ class TreeEngine:
         return np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])
 
     def _settled(self, cut: Cut) -> Cut:
-        """Return one cluster where no split is in a valley, else the cut; note what is odd."""
+        """Return one cluster where no split is in a valley, else the cut; note oddities."""
         wanted, least = self.parameters["n_clusters"], self.parameters["valley"]
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
             self.notes.append(
@@ -249,6 +239,43 @@ class TreeEngine:
                 "the tree have rows"
             )
         return cut
+
+
+class TreeStream:
+    """One tree, and the rows of the stream that a choice of clusters needs.
+
+    Rows are counted as they come, under the tree of that moment. `pilot` (m, d) float32 are centred
+    rows of the stream: the latest where old ones are forgotten, else a sample of all.
+    """
+
+    def __init__(self, engine: TreeEngine, n_features: int):
+        self.engine = engine
+        self.growing = engine.seedling(n_features)
+        self.pilot = np.zeros((0, n_features), np.float32)
+        self._sample = Reservoir.empty(engine.seed, n_features)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows so far."""
+        return self._sample.n_seen
+
+    def add(self, X: np.ndarray) -> None:
+        """Learn from the next rows X (n, d), in their order, and count them."""
+        Z = self.engine.centred(X)
+        self.engine.learn(self.growing, Z)
+        self.growing.count(Z)
+        self._sample.add(Z)
+        most = self.engine.parameters["max_effective_samples"]
+        if most is None:
+            self.pilot = self._sample.rows
+        else:
+            self.growing.forget(min(1.0, most / float(self.growing.counts.sum())))
+            self.pilot = np.concatenate([self.pilot, Z])[-min(most, PILOT_ROWS) :]
+
+    def choose(self) -> None:
+        """Let the engine choose the clusters of the tree as it is now."""
+        self.engine.pilot, self.engine.notes = self.pilot, []
+        self.engine.choose([self.growing])
 
 
 def most_agreeing(partitions: Sequence[np.ndarray]) -> tuple[int, float]:

@@ -12,23 +12,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import check_parameters
-from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.hyperplanes.stream import TreeStream
+from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import Passes, Values, answered, given
+from distsvc.models.rows.passes import ClusterEstimator, Passes, answered, given
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.validation import validated
 
@@ -39,12 +36,12 @@ CHOSEN = (
     "cluster_tree_", "n_clusters_", "labels_", "_leaves",
     "valleys_", "clearest_valley_", "agreement_",
 )  # fmt: skip
-"""What a fit finds out, and what more rows make untrue."""
+"""Attributes of a fit that more rows make untrue."""
 
 CACHED_VALUES = 2**18
 
 
-class IncrementalMDH(ClusterMixin, BaseEstimator):
+class IncrementalMDH(ClusterEstimator):
     """Clusters are the leaves of a tree of hyperplanes through regions of low density.
 
     A complete binary tree is learned from a stream of rows: every node turns its hyperplane by
@@ -81,7 +78,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         Trees learned from other orders of the rows. The one whose clusters agree best with those of
         the others, by the mean normalised mutual information, is kept. The paper has 1.
     growth : {"prune", "forward"}
-        How the models H_K are found: by removing splits from the full tree (section 3), or by
+        The way to the models H_K: removing splits from the full tree (section 3), or
         adding them from the root, the best first (a later option of the author's code).
     elbow : {"weighted", "angle"}
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
@@ -112,11 +109,11 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
     clearest_valley_ : float
         The largest z of any split at the elbow, in any restart: what ``valley`` is compared with.
     centre_ : ndarray of shape (d,), float64
-        What is subtracted from the rows first.
+        The origin of the rows.
     n_samples_ : int
         Rows learned from.
     notes_ : list of str
-        What is remarkable about the fit; also issued as warnings by `fit`.
+        Remarks on the fit; also issued as warnings by `fit`.
 
     Notes
     -----
@@ -186,8 +183,7 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         else:
             with readable_again(source) as source:
                 self._fit_source(source)
-        for note in self.notes_:
-            warnings.warn(note, UserWarning, stacklevel=2)
+        self._warn()
         return self
 
     def _fit_array(self, X: np.ndarray) -> None:
@@ -243,28 +239,14 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         self.notes_ = []
         return self
 
-    def predict(self, X: Any) -> Any:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
-        self._checked_cut()
-        return answered(self, X, self._values("label"))
-
     def score_samples(self, X: Any) -> Any:
         """Return the distance (n,) float64 of every row of X (n, d) to the nearest hyperplane.
 
         Of those on the row's path, in units of that node's standard deviation along its normal:
         near 0 the row could have gone to another cluster. Infinity where there is one cluster.
         """
-        self._checked_cut()
+        self._settle()
         return answered(self, X, self._values("score"))
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
-
-        A row's add up to 1. Every hyperplane divides it between its sides, the more evenly the
-        nearer it is; a cluster that many cut off may have less of its row than another.
-        """
-        self._checked_cut()
-        return answered(self, X, self._values("share"))
 
     def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
         """Return labels (n,) int32 for another number of clusters, without learning again.
@@ -272,7 +254,8 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
         They are those of the rows of X (n, d), or of the rows that `fit` was given.
         """
         COUNT.check("n_clusters", n_clusters)
-        tree = self._checked_cut().tree
+        self._settle()
+        tree = self.cluster_tree_
         cut = tree.cut(n_clusters)
         if X is not None:
             return self._label(cut, validated(self, X, reset=False))
@@ -306,24 +289,19 @@ class IncrementalMDH(ClusterMixin, BaseEstimator):
             self.__dict__.pop(name, None)
 
     def _publish(self) -> None:
-        """Take over what the engine chose."""
+        """Publish the engine's choice."""
         engine = self._engine
         self.cluster_tree_, self.n_clusters_ = engine.cluster_tree, engine.n_clusters
         self.agreement_ = engine.agreement
         self.valleys_, self.clearest_valley_ = engine.valleys, engine.clearest_valley
         self.notes_ = engine.notes
 
-    def _checked_cut(self) -> Cut:
-        """Return the answer; that of a stream is chosen when it is first asked for."""
+    def _settle(self) -> None:
+        """Choose the clusters of a stream, when they are first asked for."""
         if hasattr(self, "_stream") and not hasattr(self, "cluster_tree_"):
             self._stream.choose()
             self._publish()
         check_is_fitted(self, "cluster_tree_")
-        return self._engine.cut
-
-    def _values(self, column: str) -> Values:
-        """Return what labels or scores raw rows."""
-        return Values(self._engine.rule, self._engine.centre, column)
 
     def _label(self, cut: Cut, X: np.ndarray) -> np.ndarray:
         """Return labels (n,) of raw rows X (n, d), block by block to need little memory."""

@@ -1,18 +1,18 @@
-"""What labels rows by a tree of hyperplanes."""
+"""The rule of a tree of hyperplanes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
-from distsvc.models.rules.fields import Array, Children, Count, Field
+from distsvc.models.rules.fields import whole
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -47,21 +47,7 @@ class TreeRule(ClusterTree, Rule):
         boundary=None,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {
-        "numbers": Array("int64", "m", least=1),
-        "V": Array("float32", "m d"),
-        "thresholds": Array("float64", "m"),
-        "spreads": Array("float64", "m", above=0.0),
-        "b": Array("float64", "m"),
-        "counts": Array("float64", "m", least=0.0),
-        "sums_of_squares": Array("float64", "m"),
-        "children": Children("int32", "m 2"),
-        "splits": Array("int32", "s", may_be_empty=True),
-        "curve": Array("float64", "L"),
-        "cut_into": Count(1, MOST_CLUSTERS),
-    }
-
-    cut_into: int
+    cut_into: Annotated[int, whole(1, MOST_CLUSTERS)]
 
     @property
     def n_clusters(self) -> int:

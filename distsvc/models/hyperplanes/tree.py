@@ -10,59 +10,41 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from distsvc.kernels.hyperplane import add_rows, learn, route
-from distsvc.models.rules.fields import Array, Field
+from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 SMALLEST_LONGEST_CURVE = 10
 CURVES = 30
 GUARD = 1e-10
 HALF_A_ROW = 0.5
-"""What is left of a node's rows by forgetting and is less than this counts as none."""
+"""A node with fewer rows left after forgetting counts as empty."""
 
 FEWEST_ROWS = 10
 WINDOWS_A_SIDE = 160
 REACH = 4.0
-
-FIELDS: dict[str, Field] = {
-    "means": Array("float32", "nodes d"),
-    "V": Array("float32", "nodes d"),
-    "b": Array("float64", "nodes"),
-    "variances": Array("float64", "nodes", least=0.0),
-    "visits": Array("int64", "nodes", least=0),
-    "counts": Array("float64", "nodes", least=0.0),
-    "sums": Array("float64", "nodes d"),
-    "squares": Array("float64", "nodes", least=0.0),
-}
-"""Those of a `GrowingTree`."""
 
 
 @dataclass
 class GrowingTree:
     """A complete tree of hyperplanes that learns from a stream of rows.
 
-    Attributes
-    ----------
-    means, V : ndarray of shape (nodes, d), float32
-    b, variances : ndarray of shape (nodes,), float64
-    visits : ndarray of shape (nodes,), int64
-        What `distsvc.kernels.hyperplane.learn` keeps; node k starts along feature k mod d.
-    counts, squares : ndarray of shape (nodes,), float64
-    sums : ndarray of shape (nodes, d), float64
-        Rows that `count` sent to every bottom node: their number, sum and sum of ||x||^2.
-
+    The first five arrays are the state of `distsvc.kernels.hyperplane.learn`; node k starts along
+    feature k mod d. The others are number, sum and sum of ||x||^2 of the rows that `count` sent to
+    every bottom node.
     """
 
-    means: np.ndarray
-    V: np.ndarray
-    b: np.ndarray
-    variances: np.ndarray
-    visits: np.ndarray
-    counts: np.ndarray
-    sums: np.ndarray
-    squares: np.ndarray
+    means: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
+    V: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
+    b: Annotated[np.ndarray, ArrayField("float64", "nodes")]
+    variances: Annotated[np.ndarray, ArrayField("float64", "nodes", least=0.0)]
+    visits: Annotated[np.ndarray, ArrayField("int64", "nodes", least=0)]
+    counts: Annotated[np.ndarray, ArrayField("float64", "nodes", least=0.0)]
+    sums: Annotated[np.ndarray, ArrayField("float64", "nodes d")]
+    squares: Annotated[np.ndarray, ArrayField("float64", "nodes", least=0.0)]
 
     @classmethod
     def start(cls, depth: int, d: int) -> GrowingTree:
@@ -205,35 +187,32 @@ class ClusterTree:
 
     Attributes
     ----------
-    numbers : ndarray of shape (m,), int64
-        The nodes' numbers in the complete tree, the paper's: 1 is the root, below i are 2 i and
-        2 i + 1. Nodes that do not split any rows are left out, so children may skip levels.
-    V : ndarray of shape (m, d), float32
-        Unit normals.
-    thresholds, spreads, b : ndarray of shape (m,), float64
-        A row x goes to the first child when V.x < threshold; spreads are standard deviations of
-        V.x, and b is the threshold relative to the node's mean.
-    counts, sums_of_squares : ndarray of shape (m,), float64
+    numbers
+        The nodes' numbers in the complete tree, the paper's: 1 is the root, below i are 2 i and 2 i
+        + 1. Nodes that do not split any rows are left out, so children may skip levels.
+    V, thresholds, spreads, b
+        Unit normals; a row x goes to the first child when V.x < threshold; standard deviations of
+        V.x; the threshold relative to the node's mean.
+    counts, sums_of_squares
         Rows, and their sum of squares about the node's learned mean.
-    children : ndarray of shape (m, 2), int32
-        Places in these arrays, -1 for leaves.
-    splits : ndarray of shape (L - 1,), int32
+    children
+        Positions in these arrays, -1 for leaves.
+    splits
         The inner nodes by importance: read backwards, the sequence of merges.
-    curve : ndarray of shape (L,), float64
+    curve
         curve[K - 1] is the within-cluster sum of squares of K clusters.
-
     """
 
-    numbers: np.ndarray
-    V: np.ndarray
-    thresholds: np.ndarray
-    spreads: np.ndarray
-    b: np.ndarray
-    counts: np.ndarray
-    sums_of_squares: np.ndarray
-    children: np.ndarray
-    splits: np.ndarray
-    curve: np.ndarray
+    numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]
+    V: Annotated[np.ndarray, ArrayField("float32", "m d")]
+    thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
+    spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]
+    b: Annotated[np.ndarray, ArrayField("float64", "m")]
+    counts: Annotated[np.ndarray, ArrayField("float64", "m", least=0.0)]
+    sums_of_squares: Annotated[np.ndarray, ArrayField("float64", "m")]
+    children: Annotated[np.ndarray, ChildrenField("int32", "m 2")]
+    splits: Annotated[np.ndarray, ArrayField("int32", "s", may_be_empty=True)]
+    curve: Annotated[np.ndarray, ArrayField("float64", "L")]
 
     @property
     def n_leaves(self) -> int:
@@ -255,14 +234,8 @@ class ClusterTree:
 class Cut:
     """A tree cut into clusters.
 
-    Attributes
-    ----------
-    tree : ClusterTree
-    children : ndarray of shape (m, 2), int32
-        As the tree's, but -1 for clusters and everything below.
-    labels : ndarray of shape (m,), int32
-        The cluster of a node, 0 the largest; -1 for nodes that are none.
-
+    `children` (m, 2) int32 are the tree's, but -1 for clusters and everything below; `labels` (m,)
+    int32 are the nodes' clusters, 0 the largest, -1 for nodes that are none.
     """
 
     tree: ClusterTree

@@ -21,7 +21,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels import dual_cd as kernels
 from distsvc.models.rows import checkpoints
-from distsvc.models.rules.fields import Array, Count, Field, Number, check_fields
+from distsvc.models.rules.fields import ArrayField, Field, check_fields, real, whole
 
 SOLVERS = ("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
 SHARE = 0.1
@@ -32,14 +32,14 @@ GROUP = {"cyclic-4cd-greedy": 4, "cyclic-2cd": 2}
 ROUNDING = 1e-13
 
 FIELDS: dict[str, Field] = {
-    "n_iter": Count(0, checkpoints.MOST),
-    "doubtful": Number(least=0.0),
-    "alpha": Array("float64", "n", least=0.0),
-    "u": Array("float64", "d"),
-    "tally": Array("float64", "3"),
-    "active": Array("int64", "m", least=0, may_be_empty=True),
+    "n_iter": whole(0, checkpoints.MOST),
+    "doubtful": real(ge=0.0),
+    "alpha": ArrayField("float64", "n", least=0.0),
+    "u": ArrayField("float64", "d"),
+    "tally": ArrayField("float64", "3"),
+    "active": ArrayField("int64", "m", least=0, may_be_empty=True),
 }
-"""What a `Course` keeps, but for what may be infinite or NaN."""
+"""The state of a `CoordinateDescent`, but for values that may be infinite or NaN."""
 
 
 class DenseRows:
@@ -211,7 +211,7 @@ def start(rows: Rows, make: Callable[..., Problem], total: float) -> State:
 
 
 @dataclass
-class Course:
+class CoordinateDescent:
     """A descent under way: the rows in play, when it mistrusts old gradients, what is random."""
 
     state: State
@@ -226,7 +226,7 @@ class Course:
         arrays = {"alpha": of.alpha, "u": of.u, "G": of.G, "tally": of.tally, "active": self.active}
         return facts | {"random": self.random.bit_generator.state}, arrays
 
-    def restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Course:
+    def restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> CoordinateDescent:
         """Go on from what `kept` returned; `DataError` where it is of another problem."""
         of, n = self.state, self.state.alpha.size
         check_fields(FIELDS, {**facts, **arrays}, {"n": n, "d": of.u.size})
@@ -266,7 +266,7 @@ def solve(
     greedy, size = solver not in GROUP, GROUP.get(solver, 2)
     limit = max(int(SHARE * everyone.size), 1) if solver == "greedy-cyclic" else 1
     state.least, state.most = -np.inf, np.inf
-    course = Course(state, everyone, np.random.default_rng(seed))
+    course = CoordinateDescent(state, everyone, np.random.default_rng(seed))
     checkpoint.last(course.restore)
     while True:
         if greedy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -40,25 +40,12 @@ ORIGIN_INSIDE = (
 
 @dataclass(frozen=True)
 class Solution:
-    """Where a descent ended.
+    """The end of a descent.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (d,), float64
-        w, or for a ball its centre.
-    offset : float
-        rho, or for a ball -R^2.
-    objective, violation : float
-        In the units of the paper's problem.
-    n_iter : int
-        Outer steps, at least 1.
-    converged : bool
-        Whether the tolerance was reached.
-    duality_gap : float or None
-        Of rows in memory, where it was asked for.
-    n_passes : int or None
-        Passes over the table, where the rows did not fit in memory.
-
+    `weights` (d,) float64 are w, or the centre of a ball; `offset` is rho, or -R^2 of a ball.
+    Objective and violation have the units of the paper's problem; `n_iter` counts outer steps, at
+    least 1. `converged` says whether the tolerance was reached. `duality_gap` is that of rows in
+    memory, where it was asked for; `n_passes` counts those over a table that did not fit in memory.
     """
 
     weights: np.ndarray
@@ -72,7 +59,7 @@ class Solution:
 
 
 class LinearEngine(ABC):
-    """Solves one of the two problems: what `fit` and a job have in common.
+    """Solves one of the two problems, for `fit` and for a job.
 
     A job says by `set_width` what the table is like, learns from `key_ranges` which rows to solve
     in memory, settles their origin by `set_pilot`, and calls `fit_rows`. Where these are not all
@@ -81,18 +68,14 @@ class LinearEngine(ABC):
     Parameters
     ----------
     parameters : mapping of str to object
-        Those of the estimator, all of them and in range.
+        All parameters of the estimator, in range.
     seed : int
         Of the cyclic solvers.
 
     Attributes
     ----------
-    algorithm : str
-    is_ball : bool
     notes : list of str
-        What is remarkable about the fit.
-    solver, tol, max_iter
-        The parameters.
+        Remarks on the fit.
     sparse : bool
         Whether the rows come in CSR form.
     centre : ndarray of shape (d,), float64
@@ -109,6 +92,7 @@ class LinearEngine(ABC):
     algorithm: ClassVar[str]
     is_ball: ClassVar[bool]
     rule_type: ClassVar[type[LinearRule]]
+    problem: ClassVar[Callable[..., Problem]]
 
     n_features: int
     centre: np.ndarray
@@ -154,8 +138,8 @@ class LinearEngine(ABC):
 
         """
         total = self.total(X.shape[0])
-        origin = self._origin(X)
-        state = start(_rows(X if origin is None else X - origin), self._problem, total)
+        origin = X.mean(axis=0) if self.is_ball and not sparse.issparse(X) else None
+        state = start(_rows(X if origin is None else X - origin), self.problem, total)
         converged = solve(
             state, self.solver, self.tol, self.max_iter, self.seed, checkpoint=checkpoint
         )
@@ -205,7 +189,7 @@ class LinearEngine(ABC):
         return self.solution.violation
 
     def rule(self, mean: np.ndarray) -> LinearRule:
-        """Return what labels rows, with the prepared rows' mean (d,)."""
+        """Return the rule, with the prepared rows' mean (d,)."""
         offset, weights = self.solution.offset, self.solution.weights
         return self.rule_type(weights, mean, offset, self.is_ball)
 
@@ -234,17 +218,9 @@ class LinearEngine(ABC):
         self.solution = Solution(**{field.name: known[field.name] for field in fields(Solution)})
         self.notes = list(facts["notes"])
 
-    @abstractmethod
-    def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
-        """Return the problem of rows with their |x|^2 (n,)."""
-
-    @abstractmethod
     def _per_score(self, total: float) -> float:
         """Return the unit of the score in that of the gradients."""
-
-    def _origin(self, X: Any) -> np.ndarray | None:
-        """Return what (d,) is subtracted from the rows before they are solved."""
-        return None
+        return 1.0 if self.is_ball else 1.0 / total
 
     @abstractmethod
     def _decision(
@@ -253,7 +229,7 @@ class LinearEngine(ABC):
         """Return weights (d,) and offset by a weighted mean of rows (d,) and its threshold."""
 
     def _remarks(self, largest: float) -> list[str]:
-        """Return what is remarkable about the solution of rows with this largest |x|^2."""
+        """Return remarks on the solution of rows with this largest |x|^2."""
         return []
 
 
@@ -263,16 +239,11 @@ class OneClassEngine(LinearEngine):
     algorithm = "linear-one-class"
     is_ball = False
     rule_type = OneClassRule
+    problem = Problem.one_class
 
     def total(self, n_rows: int) -> float:
         """Return nu n."""
         return float(self.parameters["nu"]) * n_rows
-
-    def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
-        return Problem.one_class(rows, squares, total)
-
-    def _per_score(self, total: float) -> float:
-        return 1.0 / total
 
     def _decision(
         self, u: np.ndarray, rho: float, origin: np.ndarray | None
@@ -290,6 +261,7 @@ class BallEngine(LinearEngine):
     algorithm = "linear-svdd"
     is_ball = True
     rule_type = BallRule
+    problem = Problem.data_description
 
     def total(self, n_rows: int) -> float:
         """Return 1 / C, or nu n; raises ParameterError where C is too small for so few rows."""
@@ -301,15 +273,6 @@ class BallEngine(LinearEngine):
                 f"C must be at least 1 / n = {1.0 / n_rows:.6g} for {n_rows} rows, found {C!r}"
             )
         return min(max(1.0 / float(C), 1.0), float(n_rows))
-
-    def _problem(self, rows: Rows, squares: np.ndarray, total: float) -> Problem:
-        return Problem.data_description(rows, squares, total)
-
-    def _per_score(self, total: float) -> float:
-        return 1.0
-
-    def _origin(self, X: Any) -> np.ndarray | None:
-        return None if sparse.issparse(X) else X.mean(axis=0)
 
     def _decision(
         self, u: np.ndarray, rho: float, origin: np.ndarray | None

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
-from distsvc.inputs.rows import Answer
+from distsvc.inputs.rows import RowValues
 from distsvc.job.parameters import check_parameters
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
@@ -50,9 +50,9 @@ class Decision:
     sides: bool
 
     @property
-    def answer(self) -> Answer:
-        """What the values are."""
-        return Answer("label", np.int64) if self.sides else Answer("score", np.float64)
+    def answer(self) -> RowValues:
+        """The form of the values."""
+        return RowValues("label", np.int64) if self.sides else RowValues("score", np.float64)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values (n,) of rows X (n, d)."""
@@ -62,7 +62,7 @@ class Decision:
 
 
 class _LinearEstimator(OutlierMixin, BaseEstimator):
-    """What both estimators share: rows are checked, solved by an engine, and scored."""
+    """The base of both estimators: rows are checked, solved by an engine, and scored."""
 
     _engine_type: type[LinearEngine]
 
@@ -127,7 +127,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         return tags
 
     def _of_rows(self, offset: float, sides: bool = False) -> Decision:
-        """Return what scores dense rows, or says on which side they are."""
+        """Return the function that scores dense rows, or tells their side."""
         ball = self._engine_type is BallEngine
         weights = self.center_ if ball else self.coef_[0]
         return Decision(weights, offset, ball, sides)
@@ -192,7 +192,7 @@ class LinearOneClassSVM(_LinearEstimator):
     n_iter_ : int
         Outer steps, at least 1.
     notes_ : list of str
-        What is remarkable about the answer; also issued as warnings by `fit`.
+        Remarks on the answer; also issued as warnings by `fit`.
 
     Notes
     -----

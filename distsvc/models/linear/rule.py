@@ -1,15 +1,15 @@
-"""What tells rows inside from rows outside by a hyperplane or a ball, without a kernel."""
+"""The rules of a hyperplane and of a ball: rows inside and outside, without a kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from distsvc.models.rows.scaling import check_finite
-from distsvc.models.rules.fields import Array, Field, Flag, Number
+from distsvc.models.rules.fields import ArrayField, Fact, real
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -20,31 +20,17 @@ AXIS = "decision value; negative is outside"
 class LinearRule(Rule):
     """A decision on dense rows; there is one cluster.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (d,), float64
-        w, or for a ball its centre.
-    mean : ndarray of shape (d,), float64
-        Of the prepared rows.
-    offset : float
-        rho, or for a ball -R^2: rows with a score of less are outside.
-    ball : bool
-
+    `weights` are w, or the centre of a ball; `offset` is rho, or -R^2 of a ball: rows with a lower
+    score are outside. `mean` is the mean of the prepared rows.
     """
 
     float64: ClassVar[bool] = True
     quick_pulls: ClassVar[bool] = True
-    needs: ClassVar[Mapping[str, Field]] = {
-        "weights": Array("float64", "d"),
-        "mean": Array("float64", "d"),
-        "offset": Number(),
-        "ball": Flag(only=False),
-    }
 
-    weights: np.ndarray
-    mean: np.ndarray
-    offset: float
-    ball: bool = False
+    weights: Annotated[np.ndarray, ArrayField("float64", "d")]
+    mean: Annotated[np.ndarray, ArrayField("float64", "d")]
+    offset: Annotated[float, real()]
+    ball: Annotated[bool, Fact(Literal[False])] = False
 
     @property
     def n_clusters(self) -> int:
@@ -120,9 +106,7 @@ class BallRule(LinearRule):
         has_clusters=False,
     )
 
-    needs: ClassVar[Mapping[str, Field]] = {**LinearRule.needs, "ball": Flag(only=True)}
-
-    ball: bool = True
+    ball: Annotated[bool, Fact(Literal[True])] = True
 
 
 def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:

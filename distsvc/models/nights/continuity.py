@@ -1,4 +1,4 @@
-"""Which cluster of one night is which of the night before.
+"""Clusters of one model that continue clusters of an earlier one.
 
 The same rows are labelled by both models. Clusters are matched one to one so that the sum of their
 Jaccard indices is largest (Kuhn, 1955, by `scipy.optimize.linear_sum_assignment`), pairs below a
@@ -33,7 +33,7 @@ PIECE = 0.1
 
 @dataclass(frozen=True)
 class Story:
-    """What became of a cluster, or where it came from.
+    """The fate of an earlier cluster, or the origin of a new one.
 
     Attributes
     ----------

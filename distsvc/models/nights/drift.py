@@ -1,4 +1,4 @@
-"""How far a table has drifted from the one that a model learned from.
+"""Drift of a table from the table that a model learned from.
 
 A model keeps, for every column, how many rows of its own table fell between nine edges, the deciles
 of its pilot. Counts are whole numbers, exact over all rows, and merge in any order. Rows of another
@@ -13,14 +13,14 @@ import numpy as np
 
 from distsvc.kernels.histogram import count_between
 from distsvc.models.rows.scaling import float64_pieces
-from distsvc.models.rules.fields import Array, Field
+from distsvc.models.rules.fields import ArrayField, Field
 
 BINS = 10
 """Bins of values; one more counts what is missing."""
 
 NEEDS: dict[str, Field] = {
-    "column_edges": Array("float64", f"d {BINS - 1}"),
-    "column_counts": Array("int64", f"d {BINS + 1}", least=0),
+    "column_edges": ArrayField("float64", f"d {BINS - 1}"),
+    "column_counts": ArrayField("int64", f"d {BINS + 1}", least=0),
 }
 
 
@@ -28,13 +28,8 @@ NEEDS: dict[str, Field] = {
 class ColumnCounts:
     """Rows between the edges of every column.
 
-    Attributes
-    ----------
-    edges : ndarray of shape (d, BINS - 1), float64
-        Rising or level in each row.
-    counts : ndarray of shape (d, BINS + 1), int64
-        Bin j has values at or above j of the edges; the last one has missing values.
-
+    `edges` (d, BINS - 1) float64 do not fall along a row. Bin j of `counts` (d, BINS + 1) int64 has
+    values at or above j of the edges; the last one has missing values.
     """
 
     edges: np.ndarray

@@ -1,4 +1,4 @@
-"""Which rows lie so far from all others that nothing should be learned from them."""
+"""Rows so far from all others that nothing should be learned from them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MOST = 8
 """Rows that are set aside, at most."""
 
 RANGES = 3.0
-"""How far they lie from the others at least, in the range that these have."""
+"""Least distance from the other rows, in ranges of these."""
 
 FARTHER = 10.0
-"""How much farther than all that are not set aside, where more than `MOST` lie so far."""
+"""Least ratio to the distance of the rows that stay, where more than `MOST` lie so far."""
 
 
 def most_aside(n_rows: int) -> int:
@@ -41,9 +41,9 @@ def how_many_aside(distances: np.ndarray, most: int) -> int:
 
 @dataclass(frozen=True)
 class Reach:
-    """Where nearly all values of every column lie: between `low` and `high`, (d,) float64.
+    """The range of nearly all values of every column: from `low` to `high`, (d,) float64.
 
-    Where these are the same, the column says nothing of how far a row is.
+    A column in which these are equal does not tell how far a row is.
     """
 
     low: np.ndarray

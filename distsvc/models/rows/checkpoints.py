@@ -1,18 +1,18 @@
-"""What a learner keeps while it learns, and where in its stream it is: from there it can go on.
+"""States of a learner and its positions in its stream, from which it can go on.
 
 A learner asks for its last state before it begins, and offers the present one after every piece of
-work. What becomes of it is the caller's business; in memory nothing does.
+work. The caller decides what becomes of it; in memory nothing does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 
-from distsvc.models.rules.fields import Count, check_fields
+from distsvc.models.rules.fields import check_fields, forms_of, whole
 
 State = tuple[dict[str, Any], dict[str, np.ndarray]]
 """Facts, which JSON can hold, and arrays, which are used before the learner goes on."""
@@ -50,24 +50,21 @@ NO_CHECKPOINT = NoCheckpoint()
 
 
 @dataclass
-class Place:
-    """Where a learner is in a stream: the epoch, the block in it, and the rows fed of that.
+class Position:
+    """A position in a stream: the epoch, the block in it, and the rows fed of that, from 0."""
 
-    All of them are counted from 0.
-    """
-
-    epoch: int = 0
-    block: int = 0
-    row: int = 0
+    epoch: Annotated[int, whole(0, MOST)] = 0
+    block: Annotated[int, whole(0, MOST)] = 0
+    row: Annotated[int, whole(0, MOST)] = 0
 
     def facts(self) -> dict[str, int]:
         """Return it as JSON can hold it; `restored` takes it back."""
         return dict(vars(self))
 
     @classmethod
-    def restored(cls, facts: Mapping[str, Any]) -> Place:
-        """Return the place that `facts` stands for; `DataError` where it is none."""
-        check_fields(dict.fromkeys(("epoch", "block", "row"), Count(0, MOST)), facts, {})
+    def restored(cls, facts: Mapping[str, Any]) -> Position:
+        """Return the position that `facts` stands for; `DataError` where it is none."""
+        check_fields(forms_of(Position), facts, {})
         return cls(facts["epoch"], facts["block"], facts["row"])
 
     def pieces(
@@ -75,8 +72,8 @@ class Place:
     ) -> Iterator[np.ndarray]:
         """Yield what is left of the epoch in pieces of at most ``most()`` rows.
 
-        `blocks` are the epoch's, from this place's on. The place is behind a piece as soon as that
-        is yielded, and at the next epoch in the end.
+        `blocks` are the epoch's, from this position on. The position is behind a piece as soon as
+        that is yielded, and at the next epoch in the end.
         """
         for block in blocks:
             while self.row < len(block):

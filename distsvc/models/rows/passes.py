@@ -7,16 +7,18 @@ array with the same rows, to the bit.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
-from distsvc.inputs.rows import Answer, Input, OfRows, block_rows, cut
+from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.validation import check_length, validated
@@ -43,41 +45,33 @@ def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input 
 
 @dataclass(frozen=True)
 class Values:
-    """What a rule says of rows, in a form that can be sent to where they are.
+    """Labels, scores or shares of rows by a rule, as a function that can be sent to the rows.
 
-    Attributes
-    ----------
-    rule : Rule
-    centre : ndarray of shape (d,), float64
-        What is subtracted from rows first.
-    what : str
-        ``label``, ``score`` or ``share``.
-    least : float
-        Label rows with a lower score as -1.
-
+    `column` is ``label``, ``score`` or ``share``; `centre` (d,) float64 is subtracted from raw
+    rows. Rows with a score below `least` are labelled -1.
     """
 
     rule: Rule
     centre: np.ndarray
-    what: str
+    column: str
     least: float = -np.inf
 
     @property
-    def answer(self) -> Answer:
-        """What it returns: labels and scores (n,), or shares (n, k)."""
-        clusters = range(self.rule.n_clusters) if self.what == "share" else None
-        return Answer(self.what, DTYPES[self.what], clusters)
+    def answer(self) -> RowValues:
+        """The form of the values: labels and scores (n,), or shares (n, k)."""
+        clusters = range(self.rule.n_clusters) if self.column == "share" else None
+        return RowValues(self.column, DTYPES[self.column], clusters)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values of raw rows X (n, d)."""
         check_length(X)
         Z = np.ascontiguousarray(X - self.centre, np.float32)
-        if self.what == "share":
+        if self.column == "share":
             return self.rule.shares(Z)
-        if self.what == "label" and self.least == -np.inf:
+        if self.column == "label" and self.least == -np.inf:
             return self.rule.labels(Z)
         found = self.rule.label(Z)
-        if self.what == "score":
+        if self.column == "score":
             return found["score"].astype(np.float64)
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
@@ -91,13 +85,46 @@ def answered(estimator: Any, X: Any, of_rows: OfRows) -> Any:
     return of_rows.answer.joined(of_rows(part) for part in cut(X, block_rows(X.shape[1])))
 
 
+class ClusterEstimator(ClusterMixin, BaseEstimator):
+    """The base of estimators whose engine ends in a rule, by which rows are labelled."""
+
+    notes_: list[str]
+    _engine: Any
+
+    def predict(self, X: Any) -> Any:
+        """Return the cluster (n,) int32 of every row of X (n, d)."""
+        self._settle()
+        return answered(self, X, self._values("label"))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
+
+        A row's shares add up to 1. They do not tell whether it is outside.
+        """
+        self._settle()
+        return answered(self, X, self._values("share"))
+
+    def _settle(self) -> None:
+        """Raise NotFittedError unless there are clusters; find those of a stream first."""
+        check_is_fitted(self, "labels_")
+
+    def _values(self, column: str) -> Values:
+        """Return the function that labels or scores raw rows."""
+        return Values(self._engine.rule, self._engine.centre, column)
+
+    def _warn(self) -> None:
+        """Issue the notes as warnings of the line that calls `fit`."""
+        for note in self.notes_:
+            warnings.warn(note, UserWarning, stacklevel=3)
+
+
 class Passes:
     """The readings of one input, for one fit.
 
     Parameters
     ----------
     source : Input
-        What can be read again.
+        Rows that can be read again.
     seed : int
         Of the rows' keys.
 
@@ -202,22 +229,9 @@ class _Held:
             self._lower()
 
     def ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (s, d) and keys (s,) in the order of keys, and let go of them.
-
-        Rows are put in place part by part, so that they are hardly held twice.
-        """
+        """Return rows (s, d) and keys (s,) in the order of keys, and let go of them."""
         self._lower()
-        keys = np.concatenate(self.keys)
-        order = np.argsort(keys)
-        place = np.empty(len(keys), np.int64)
-        place[order] = np.arange(len(keys))
-        X = np.empty((len(keys), self.rows[0].shape[1]), self.rows[0].dtype)
-        first = 0
-        while self.rows:
-            part = self.rows.pop(0)
-            X[place[first : first + len(part)]] = part
-            first += len(part)
-        return X, keys[order]
+        return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
         """Lower the limit to what a table of so many rows needs, and drop the rows above it."""

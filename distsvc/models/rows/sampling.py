@@ -9,14 +9,14 @@ and merged, and is always the same.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from distsvc.job.constraints import RandomState
+from distsvc.job.constraints import RANDOM_STATE
 
 SAMPLE_BYTES = 2**28
 """Of a sample's rows as float32, where a learner does not ask for less."""
@@ -36,7 +36,7 @@ PILOT_ROWS = 10_000
 
 def seed_of(random_state: Any) -> int:
     """Return the seed that a random_state stands for: itself, or a number drawn from it."""
-    RandomState().check("random_state", random_state)
+    RANDOM_STATE.check("random_state", random_state)
     if isinstance(random_state, Integral):
         return int(random_state)
     from sklearn.utils import check_random_state
@@ -112,6 +112,31 @@ def memory_blocks(
     for number in range(first, len(ranges)):
         block = X[slice_by_key(keys, *ranges[number])]
         yield block if epoch == 0 else block[epoch_order(seed, epoch, number, len(block))]
+
+
+def in_order_of_keys(
+    rows: list[np.ndarray], keys: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows (n, d) and keys (n,) of parts in the order of keys; empty the list `rows`.
+
+    The first part tells the rows' type. They are put in place one by one, hardly held twice.
+    """
+    all_keys, shape, dtype = np.concatenate(keys), rows[0].shape[1:], rows[0].dtype
+    order = np.argsort(all_keys)
+    taken = (rows.pop(0) for _ in range(len(rows)))
+    X = in_places(np.empty((len(order), *shape), dtype), taken, order)
+    return X, all_keys[order]
+
+
+def in_places(X: np.ndarray, parts: Iterable[np.ndarray], order: np.ndarray) -> np.ndarray:
+    """Write the rows of parts, which `order` (n,) sorts, into X (n, d); return it."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    first = 0
+    for part in parts:
+        X[place[first : first + len(part)]] = part
+        first += len(part)
+    return X
 
 
 def lowest(keys: np.ndarray, n: int) -> np.ndarray:

@@ -56,17 +56,10 @@ def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 class ColumnSums:
     """Exact sums of every column of the rows seen so far, which merge in any order.
 
-    Attributes
-    ----------
-    shift : ndarray of shape (d,), float64
-        What is subtracted from every value first; sums merge only when it is the same. It should
-        lie near the data: squares are taken of x - shift, rounded once to float64.
-    first, second : list of int
-        Sums of x - shift and of (x - shift)^2 in units of 2^-1074.
-    least, most : ndarray of shape (d,), float64
-    counts : ndarray of shape (d,), int64
-        Values that were not missing (NaN).
-
+    `shift` (d,) float64 is subtracted from every value; sums merge only when it is the same. It
+    should lie near the data: squares are taken of x - shift, rounded once to float64. `first` and
+    `second` are sums of x - shift and of (x - shift)^2 in units of 2^-1074; `least` and `most` (d,)
+    float64 the extremes, `counts` (d,) int64 the values that were not missing (NaN).
     """
 
     shift: np.ndarray
@@ -133,7 +126,7 @@ class ColumnSums:
 
 @dataclass(frozen=True)
 class Scaling:
-    """How a raw row becomes a learner's: missing values filled, then (x - centre) / scale.
+    """The scaling of raw rows: missing values filled, then (x - centre) / scale.
 
     Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. Of the kind
     ``unit`` a row is divided by its length instead; of the kind ``robust`` values beyond `FAR` are
@@ -235,7 +228,7 @@ class Scaling:
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
         """Return ``apply(X) - origin`` of X (n, d), float64 or float32, as float32.
 
-        What is computed is float64, in one pass.
+        The arithmetic is float64, in one pass.
         """
         out = np.empty(X.shape, np.float32)
         columns = self.centre, self.scale, self.fill, origin

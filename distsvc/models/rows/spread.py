@@ -1,4 +1,4 @@
-"""What most rows of a column say of it: its median and its spread, whatever a few far rows hold.
+"""Median and spread of a column, whatever values a few far rows have.
 
 Both follow from the pilot, so they are the same however a table is cut. A quartile of 10,000 rows
 lies within .01 of its place among all rows, and the spread of a normal column within 2.5 % of the
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 WIDTHS = {0.25: 1.34898, 0.1: 2.56310, 0.05: 3.28971, 0.025: 3.91993, 0.01: 4.65270}
-"""How many standard deviations wide a normal column is between two quantiles, by their share."""
+"""The width of a normal column between two quantiles, in standard deviations, by their share."""
 
 RUNGS = (0.25, 0.1, 0.05, 0.01)
 """The quantiles that a spread follows from: the first ones that differ."""
@@ -25,27 +25,19 @@ LOST = 5.0
 """The standard deviation of all rows, in spreads of the bulk, from which the bulk is lost."""
 
 FAR, FAR_OF_ALL = 1000.0, 20.0
-"""How far a far row is at least: in spreads of the bulk, or in standard deviations of all rows."""
+"""Least distance of a far row: in spreads of the bulk, or in standard deviations of all rows."""
 
 NEAR = 20.0
-"""How far it may be, in spreads of the bulk, where logarithms are taken of both."""
+"""Its largest distance, in spreads of the bulk, where logarithms are taken of both."""
 
 
 @dataclass(frozen=True)
-class Column:
-    """All of a column that tells whether a few far rows decide its scale.
+class ColumnSpread:
+    """Statistics of a column that tell whether a few far rows decide its scale.
 
-    Attributes
-    ----------
-    low, middle, high : float
-        The median, and the ends of the bulk: all rows but `TAIL` on either side.
-    spread : float
-        Of the bulk; of a normal column the standard deviation.
-    farthest : float
-        Of all rows' values the farthest from the median.
-    deviation : float
-        The standard deviation of all rows.
-
+    `middle` is the median, `low` and `high` are the ends of the bulk: all rows but `TAIL` on either
+    side. `spread` is that of the bulk; of a normal column it is the standard deviation. `farthest`
+    is the value farthest from the median and `deviation` the standard deviation, of all rows.
     """
 
     low: float
@@ -56,7 +48,7 @@ class Column:
     deviation: float
 
     @classmethod
-    def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> Column:
+    def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> ColumnSpread:
         """Return that of the pilot's values (m,), m > 0, and the ends and deviation of all rows."""
         share = min(max(TAIL, 1.0 / max(len(values) - 1, 1)), 0.25)
         low, middle, high = map(float, np.quantile(values, [share, 0.5, 1.0 - share]))

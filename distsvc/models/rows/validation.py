@@ -1,4 +1,4 @@
-"""What rows an estimator takes: scikit-learn's checks, and no value too large to be squared."""
+"""Checks of an estimator's rows: scikit-learn's, and no value too large to be squared."""
 
 from __future__ import annotations
 

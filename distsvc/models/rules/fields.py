@@ -1,4 +1,4 @@
-"""What the arrays and facts of a saved model have to be, before anything is computed with them.
+"""The forms of a saved model's arrays and facts, checked before anything is computed with them.
 
 Kernels read memory without looking at bounds, so that an index out of range is not an error there
 but another answer.
@@ -8,28 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cache, cached_property
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
+import pydantic
 
 from distsvc.errors import DataError
+from distsvc.errors.forms import worded
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-LARGEST_FLOAT64 = float(np.finfo(np.float64).max)
-SMALLEST_FLOAT32 = float(np.finfo(np.float32).tiny)
-
-
-class Field(Protocol):
-    """A field of a rule, or of what belongs to it."""
-
-    kind: str
-
-    def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for a value of another form; sizes of dimensions agree, by name."""
 
 
 @dataclass(frozen=True)
-class Array:
+class ArrayField:
     """An array of finite numbers.
 
     Parameters
@@ -40,7 +32,7 @@ class Array:
         The names of the dimensions, apart from each other by spaces, or their sizes. Those of one
         name are equal in all arrays of a rule, and at least 1.
     above, least : float
-        What all values are above, or at least; nothing where it is -infinity.
+        Bounds of all values, the first excluded; -infinity is none.
     row_major : bool
         Whether the values have to lie row by row.
     may_be_empty : bool
@@ -73,15 +65,17 @@ class Array:
         sizes |= {n: k for n, k in zip(expected, value.shape, strict=True) if isinstance(n, str)}
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError("expected finite numbers, found NaN or infinity")
-        if value.size:
-            _check_range(value.min(), value.max(), self.above, self.least)
+        if value.size and not value.min() > self.above:
+            raise ValueError(f"expected values above {self.above:g}, found {value.min()}")
+        if value.size and not value.min() >= self.least:
+            raise ValueError(f"expected values of at least {self.least:g}, found {value.min()}")
 
     def _shape(self, sizes: Mapping[str, int]) -> list[int | str]:
         return [int(n) if n.isdigit() else sizes.get(n, n) for n in self.shape.split()]
 
 
 @dataclass(frozen=True)
-class Clusters(Array):
+class ClustersField(ArrayField):
     """Clusters, numbered from 0 without gaps; -1 where there is none, if `least` is."""
 
     least: float = 0
@@ -95,7 +89,7 @@ class Clusters(Array):
 
 
 @dataclass(frozen=True)
-class Children(Array):
+class ChildrenField(ArrayField):
     """The children (m, 2) of each node of a binary tree, or (-1, -1): the root, 0, comes first."""
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
@@ -110,63 +104,46 @@ class Children(Array):
 
 
 @dataclass(frozen=True)
-class Number:
-    """A finite float, in some range."""
+class Fact:
+    """A value that JSON can hold, of one of pydantic's types."""
 
-    above: float = -np.inf
-    least: float = -np.inf
-    most: float = np.inf
+    type: Any
     kind = "fact"
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for anything else; whole numbers are floats too, but not true, false."""
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise ValueError(f"expected a number, found {_described(value)}")
-        if not abs(value) <= LARGEST_FLOAT64:
-            raise ValueError(f"expected a finite number, found {_described(value)}")
-        _check_range(value, value, self.above, self.least, self.most)
+        """Raise ValueError for a value of another type; nothing is converted."""
+        try:
+            self._adapter.validate_python(value, strict=True)
+        except pydantic.ValidationError as error:
+            raise ValueError(worded(error.errors(include_url=False)[0])) from None
+
+    @cached_property
+    def _adapter(self) -> pydantic.TypeAdapter[Any]:
+        return pydantic.TypeAdapter(self.type)
 
 
-@dataclass(frozen=True)
-class Count:
-    """A whole number from `least` to `most`."""
+Field = ArrayField | Fact
+"""A field of a rule, or of what belongs to it."""
 
-    least: int
-    most: int
-    kind = "fact"
-
-    def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for anything else, true and false included."""
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"expected a whole number, found {_described(value)}")
-        _check_range(value, value, -np.inf, self.least, self.most)
+FLAG = Fact(bool)
 
 
-@dataclass(frozen=True)
-class Flag:
-    """True or false, or only one of them."""
-
-    only: bool | None = None
-    kind = "fact"
-
-    def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for anything else, 0 and 1 included."""
-        if not isinstance(value, bool) or self.only not in (None, value):
-            expected = "true or false" if self.only is None else str(self.only).lower()
-            raise ValueError(f"expected {expected}, found {_described(value)}")
+def real(gt: float | None = None, ge: float | None = None, le: float | None = None) -> Fact:
+    """Return the form of a finite number with pydantic's bounds."""
+    bounds = pydantic.Field(allow_inf_nan=False, gt=gt, ge=ge, le=le)
+    return Fact(Annotated[float, bounds])
 
 
-@dataclass(frozen=True)
-class Word:
-    """One of some words."""
+def whole(least: int, most: int) -> Fact:
+    """Return the form of a whole number from `least` to `most`."""
+    return Fact(Annotated[int, pydantic.Field(ge=least, le=most)])
 
-    words: tuple[str, ...]
-    kind = "fact"
 
-    def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for anything else."""
-        if not isinstance(value, str) or value not in self.words:
-            raise ValueError(f"expected {' or '.join(self.words)}, found {_described(value)}")
+@cache
+def forms_of(cls: Any) -> dict[str, Field]:
+    """Return the forms that the annotations of a class give to its fields, by name."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: of.__metadata__[0] for name, of in hints.items() if hasattr(of, "__metadata__")}
 
 
 def check_fields(
@@ -189,18 +166,7 @@ def check_fields(
             raise DataError(f"{field.kind} {name}: {error}") from None
 
 
-def _check_range(low: Any, high: Any, above: float, least: float, most: float = np.inf) -> None:
-    if not low > above:
-        raise ValueError(f"expected values above {above:g}, found {_described(low)}")
-    if not low >= least:
-        raise ValueError(f"expected values of at least {least:g}, found {_described(low)}")
-    if not high <= most:
-        raise ValueError(f"expected values of at most {most:g}, found {_described(high)}")
-
-
 def _described(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{str(value.dtype)[:40]} of shape {value.shape}"
-    if isinstance(value, str | list | dict):
-        return type(value).__name__
-    return str(value)[:40]
+    return type(value).__name__

@@ -1,4 +1,4 @@
-"""How surely rows are in their clusters: their own share, and the largest others."""
+"""Memberships of rows: the share of their own cluster, and the largest others."""
 
 from __future__ import annotations
 
@@ -13,27 +13,22 @@ PIECE_BYTES = 2**22
 """Of the shares of all clusters that are in memory at a time."""
 
 SOFT = 0.15
-"""How wide a hyperplane is that shares rows out, in standard deviations of its node's rows."""
+"""The width of a hyperplane that shares rows out, in standard deviations of its node's rows."""
 
 BY_HYPERPLANES = (
     "every hyperplane of the tree divides the row between its sides, 1 / (1 + exp(-t / 0.15)) of "
     "it to its own at a distance of t standard deviations of the node's rows"
 )
-"""What shares by trees of hyperplanes are."""
+"""Shares by trees of hyperplanes in words."""
 
 
 @dataclass(frozen=True)
 class Membership:
     """The shares of n rows.
 
-    Attributes
-    ----------
-    own : ndarray of shape (n,), float32
-        That of a row's own cluster, in [0, 1].
-    others : ndarray of shape (n, m), int32
-        The m clusters of the largest shares besides, the largest first, of equal ones the first.
-    other_shares : ndarray of shape (n, m), float32
-
+    `own` (n,) float32 are the shares of the rows' own clusters, in [0, 1]; `others` (n, m) int32
+    the clusters of the m largest shares besides, the largest first, of equal ones the first;
+    `other_shares` (n, m) float32 their shares.
     """
 
     own: np.ndarray

@@ -1,4 +1,4 @@
-"""What sets a cluster apart: for every column the one range that tells its rows from the others.
+"""Profiles of clusters: for every column the one range that tells a cluster's rows from others.
 
 How well a range tells is the share of the cluster's rows in it less the share of the others': the
 index of Youden (1950). The best range of a column has a J of 1 where it holds the whole cluster and
@@ -34,20 +34,12 @@ TOLD_APART = 2
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column of a profile.
+class ColumnRange:
+    """One column of a profile, by its position.
 
-    Attributes
-    ----------
-    place : int
-        Of the column.
-    apart : float
-        J of the range.
-    low, high : float
-        The range; infinite where it has the column's least or greatest value, and others.
-    inside, outside : ndarray of shape (4,), float64
-        Of the cluster's rows and of the others: quartiles, and the share in the range.
-
+    `apart` is J of the range from `low` to `high`; an end is infinite where it is the column's
+    least or greatest value. `inside` and `outside` (4,) float64 are the quartiles of the cluster's
+    rows and of the others, and their shares in the range.
     """
 
     place: int
@@ -59,12 +51,12 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Profile:
-    """What sets a cluster apart: its columns, the best first, and the places of typical rows."""
+class ClusterProfile:
+    """A cluster's most telling columns, the best first, and the positions of typical rows."""
 
     label: int
     n_rows: int
-    columns: list[Column]
+    columns: list[ColumnRange]
     typical: np.ndarray
 
 
@@ -76,7 +68,7 @@ def profiles(
     centres: np.ndarray,
     most: int,
     together: Sequence[slice] = (),
-) -> list[Profile]:
+) -> list[ClusterProfile]:
     """Return the profiles of clusters, the largest first.
 
     Parameters
@@ -110,7 +102,7 @@ def profiles(
         places = np.flatnonzero(known)
         away = ((Z[places] - centres[c]) ** 2).sum(axis=1)
         typical = places[np.argsort(away, kind="stable")[:TYPICAL]]
-        found.append(Profile(c, int(sizes[c]), columns, typical))
+        found.append(ClusterProfile(c, int(sizes[c]), columns, typical))
     return found
 
 
@@ -152,10 +144,10 @@ def best_ranges(
 
 def _columns(
     X: np.ndarray, inside: np.ndarray, apart: np.ndarray, ranges: np.ndarray
-) -> list[Column]:
+) -> list[ColumnRange]:
     """Return the columns that set rows apart by more than chance does, the best first.
 
-    Those that tell alike are in the order of the distance of medians by the quartiles' own.
+    Equally telling columns are in the order of the distance of medians, in quartile ranges.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
     least = max(min(BY_CHANCE * np.sqrt(1.0 / n + 1.0 / m), SURE), RELEVANT * apart.max())
@@ -170,7 +162,7 @@ def _columns(
         if low < high:
             low = -np.inf if low == X[:, k].min() else low
             high = np.inf if high == X[:, k].max() else high
-        found.append(Column(int(k), float(apart[k]), float(low), float(high), *parts))
+        found.append(ColumnRange(int(k), float(apart[k]), float(low), float(high), *parts))
     found.sort(key=lambda column: (-round(column.apart, TOLD_APART), -_distance(column)))
     return found[:IN_PROFILE]
 
@@ -180,7 +172,7 @@ def _described(x: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.append(quartiles, np.mean((x >= low) & (x <= high)))
 
 
-def _distance(column: Column) -> float:
+def _distance(column: ColumnRange) -> float:
     """Return the distance of medians by the mean of the distances between quartiles."""
     inside, outside = column.inside, column.outside
     spread = 0.5 * (inside[2] - inside[0] + outside[2] - outside[0])

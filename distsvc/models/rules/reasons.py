@@ -1,4 +1,4 @@
-"""Why a row's score is low: the columns in which it is not as rows of its cluster usually are.
+"""Reasons of low scores: the columns in which a row differs from the rows of its cluster.
 
 A column counts twice, or a group of columns that belong together. The row, with the cluster's
 typical value in that column, may come nearer to a usual score; and the typical row, with the row's
@@ -22,17 +22,11 @@ LOWEST = 0.01
 
 @dataclass(frozen=True)
 class Typical:
-    """What the pilot's rows are usually like.
+    """Usual values and scores of the pilot's rows.
 
-    Attributes
-    ----------
-    values : ndarray of shape (k, d), float64
-        The median of every column in every cluster, of prepared rows.
-    score : float
-        The median of the scores. Whatever is above it is as usual.
-    least : float
-        Rows with a score below it are explained: 0 where these are the outliers.
-
+    `values` (k, d) float64 are the medians of every column of prepared rows in every cluster;
+    `score` is the median of the scores: whatever is above it is usual. Rows with a score below
+    `least` are explained; it is 0 where these are the outliers.
     """
 
     values: np.ndarray

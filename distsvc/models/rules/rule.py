@@ -1,4 +1,4 @@
-"""What labels rows, whatever the algorithm: a few arrays and facts that are saved and shared.
+"""Rules: they label rows, whatever the algorithm, by a few arrays and facts that are saved.
 
 A rule is all of a model that workers and later tables need. Every algorithm ends in one, and a
 published model is a rule with the scaling of its rows (`distsvc.models.rows.scaling`).
@@ -13,29 +13,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from distsvc.models.rules.fields import Field, check_fields
+from distsvc.models.rules.fields import Field, check_fields, forms_of
 from distsvc.models.rules.reasons import Typical, pulls
 
 
 @dataclass(frozen=True)
 class ScoreWords:
-    """What the page says of a rule's score and of its outliers.
+    """The page's words on a rule's score and its outliers.
 
-    Attributes
-    ----------
-    has_outliers : bool
-        Whether the rule tells rows inside from rows outside.
-    has_clusters : bool
-        Whether it tells anything else.
-    meaning : str
-        A paragraph on what the score is; nothing where it is the decision value f(x). Where there
-        are clusters and outliers, the page says before it how many rows lie outside.
-    heading, axis : str
-        The heading of the scores' histogram, and what stands below its axis: nothing for what the
-        page says of decision values.
-    boundary : float or None
-        The score that divides rows inside from rows outside.
-
+    `meaning` is a paragraph on the score; empty where it is the decision value f(x). Where there
+    are clusters and outliers, the page says before it how many rows lie outside. `heading` stands
+    above the scores' histogram and `axis` below it, empty for the words on decision values.
+    `boundary` is the score that divides rows inside from rows outside, where there is one.
     """
 
     has_outliers: bool = True
@@ -49,7 +38,8 @@ class ScoreWords:
 class Rule(ABC):
     """Labels rows by its fields, which are arrays, or facts: what JSON can hold.
 
-    A subclass is a frozen dataclass.
+    A subclass is a frozen dataclass, whose fields are annotated with their forms; ``d`` is the
+    number of columns in a form.
 
     Attributes
     ----------
@@ -58,16 +48,14 @@ class Rule(ABC):
     float64 : bool
         Whether prepared rows are float64; kernels want float32.
     meanings : mapping of str to str
-        What the published columns ``label``, ``score`` and ``outlier`` are.
+        The published columns ``label``, ``score`` and ``outlier`` in words.
     shared : str
-        What the share of a row's cluster is; nothing where the rule has no clusters to share it.
+        The share of a row's cluster in words; empty where the rule has no clusters.
     words : ScoreWords
     quick_pulls : bool
         Whether `pulls` takes little more time than `label`.
-    needs : mapping of str to Field
-        What each field has to be; ``d`` is the number of columns.
     beside : mapping of str to Field
-        What a model may hold beside the rule.
+        Fields that a model may hold beside the rule.
 
     """
 
@@ -77,7 +65,6 @@ class Rule(ABC):
     shared: ClassVar[str] = ""
     words: ClassVar[ScoreWords] = ScoreWords()
     quick_pulls: ClassVar[bool] = False
-    needs: ClassVar[Mapping[str, Field]] = {}
     beside: ClassVar[Mapping[str, Field]] = {}
 
     @property
@@ -137,12 +124,12 @@ class Rule(ABC):
         Raises
         ------
         DataError
-            A field is missing or not what it has to be; says which.
+            A field is missing or has another form; says which.
 
         """
         sizes = {} if d is None else {"d": d}
         known: dict[str, Any] = {**facts, **arrays}
-        check_fields(cls.needs, known, sizes)
+        check_fields(forms_of(cls), known, sizes)
         check_fields({n: of for n, of in cls.beside.items() if n in known}, known, sizes)
         rule = cls(**{f.name: known[f.name] for f in fields(cls)})  # type: ignore[arg-type]
         rule.check()

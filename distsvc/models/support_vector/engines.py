@@ -1,15 +1,27 @@
-"""Which engine fits a table: the tree of level sets, or the papers' boundary."""
+"""The engine that fits a table: its choice by parameters, and its steps in one process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from distsvc.errors import ParameterError
 from distsvc.job.constraints import is_several
-from distsvc.job.parameters import check_parameters, check_streams
+from distsvc.job.parameters import IN_MEMORY, check_parameters, check_streams
+from distsvc.models.rows import sampling
+from distsvc.models.rows.sampling import PILOT_ROWS
+from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
-from distsvc.models.support_vector.engine import Parameters
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+
+if TYPE_CHECKING:
+    from distsvc.inputs.rows import Input
+    from distsvc.models.rows.passes import Passes
+
+EitherEngine = LevelTreeEngine | BoundaryEngine
 
 OF_THE_LABELLING = (
     "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",
@@ -18,7 +30,7 @@ OF_THE_LABELLING = (
 """Parameters that can change once the model is trained."""
 
 
-def engine_for(parameters: Mapping[str, Any], seed: int) -> LevelTreeEngine | BoundaryEngine:
+def engine_for(parameters: Mapping[str, Any], seed: int) -> EitherEngine:
     """Return what fits a table with the parameters of `SupportVectorClustering`, by name.
 
     ``labelling="auto"`` is the level tree unless gamma is a number or the solver is not ``bsgd``;
@@ -53,3 +65,52 @@ def engine_for_blocks(parameters: Mapping[str, Any], seed: int) -> BoundaryEngin
     check_parameters("support-vector", parameters)
     check_streams(parameters)
     return BoundaryEngine(Parameters.of(parameters), seed)
+
+
+def fit_array(engine: EitherEngine, X: np.ndarray) -> tuple[np.ndarray, float]:
+    """Fit rows X (n, d); return them as the engine sees them, and when it was trained."""
+    keys = sampling.row_keys(engine.seed, np.arange(len(X)))
+    engine.set_pilot(X[sampling.lowest(keys, PILOT_ROWS)], len(X))
+    rows = engine.seen(X)
+    engine.learn(rows, keys, len(X))
+    trained = perf_counter()
+    engine.find_clusters([(rows, keys)], len(X))
+    return rows, trained
+
+
+def fit_source(engine: EitherEngine, source: Input) -> tuple[Passes, np.ndarray | None, float]:
+    """Fit the rows of an input in two passes; return what reads it, and when it was trained.
+
+    Between them come the rows as the engine sees them, if the input is in memory, too.
+
+    Raises
+    ------
+    ParameterError
+        The labelling needs all rows at once.
+
+    """
+    from distsvc.models.rows.passes import Passes  # needs scikit-learn; workers do without
+
+    labelling = engine.parameters.labelling
+    if labelling in IN_MEMORY:
+        raise ParameterError(
+            f"labelling={labelling!r} needs all rows at once: give a NumPy array, or a sample"
+        )
+    passes = Passes(source, engine.seed)
+    X, keys = passes.draw(engine.key_ranges)
+    engine.set_pilot(passes.pilot, passes.n_rows)
+    rows = engine.seen(X)
+    del X
+    engine.learn(rows, keys, passes.n_rows)
+    del rows, keys
+    trained = perf_counter()
+    kept: list[np.ndarray] = []
+
+    def seen(block: np.ndarray) -> np.ndarray:
+        rows = engine.seen(block)
+        if source.in_memory:
+            kept.append(rows)
+        return rows
+
+    engine.find_clusters(((seen(block), keys) for block, keys in passes.again()), passes.n_rows)
+    return passes, np.concatenate(kept) if kept else None, trained

@@ -14,7 +14,6 @@ The work is done by one of two engines (`engines.engine_for`), which the distrib
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
@@ -23,21 +22,29 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.kept import readable_again
-from distsvc.job.constraints import Choice
+from distsvc.job.constraints import choice
 from distsvc.job.parameters import IN_MEMORY, check_parameters
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import given
+from distsvc.models.rows.passes import ClusterEstimator, Values, answered, given
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.support_vector.answers import Answers
+from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
-from distsvc.models.support_vector.engine import Parameters
-from distsvc.models.support_vector.engines import OF_THE_LABELLING, engine_for, engine_for_blocks
-from distsvc.models.support_vector.fitting import fit_array, fit_source
-from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
+from distsvc.models.support_vector.engines import (
+    OF_THE_LABELLING,
+    EitherEngine,
+    engine_for,
+    engine_for_blocks,
+    fit_array,
+    fit_source,
+)
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
+
+OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
 
 
-class SupportVectorClustering(Answers):
+class SupportVectorClustering(ClusterEstimator):
     """Clusters are the connected parts of the region where a one-class SVM is non-negative.
 
     A large-margin one-class SVM with a Gaussian kernel is trained by stochastic gradient descent on
@@ -76,7 +83,7 @@ class SupportVectorClustering(Answers):
         Support vectors kept by ``bsgd``; None for 200 of every model of the level tree, and 100
         with equilibria.
     maintenance : {"merge", "project-nearest", "project-random", "removal"}
-        What happens when the budget is exceeded. Merging is not in the papers; in our measurements
+        The step when the budget is exceeded. Merging is not in the papers; in our measurements
         it comes closest to the optimum. Projections are onto the cone, so weights never turn
         negative.
     projection_size : int
@@ -102,14 +109,14 @@ class SupportVectorClustering(Answers):
         label of the nearest one inside (at most 100,000 rows inside). With "balls" only the
         centres of balls climb, merging on their way, and rows take the label of the nearest centre.
     n_clusters : int or None
-        How many clusters there are: the vote is then among the cuts of all models into so many.
-        None where they are to be found. Only the level tree can be asked; fewer are found, with a
-        warning, where no tree has so many branches.
+        Clusters wanted: the vote is then among the cuts of all models into so many. None to find
+        their number. Only with the level tree; fewer are found, with a warning, where no tree has
+        so many branches.
     assignment : {"vote", "nearest"}
         With the level tree, a row takes the label of the cluster whose support vectors have the
         largest weighted kernel sum there, or of its nearest support vector.
     effort : {"fast", "default", "thorough"}
-        How many models vote: up to 3 features 3, 10 or 20; in more 2, 3 or 10 in each of up to 4
+        The number of models: up to 3 features 3, 10 or 20; in more 2, 3 or 10 in each of up to 4
         or 8 subspaces.
     granularity : {"coarse", "default", "fine"}
         Significance grows with the rows. z is what it would be with 3,000 rows, with 30,000, or
@@ -173,8 +180,7 @@ class SupportVectorClustering(Answers):
         Wall-clock time that `fit` took: ``"training"``, phase one with its choice of gamma and C
         (and the growing of the level trees), and ``"clustering"``, phase two and the labels.
     notes_ : list of str
-        Where the papers' procedure was undefined and what was done; also issued as warnings by
-        `fit`.
+        Cases that the papers leave undefined; also issued as warnings by `fit`.
 
     Notes
     -----
@@ -183,6 +189,9 @@ class SupportVectorClustering(Answers):
     replacement within an epoch, where the papers sample with replacement.
 
     """
+
+    _engine: EitherEngine
+    _rows: np.ndarray | None
 
     def __init__(
         self,
@@ -271,8 +280,7 @@ class SupportVectorClustering(Answers):
         self._take_decision()
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
-        for note in self.notes_:
-            warnings.warn(note, UserWarning, stacklevel=2)
+        self._warn()
         return self
 
     def relabel(self, X: Any, **parameters: Any) -> SupportVectorClustering:
@@ -284,7 +292,7 @@ class SupportVectorClustering(Answers):
         """
         check_is_fitted(self, "labels_")
         for name in parameters:
-            Choice(OF_THE_LABELLING).check("a parameter of relabel", name)
+            choice(*OF_THE_LABELLING).check("a parameter of relabel", name)
         engine = self._engine
         if isinstance(engine, LevelTreeEngine) or parameters.get("labelling") == "level-tree":
             raise ValueError("a level tree is not labelled again; use cut")
@@ -317,3 +325,85 @@ class SupportVectorClustering(Answers):
         engine.feed(engine.centred(X))
         self._take_decision()
         return self
+
+    def decision_function(self, X: Any) -> Any:
+        """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
+        check_is_fitted(self, "dual_coef_")
+        engine = self._engine
+        if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
+            return engine.values(self._seen(X)).astype(np.float64)
+        return answered(self, X, self._values("score"))
+
+    def score_samples(self, X: Any) -> Any:
+        """Return `decision_function` + 1, (n,) float64: w.phi(x) >= 0, but for the level tree."""
+        return self.decision_function(X) + self.offset_
+
+    def cut(
+        self,
+        n_clusters: int | None = None,
+        *,
+        level: float | None = None,
+        significance: float | None = None,
+        X: Any = None,
+    ) -> np.ndarray:
+        """Return labels (n,) int32 of another cut of the level tree, without training again.
+
+        Give one of `n_clusters`, for the answer of a fit that is given so many (fewer are returned
+        where no tree has as many branches); `level`, for the components of {x : f(x) >= level} of
+        the winner, the papers' answer at level 0; and `significance`, for all its splits with a z
+        of at least so much. Labels are of the rows of X (n, d), or of those of `fit`.
+        """
+        check_is_fitted(self, "tree_")
+        assert isinstance(self._engine, LevelTreeEngine)
+        check_cut(n_clusters, level, significance)
+        rows = self._rows if X is None else self._seen(X)
+        if rows is None:
+            raise ValueError("the rows were read block by block and not kept: give X")
+        return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
+
+    def _begin(self, engine: EitherEngine, rows: np.ndarray | None = None) -> None:
+        """Forget an earlier fit; keep the seen rows (n, q) that a cut of a level tree is of."""
+        for name in OF_ONE_FIT:
+            self.__dict__.pop(name, None)
+        self._engine, self.notes_ = engine, engine.notes
+        self._rows = rows if isinstance(engine, LevelTreeEngine) else None
+
+    def _take_decision(self) -> None:
+        """Publish the trained model."""
+        engine = self._engine
+        self.gamma_, self.C_, self.n_iter_ = engine.gamma, engine.C, engine.n_iter
+        self.support_vectors_ = engine.original(engine.support_vectors)
+        self.dual_coef_, self.offset_ = engine.decision.a, 1.0
+
+    def _take_clusters(self) -> None:
+        """Publish the clusters that the engine has found."""
+        engine = self._engine
+        self.n_clusters_ = engine.rule.n_clusters
+        self.equilibria_ = engine.original(engine.equilibria)
+        self.equilibrium_labels_ = engine.equilibrium_labels
+        if isinstance(engine, LevelTreeEngine):
+            answer = engine.levels.answer
+            self.tree_ = engine.levels.tree
+            self.agreement_, self.candidates_ = answer.support, answer.candidates
+
+    def _settle(self) -> None:
+        """Find the clusters of a stream, when they are first asked for."""
+        check_is_fitted(self, "dual_coef_")
+        if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
+            self._engine.find_pending_clusters()
+            self._take_clusters()
+
+    def _seen(self, X: Any) -> np.ndarray:
+        """Return rows X (n, d) as the engine looks at them, (n, q) float32."""
+        check_is_fitted(self, "dual_coef_")
+        return self._engine.seen(validated(self, X, reset=False))
+
+    def _values(self, column: str) -> Values:
+        """Return the function that labels or scores raw rows."""
+        engine, least = self._engine, -SEGMENT_TOLERANCE if self.noise else -np.inf
+        return Values(engine.rule, engine.centre, column, least)
+
+    def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return labels (n,) int32 of seen rows, with `noise` -1 where their value is below 0."""
+        outside = self._engine.values(rows) < -SEGMENT_TOLERANCE if self.noise else False
+        return np.where(outside, np.int32(-1), labels)

@@ -6,58 +6,63 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from distsvc.report.content.part import Known, Label, Number, Part, Size, check_lengths
+from distsvc.report.content.parts import (
+    Known,
+    Label,
+    Number,
+    ReportPart,
+    Size,
+    Unsaid,
+    check_lengths,
+)
 
 MOST_SHARE_BINS = 1_000
 """More than that is never written."""
 
 
-class LeadingColumn(Part):
+class LeadingColumn(ReportPart):
     """A column, and the rows far out of which it is the first reason."""
 
     column: str
     rows: Size
 
 
-class Reason(Part):
+class Reason(ReportPart):
     """A column's share of all that takes a row out, the row's value there, and a typical one.
 
     Of a vector there are so many numbers, `width`, in place of a value. Of categories the column
     names the row's own, and `held` is the share of its cluster's rows that have it.
     """
 
-    unsaid = ("typical", "width", "held")
     column: str
     share: Number
     value: Known = None
-    typical: Known = None
-    width: Size | None = None
-    held: Known = None
+    typical: Unsaid[Known] = None
+    width: Unsaid[Size | None] = None
+    held: Unsaid[Known] = None
 
 
-class FarRow(Part):
+class FarRow(ReportPart):
     """A row by its number in the table, its score, its cluster and the heaviest reasons."""
 
-    unsaid = ("label",)
     row: Size
     score: Number
-    label: Label | None = None
+    label: Unsaid[Label | None] = None
     reasons: list[Reason]
 
 
-class ReasonsPart(Part):
+class ReasonsPart(ReportPart):
     """Why rows are outliers, or near a border: the columns that do most, and the farthest rows.
 
     `counted` is the number of rows of a sample that `leading` is of, None where it is of all.
     """
 
-    unsaid = ("counted",)
     leading: list[LeadingColumn]
     farthest: list[FarRow]
-    counted: Size | None = None
+    counted: Unsaid[Size | None] = None
 
 
-class MembershipPart(Part):
+class MembershipPart(ReportPart):
     """How sure rows are of their clusters.
 
     Attributes
@@ -78,7 +83,7 @@ class MembershipPart(Part):
         return sum(self.counts[first:]) / max(sum(self.counts), 1)
 
 
-class Spread(Part):
+class Spread(ReportPart):
     """The quartiles of some rows in a column, and the share of them in a range."""
 
     lower: Number
@@ -93,7 +98,7 @@ class Spread(Part):
         return self
 
 
-class ProfileColumn(Part):
+class ProfileColumn(ReportPart):
     """What one column says of a cluster.
 
     Attributes
@@ -110,24 +115,23 @@ class ProfileColumn(Part):
 
     """
 
-    unsaid = ("present",)
     column: str
     apart: Number
     low: Known
     high: Known
     inside: Spread
     outside: Spread
-    present: bool | None = None
+    present: Unsaid[bool | None] = None
 
 
-class TypicalRow(Part):
+class TypicalRow(ReportPart):
     """A row by its number in the table, with its values in the columns of a profile."""
 
     row: Size
     values: list[Known]
 
 
-class Profile(Part):
+class ProfilePart(ReportPart):
     """What sets a cluster apart: its rows in the sample, columns, the best first, typical rows."""
 
     label: Label
@@ -142,8 +146,8 @@ class Profile(Part):
         return self
 
 
-class ProfilesPart(Part):
+class ProfilesPart(ReportPart):
     """What sets clusters apart, the largest first, in so many rows of a sample."""
 
     rows: Size
-    clusters: Annotated[list[Profile], Field(min_length=1)]
+    clusters: Annotated[list[ProfilePart], Field(min_length=1)]

@@ -10,7 +10,16 @@ from typing import Annotated, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from distsvc.report.content.part import Finite, Known, Label, Number, Part, Size, check_lengths
+from distsvc.report.content.parts import (
+    Finite,
+    Known,
+    Label,
+    Number,
+    ReportPart,
+    Size,
+    Unsaid,
+    check_lengths,
+)
 
 MOST_BRANCHES = 5000
 """More than that are never written: there are fewer support vectors."""
@@ -22,7 +31,7 @@ Grid = Annotated[list[Number], Field(min_length=2, max_length=2000)]
 Point = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
-class DomainPart(Part):
+class DomainPart(ReportPart):
     """A decision function f on a grid (y, x), its support vectors and equilibria, in raw units."""
 
     grid_x: Grid
@@ -39,14 +48,14 @@ class DomainPart(Part):
         return self
 
 
-class Term(Part):
+class Term(ReportPart):
     """One column's weight in a direction."""
 
     column: str
     weight: Number
 
 
-class Density(Part):
+class Density(ReportPart):
     """A density at rising places; empty where there is none."""
 
     x: list[Number]
@@ -58,7 +67,7 @@ class Density(Part):
         return self
 
 
-class NodeSample(Part):
+class NodeSample(ReportPart):
     """Projections of some of a node's rows, and the rows' clusters."""
 
     x: list[Number]
@@ -70,7 +79,7 @@ class NodeSample(Part):
         return self
 
 
-class SplitNode(Part):
+class SplitNode(ReportPart):
     """A node that is split: the ids of its two sides, and the split.
 
     Attributes
@@ -108,7 +117,7 @@ class SplitNode(Part):
     share: Number
 
 
-class LeafNode(Part):
+class LeafNode(ReportPart):
     """A node that is a cluster; as `SplitNode`, with the cluster's label."""
 
     id: int
@@ -128,7 +137,7 @@ TreeNode = Annotated[
 ]
 
 
-class Curve(Part):
+class Curve(ReportPart):
     """The share of the sum of squares left within so many clusters; the number chosen, and why."""
 
     clusters: list[Size]
@@ -144,19 +153,19 @@ class Curve(Part):
         return self
 
 
-class Rule(Part):
+class ClusterRule(ReportPart):
     """The conditions that rows of a cluster meet, all of them."""
 
     label: Label
     conditions: list[str]
 
 
-class TreePart(Part):
+class TreePart(ReportPart):
     """A tree of splits, the root first."""
 
     nodes: Annotated[list[TreeNode], Field(min_length=1)]
     curve: Curve
-    rules: list[Rule]
+    rules: list[ClusterRule]
 
     @model_validator(mode="after")
     def _a_tree(self) -> Self:
@@ -175,7 +184,7 @@ class TreePart(Part):
         return self
 
 
-class Branch(Part):
+class Branch(ReportPart):
     """One branch of a level tree, its heights as shares of the tree's top.
 
     Attributes
@@ -206,7 +215,7 @@ class Branch(Part):
     profile: list[Point] = Field(default_factory=list)
 
 
-class LevelTreePart(Part):
+class LevelTreePart(ReportPart):
     """A tree of level sets: the branches to draw, the root first, and how many more there are."""
 
     top: Finite = 0.0
@@ -232,7 +241,7 @@ class LevelTreePart(Part):
         return self
 
 
-class LevelModel(Part):
+class LevelModel(ReportPart):
     """One of the models that voted: whether it supports the answer, whether its tree is drawn."""
 
     gamma: Known
@@ -244,7 +253,7 @@ class LevelModel(Part):
     chosen: bool
 
 
-class Candidate(Part):
+class CandidatePart(ReportPart):
     """The best answer of so many clusters, and what speaks for it.
 
     Its standing is a share of the winner's, its votes are one of the most that any has. What it
@@ -260,7 +269,7 @@ class Candidate(Part):
     winner: bool
 
 
-class Granularity(Part):
+class Granularity(ReportPart):
     """The answer at one granularity, which says how many rows to judge valleys by."""
 
     name: str
@@ -270,18 +279,18 @@ class Granularity(Part):
     chosen: bool
 
 
-class LevelsPart(Part):
+class LevelsPart(ReportPart):
     """A vote of level trees: the tree of the winner, who voted, why this answer, and doubts."""
 
     tree: LevelTreePart = LevelTreePart()
     models: list[LevelModel] = Field(default_factory=list)
-    candidates: list[Candidate] = Field(default_factory=list)
+    candidates: list[CandidatePart] = Field(default_factory=list)
     granularity: list[Granularity] = Field(default_factory=list)
     why: list[str] = Field(default_factory=list)
     doubts: list[str] = Field(default_factory=list)
 
 
-class Considered(Part):
+class Considered(ReportPart):
     """An algorithm that was asked, and the clusters that it found."""
 
     algorithm: str
@@ -289,10 +298,9 @@ class Considered(Part):
     chosen: bool
 
 
-class ChoicePart(Part):
+class ChoicePart(ReportPart):
     """Which algorithm's answer it is, why, and how alike the answers are (adjusted Rand index)."""
 
-    unsaid = ("likeness",)
     why: str
     considered: list[Considered]
-    likeness: Known = None
+    likeness: Unsaid[Known] = None

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from distsvc.errors.forms import parsed
+from distsvc.report.content.comparison_parts import CheckPart, DriftPart, LineagePart
 from distsvc.report.content.explained_parts import MembershipPart, ProfilesPart, ReasonsPart
 from distsvc.report.content.model_parts import (
     LEAF,
@@ -18,14 +19,14 @@ from distsvc.report.content.model_parts import (
     LevelsPart,
     TreePart,
 )
-from distsvc.report.content.night_parts import CheckPart, DriftPart, LineagePart
-from distsvc.report.content.part import (
+from distsvc.report.content.parts import (
     Cost,
     Known,
     Label,
     Number,
-    Part,
+    ReportPart,
     Size,
+    Unsaid,
     check_lengths,
     relabelled,
 )
@@ -34,14 +35,12 @@ MOST_BINS, MOST_POINTS, MOST_PHASES = 10_000, 200_000, 10_000
 """More than that is never written."""
 
 
-class InputPart(Part):
+class InputPart(ReportPart):
     """The table: its path or paths, rows used and read, and the columns that were clustered.
 
     Of a table with a log, `state` is the version or snapshot that was read. `left_out` says why
     other columns were not used.
     """
-
-    unsaid = ("state", "left_out")
 
     path: str | Annotated[list[str], Field(min_length=2)]
     format: str
@@ -49,8 +48,8 @@ class InputPart(Part):
     n_rows_read: Size
     n_features: Size
     columns: list[str]
-    state: str = ""
-    left_out: dict[str, str] = Field(default={})
+    state: Unsaid[str] = ""
+    left_out: Unsaid[dict[str, str]] = Field(default={})
 
     @property
     def shown_path(self) -> str:
@@ -60,7 +59,7 @@ class InputPart(Part):
         return f"{self.path[0]} and {len(self.path) - 1} more"
 
 
-class ModelPart(Part):
+class ModelPart(ReportPart):
     """The algorithm, its parameters, and the numbers that the fit arrived at."""
 
     algorithm: str
@@ -68,7 +67,7 @@ class ModelPart(Part):
     fitted: dict[str, JsonValue]
 
 
-class ClusterRow(Part):
+class ClusterRow(ReportPart):
     """One cluster: its rows, their share of all, and how many of them lie outside."""
 
     label: Label
@@ -83,7 +82,7 @@ class ClusterRow(Part):
         return self
 
 
-class OutlierPart(Part):
+class OutlierPart(ReportPart):
     """The rows outside, and what that means.
 
     Attributes
@@ -98,15 +97,14 @@ class OutlierPart(Part):
 
     """
 
-    unsaid = ("defined", "only", "meaning")
     rows: Size
     share: Number
-    defined: bool = True
-    only: bool = False
-    meaning: str = ""
+    defined: Unsaid[bool] = True
+    only: Unsaid[bool] = False
+    meaning: Unsaid[str] = ""
 
 
-class ScoreHistogram(Part):
+class ScoreHistogram(ReportPart):
     """How the scores are spread.
 
     Attributes
@@ -122,12 +120,11 @@ class ScoreHistogram(Part):
 
     """
 
-    unsaid = ("heading", "title", "boundary")
     edges: Annotated[list[Number], Field(max_length=MOST_BINS + 1)]
     counts: Annotated[list[Size], Field(max_length=MOST_BINS)]
-    heading: str = "Inside or outside"
-    title: str = ""
-    boundary: Number | None = 0.0
+    heading: Unsaid[str] = "Inside or outside"
+    title: Unsaid[str] = ""
+    boundary: Unsaid[Number | None] = 0.0
 
     @model_validator(mode="after")
     def _bins(self) -> Self:
@@ -141,7 +138,7 @@ class ScoreHistogram(Part):
         return self
 
 
-class Sample(Part):
+class Sample(ReportPart):
     """Rows in a plane; `label`, `outlier`, `x` and `y` have one entry each.
 
     Attributes
@@ -157,11 +154,10 @@ class Sample(Part):
 
     """
 
-    unsaid = ("explained", "beyond")
     kind: Literal["columns", "single", "pca"]
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
-    explained: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
-    beyond: Size = 0
+    explained: Unsaid[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
+    beyond: Unsaid[Size] = 0
     label: list[Label]
     outlier: list[bool]
     x: Annotated[list[Number], Field(max_length=MOST_POINTS)]
@@ -173,16 +169,15 @@ class Sample(Part):
         return self
 
 
-class IndexValue(Part):
+class IndexValue(ReportPart):
     """A validity index: None where it is not defined; its standard error where it is sampled."""
 
-    unsaid = ("error",)
     value: Known
     rows: Size | None = None
-    error: Known = None
+    error: Unsaid[Known] = None
 
 
-class PhaseCost(Part):
+class PhaseCost(ReportPart):
     """What a phase took: seconds, rows, and peak memory in MB, each None where it is not known."""
 
     name: str
@@ -192,14 +187,14 @@ class PhaseCost(Part):
     worker_peak_mb: Cost | None
 
 
-class TermPart(Part):
+class TermPart(ReportPart):
     """A term of a forecast of memory: what it is for, and MB."""
 
     name: str
     mb: Cost
 
 
-class ForecastPart(Part):
+class ForecastPart(ReportPart):
     """The memory that was forecast before anything was read, as sums of terms.
 
     Attributes
@@ -213,13 +208,9 @@ class ForecastPart(Part):
     worker: list[TermPart]
 
 
-class Report(Part):
+class Report(ReportPart):
     """The whole of ``report.json``; the parts that may be None say what only some models have."""
 
-    unsaid = (
-        "picture", "tree", "levels", "choice", "reasons", "profiles", "membership",
-        "indices", "forecast", "lineage", "drift", "held",
-    )  # fmt: skip
     title: str
     distsvc_version: str
     command: str
@@ -232,19 +223,19 @@ class Report(Part):
     score_histogram: ScoreHistogram
     warnings: list[str]
     sample: Sample
-    picture: DomainPart | None = None
-    tree: TreePart | None = None
-    levels: LevelsPart | None = None
-    choice: ChoicePart | None = None
-    reasons: ReasonsPart | None = None
-    profiles: ProfilesPart | None = None
-    membership: MembershipPart | None = None
-    indices: dict[str, IndexValue] | None = None
-    forecast: ForecastPart | None = None
-    lineage: LineagePart | None = None
-    drift: DriftPart | None = None
+    picture: Unsaid[DomainPart | None] = None
+    tree: Unsaid[TreePart | None] = None
+    levels: Unsaid[LevelsPart | None] = None
+    choice: Unsaid[ChoicePart | None] = None
+    reasons: Unsaid[ReasonsPart | None] = None
+    profiles: Unsaid[ProfilesPart | None] = None
+    membership: Unsaid[MembershipPart | None] = None
+    indices: Unsaid[dict[str, IndexValue] | None] = None
+    forecast: Unsaid[ForecastPart | None] = None
+    lineage: Unsaid[LineagePart | None] = None
+    drift: Unsaid[DriftPart | None] = None
     checks: list[CheckPart] = Field(default_factory=list)
-    held: bool = False
+    held: Unsaid[bool] = False
     phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
 
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:

@@ -16,7 +16,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from distsvc.report.content.night_parts import Moves
+from distsvc.report.content.comparison_parts import Moves
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures.clusters import GREY
 from distsvc.report.figures.levels import unit_length

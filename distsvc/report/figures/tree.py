@@ -40,7 +40,7 @@ GOLDEN = 0.6180339887498949
 REASONS = {"elbow": "at the elbow", "n_clusters": "as asked for"}
 
 
-class Place(NamedTuple):
+class DrawnNode(NamedTuple):
     """Where a node is drawn: its level, and the leaves it spans, counted from the left."""
 
     node: TreeNode
@@ -180,7 +180,7 @@ def shown_splits(nodes: Sequence[TreeNode]) -> int:
     return sum(place.panel is not None for place in _places(nodes))
 
 
-def _places(nodes: Sequence[TreeNode]) -> list[Place]:
+def _places(nodes: Sequence[TreeNode]) -> list[DrawnNode]:
     """Lay out the tree, the root first: a node is above the middle of its leaves."""
     by_id = {node.id: node for node in nodes}
     opened: set[int] = set()
@@ -190,12 +190,12 @@ def _places(nodes: Sequence[TreeNode]) -> list[Place]:
         fringe.remove(most)
         opened.add(most.id)
         fringe += splits([by_id[most.below], by_id[most.above]])
-    places: list[Place] = []
+    places: list[DrawnNode] = []
 
     def place(node: TreeNode, level: int, left: float) -> float:
         panel = node if isinstance(node, SplitNode) and node.id in opened else None
         at, right = len(places), left + 1
-        places.append(Place(node, level, left, right, panel))
+        places.append(DrawnNode(node, level, left, right, panel))
         if panel is not None:
             right = place(by_id[panel.below], level + 1, left)
             right = place(by_id[panel.above], level + 1, right)
@@ -206,15 +206,15 @@ def _places(nodes: Sequence[TreeNode]) -> list[Place]:
     return places
 
 
-def _leaves(places: Sequence[Place]) -> float:
+def _leaves(places: Sequence[DrawnNode]) -> float:
     return places[0].right
 
 
-def _leaf_width(places: Sequence[Place]) -> float:
+def _leaf_width(places: Sequence[DrawnNode]) -> float:
     return min(WIDEST_LEAF, max(LEAF_WIDTH, PHONE / _leaves(places)))
 
 
-def _tops(places: Sequence[Place]) -> list[float]:
+def _tops(places: Sequence[DrawnNode]) -> list[float]:
     """Return the top of each level, and the bottom of the figure."""
     tops = [0.04]
     for level in range(max(place.level for place in places) + 1):

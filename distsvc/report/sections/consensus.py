@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from distsvc.report.content.model_parts import (
-    Candidate,
+    CandidatePart,
     Granularity,
     LevelModel,
     LevelsPart,
@@ -55,12 +55,11 @@ class ModelRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Section:
+class VoteSection:
     """What the page shows of a vote; what has nothing to show is empty.
 
     Attributes
     ----------
-    doubts : list of str
     heading, why : str
     drawing : str or None
         The tree as SVG, `width` inches wide, with its `caption`.
@@ -71,7 +70,6 @@ class Section:
 
     """
 
-    doubts: list[str]
     heading: str
     why: str
     drawing: str | None
@@ -82,15 +80,14 @@ class Section:
     answers: list[AnswerRow]
     agreed: str
 
-    @property
-    def shown(self) -> bool:
-        """Whether there is anything below the heading."""
-        parts = (self.why, self.width, self.candidates, self.models, self.answers, self.agreed)
-        return any(parts)
+
+def doubts(found: LevelsPart) -> list[str]:
+    """Return why the table may need another tool; the text of `found` is untrusted."""
+    return _sentences(found.doubts)
 
 
-def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> Section:
-    """Return what the page shows of a vote.
+def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> VoteSection | None:
+    """Return what the page shows of a vote, or None if there is nothing below the heading.
 
     Parameters
     ----------
@@ -105,8 +102,7 @@ def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> S
     drawn = bool(found.tree.branches)
     answers = [_answer(row) for row in found.granularity[:MAX_ROWS]]
     differ = len({answer.clusters for answer in answers}) > 1
-    return Section(
-        doubts=_sentences(found.doubts),
+    shown = VoteSection(
         heading=f"Why {things(n_clusters, 'cluster')}",
         why=" ".join(_sentences(found.why)),
         drawing=levels.level_tree(found.tree, colours) if drawn else None,
@@ -117,6 +113,8 @@ def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> S
         answers=answers if differ else [],
         agreed=_agreed(answers) if len(answers) > 1 and not differ else "",
     )
+    parts = (shown.why, drawn, shown.candidates, shown.models, shown.answers, shown.agreed)
+    return shown if any(parts) else None
 
 
 def _sentences(texts: Sequence[str]) -> list[str]:
@@ -156,7 +154,7 @@ def _caption(tree: LevelTreePart) -> str:
     return " ".join(sentences)
 
 
-def _candidates(rows: Sequence[Candidate]) -> list[CandidateRow]:
+def _candidates(rows: Sequence[CandidatePart]) -> list[CandidateRow]:
     """Return the answers considered, by number of clusters; the winner is never left out."""
     first = sorted(rows, key=lambda row: (not row.winner, -_part(row.standing)))
     return [

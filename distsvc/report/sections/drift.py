@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from distsvc.report.content.night_parts import ColumnDrift, DriftPart
-from distsvc.report.folding import Listed, folded
-from distsvc.report.formats import count, listed, one_line, percent, things
+from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart
+from distsvc.report.formats import Listed, count, folded, listed, one_line, percent, things
 
 STABLE, ANOTHER = 0.1, 0.25
 """Population stability indices up to which a column is as it was, and above which it is another."""
@@ -28,7 +27,7 @@ class DriftRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Drift:
+class DriftSection:
     """What the page shows of drift; `missing` says whether any column lacks values."""
 
     summary: str
@@ -38,12 +37,12 @@ class Drift:
     others: list[str]
 
 
-def section(found: DriftPart) -> Drift:
+def section(found: DriftPart) -> DriftSection:
     """Return what the page shows of drift; the text of `found` is untrusted."""
     columns = sorted(found.columns, key=lambda column: -column.index)
     largest = max((column.index for column in columns), default=0.0)
     end = min(1.0, max(largest, 1.2 * ANOTHER))
-    return Drift(
+    return DriftSection(
         summary=_drifted(columns),
         columns=folded([_column(column, end) for column in columns], "more columns"),
         missing=any(column.missing_before or column.missing_after for column in columns),

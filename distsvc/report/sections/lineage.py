@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from distsvc.report.content.night_parts import LineagePart, StoryPart
+from distsvc.report.content.comparison_parts import LineagePart, StoryPart
 from distsvc.report.figures import moves
-from distsvc.report.folding import MAX_ROWS, Listed, folded
-from distsvc.report.formats import count, listed, one_line, percent, things
+from distsvc.report.formats import (
+    MAX_ROWS,
+    Listed,
+    count,
+    folded,
+    listed,
+    one_line,
+    percent,
+    things,
+)
 
 MAX_SURVIVORS, MAX_OTHERS = 10, 8
 LONGEST_SENTENCE, LONGEST_NAME = 600, 300
@@ -39,7 +47,7 @@ class SizeRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lineage:
+class LineageSection:
     """What the page shows of the clusters beside those of the run before.
 
     Attributes
@@ -73,7 +81,7 @@ class Lineage:
     sizes: Listed | None
 
 
-def section(found: LineagePart, colours: Mapping[int, str]) -> Lineage:
+def section(found: LineagePart, colours: Mapping[int, str]) -> LineageSection:
     """Return what the page shows of clusters beside those of the run before.
 
     Parameters
@@ -88,7 +96,7 @@ def section(found: LineagePart, colours: Mapping[int, str]) -> Lineage:
     drawing = caption = None
     if found.moves is not None and not assigned and found.rows:
         drawing, caption = _moves(found, colours)
-    return Lineage(
+    return LineageSection(
         path=_shown(found.path),
         run_id=_shown(found.run_id),
         lacking=_shown(found.not_published),

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from distsvc.report.content.explained_parts import Profile, ProfileColumn, ProfilesPart, Spread
+from distsvc.report.content.explained_parts import (
+    ProfileColumn,
+    ProfilePart,
+    ProfilesPart,
+    Spread,
+)
 from distsvc.report.content.report import ClusterRow
-from distsvc.report.folding import Listed, folded
-from distsvc.report.formats import number, percent, things
+from distsvc.report.formats import Listed, folded, number, percent, things
 
 SEEN = 6
 """Clusters that are seen at once."""
@@ -17,7 +21,7 @@ MARGIN = 0.12
 """On both sides of a drawn range, as a share of it."""
 
 
-class Bar(NamedTuple):
+class QuartileBar(NamedTuple):
     """From the lower to the upper quartile, and the median, in percent of the drawing's width."""
 
     left: float
@@ -29,8 +33,8 @@ class Line(NamedTuple):
     """One column of a profile."""
 
     column: str
-    inside: Bar
-    outside: Bar
+    inside: QuartileBar
+    outside: QuartileBar
     medians: str
     range: str
 
@@ -52,7 +56,7 @@ class Card(NamedTuple):
     typical: list[Row]
 
 
-class Section(NamedTuple):
+class ProfilesSection(NamedTuple):
     """All clusters, how many rows tell of them, of which nothing is told, and how values are."""
 
     rows: int
@@ -61,7 +65,7 @@ class Section(NamedTuple):
     has_categories: bool
 
 
-def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Section:
+def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> ProfilesSection:
     """Return what the page says of clusters, in the order of their sizes."""
     sizes = {row.label: row for row in clusters}
     place = {row.label: i for i, row in enumerate(clusters)}
@@ -71,10 +75,10 @@ def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Section:
     untold = f"Nothing is told of {things(n_untold, 'small cluster')}." if n_untold else ""
     told = (column for one in some for column in one.columns)
     has_categories = any(column.present is not None for column in told)
-    return Section(part.rows, folded(cards, "more clusters", SEEN), untold, has_categories)
+    return ProfilesSection(part.rows, folded(cards, "more clusters", SEEN), untold, has_categories)
 
 
-def _card(profile: Profile, sizes: Mapping[int, ClusterRow]) -> Card:
+def _card(profile: ProfilePart, sizes: Mapping[int, ClusterRow]) -> Card:
     row = sizes.get(profile.label)
     size = f"{things(row.rows, 'row')} ({percent(row.share)})" if row else ""
     typical = [Row(one.row, [_value(value) for value in one.values]) for one in profile.typical]
@@ -98,21 +102,21 @@ def _line(column: ProfileColumn) -> Line:
     )
 
 
-def _bar(of: Spread, low: float, high: float) -> Bar:
+def _bar(of: Spread, low: float, high: float) -> QuartileBar:
     """Place quartiles in a drawing from low to high, with a margin."""
 
     def at(value: float) -> float:
         share = (value - low) / (high - low) if high > low else 0.5
         return 100.0 * (MARGIN + share) / (1.0 + 2.0 * MARGIN)
 
-    return Bar(at(of.lower), at(of.upper) - at(of.lower), at(of.median))
+    return QuartileBar(at(of.lower), at(of.upper) - at(of.lower), at(of.median))
 
 
-def _share(of: Spread) -> Bar:
+def _share(of: Spread) -> QuartileBar:
     """Place the share of the rows in the range in a drawing from none to all."""
     end = 100.0 * (MARGIN + of.share) / (1.0 + 2.0 * MARGIN)
     begin = 100.0 * MARGIN / (1.0 + 2.0 * MARGIN)
-    return Bar(begin, end - begin, end)
+    return QuartileBar(begin, end - begin, end)
 
 
 def _range(column: ProfileColumn) -> str:

@@ -35,7 +35,7 @@ class RuleRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Section:
+class SplitsSection:
     """What the page shows of a tree of splits; what has nothing to show is empty.
 
     Attributes
@@ -60,7 +60,7 @@ class Section:
     more_rules: list[RuleRow]
 
 
-def section(found: TreePart, clusters: Sequence[ClusterRow]) -> Section:
+def section(found: TreePart, clusters: Sequence[ClusterRow]) -> SplitsSection:
     """Return what the page shows of a tree.
 
     Parameters
@@ -85,7 +85,7 @@ def section(found: TreePart, clusters: Sequence[ClusterRow]) -> Section:
         )
         for rule in found.rules
     ]
-    return Section(
+    return SplitsSection(
         drawing=tree.tree(nodes, clusters) if splits else None,
         width=tree.width(nodes) if splits else 0,
         caption=_caption(nodes) if splits else "",

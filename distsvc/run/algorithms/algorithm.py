@@ -1,14 +1,14 @@
-"""What an algorithm offers to a job: its steps, its rules and its part of the page, in one room.
+"""An algorithm as a job: it learns, forecasts time and memory, and describes its answer.
 
-The rooms are in `distsvc.run.algorithms`, which lists them. What they need to know of a job is
-imported from here, but for the ways to rows (`preparation`, `stream`).
+The algorithms are listed in `distsvc.run.algorithms`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypedDict
+from typing import Any, ClassVar, Protocol, Self, TypedDict
 
 import numpy as np
 
@@ -18,40 +18,21 @@ from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.content.report import Sample
-from distsvc.run.learning.sizes import Held, Sizes, Terms
-from distsvc.run.learning.survey import Pilot, Survey
-from distsvc.run.work.checkpoints import Checkpoint
-from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.phases import Phase, Steps
-from distsvc.storage.tables.opening import Block, Table
+from distsvc.run.learning.sizes import Held, Sizes
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.phases import Steps
+from distsvc.storage.rows.blocks import Table
 
-__all__ = [
-    "Block",
-    "Checkpoint",
-    "Columns",
-    "Held",
-    "Job",
-    "Parts",
-    "Phase",
-    "Pilot",
-    "Result",
-    "Room",
-    "Rows",
-    "Rule",
-    "RunDirectory",
-    "Sizes",
-    "Steps",
-    "Survey",
-    "Table",
-    "Terms",
-]
+TRAINED = "train"
+"""The step, and its result, of an algorithm that the driver trains on the sample."""
 
 Columns = dict[str, Any]
 """Published columns by name: arrays, or lists of what an array can't hold."""
 
 
 @dataclass(frozen=True)
-class Rows:
+class PilotRows:
     """The labelled pilot: raw (m, d) float64, prepared X (m, d), labels (m,) and scores (m,).
 
     `numbers` (m,) int64 are the rows' in the table; `sample` is what the page draws of them.
@@ -74,57 +55,82 @@ class Parts(TypedDict, total=False):
     choice: ChoicePart
 
 
-class Room(Protocol):
-    """An algorithm, or some that go the same way, in one job.
+@dataclass(frozen=True)
+class Learned:
+    """The answer of an algorithm as model and report describe it, besides the rule.
+
+    Attributes
+    ----------
+    algorithm : str
+        The one that has the answer.
+    parameters : dict
+        The estimator's.
+    facts : dict
+        The numbers that the fit arrived at.
+    warnings : list of str
+        For the top of the page.
+    arrays : dict of str to ndarray
+        Published beside the rule's; rows are labelled without them.
+    parts : function
+        Returns the parts of the report that only this algorithm has.
+    folder : Path or None
+        The published model that was used in place of a new one.
+
+    """
+
+    algorithm: str
+    parameters: dict[str, Any]
+    facts: dict[str, Any]
+    warnings: list[str] = field(default_factory=list)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    parts: Callable[[RunDirectory, PilotRows], Parts] = lambda run, pilot: Parts()
+    folder: Path | None = None
+
+
+class Sampling(Protocol):
+    """Learns from a sample, and ends in a rule.
 
     Attributes
     ----------
     rules : tuple of Rule classes
-        What it can end in; all want rows of one type, and publish the same columns.
-    parameters : dict
-        The estimator's, as the page shows them.
+        The forms of its answer; all take rows of one type and publish the same columns.
     engine : Engine
-        What learns. It keeps what `fit` finds out, for the page, and ``notes`` of what is
-        remarkable.
-    learning, readings : tuple of str
-        The phases of `fit` that take as long as `work` says, and those that read the table; all
-        others take the same time for every table.
-    all_rows : bool
-        Whether all rows count, those that lie far from all others too.
-    folder : Path or None
-        Of the published model that it is, if it learns none.
+        Learns, and keeps the numbers that `fit` arrives at, and notes for the page.
 
     """
 
     rules: ClassVar[tuple[type[Rule], ...]]
-    learning: ClassVar[tuple[str, ...]]
-    readings: ClassVar[tuple[str, ...]] = ()
-    all_rows: ClassVar[bool] = False
-    folder: Path | None = None
-    parameters: dict[str, Any]
     engine: Engine
-
-    @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> Room | None:
-        """Return the room of a job, its parameters checked, or None where the job is another's.
-
-        `estimator` is that of the job's algorithm, with the parameters that the job gives.
-        """
-
-    def algorithm(self, job: Job) -> str:
-        """Return the algorithm that the model of a run is by."""
-        return job.model.algorithm
 
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the ranges of keys of the rows that the survey keeps as the table has them."""
         return self.engine.key_ranges(n_rows)
 
-    def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Learn, in phases on workers and steps of the driver; return what labels rows."""
 
-    def work(self, n_rows: int) -> float:
-        """Return how much the phases of `learning` have to do, in any unit, for so many rows."""
-        return sample_rows(self, n_rows)
+class Learner(Sampling, Protocol):
+    """Fits a table; `all_rows` is whether rows count that lie far from all others."""
+
+    all_rows: ClassVar[bool] = False
+
+    def fit(self, steps: Steps, survey: Survey) -> Rule:
+        """Learn, in phases on workers and steps of the driver; return the rule that labels rows."""
+
+    def learned(self, job: Job) -> Learned:
+        """Return the description of the answer, after `fit`."""
+
+
+class Forecastable(Sampling, Protocol):
+    """Says before a fit how long it takes and how much it holds.
+
+    `readings` are the phases of `fit` that read the table. A phase that is neither among these nor
+    in `work` takes the same time for every table.
+    """
+
+    readings: tuple[str, ...] = ()
+
+    def work(self, n_rows: int) -> dict[str, float]:
+        """Return how much the phases that learn from so many rows have to do, in any unit."""
+        return {TRAINED: float(sample_rows(self, n_rows))}
 
     def intensity(self, n_rows: int) -> float:
         """Return how much `readings` do with a row besides reading it, in any unit, after `fit`."""
@@ -134,27 +140,40 @@ class Room(Protocol):
         """Return the largest things in memory while `fit` is at work, besides rows being read."""
         return Held()
 
-    def more_arrays(self) -> dict[str, np.ndarray]:
-        """Return arrays that are published beside the rule's, but don't label rows."""
-        return {}
 
-    def warnings(self) -> list[str]:
-        """Return what is remarkable, for the top of the page."""
-        return self.engine.notes
+class AlgorithmJob(Learner, Forecastable, Protocol):
+    """An algorithm, or several with the same phases, with the `parameters` of one job."""
 
-    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
-        """Return the parts of the report that this algorithm has."""
+    parameters: dict[str, Any]
+
+    def __init__(self, parameters: dict[str, Any], engine: Engine):
+        self.parameters, self.engine = parameters, engine
+
+    @classmethod
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
+        """Return the algorithm of a job, its parameters checked; None if the job names another.
+
+        `estimator` is that of the job's algorithm, with the parameters that the job gives.
+        """
+
+    def learned(self, job: Job) -> Learned:
+        """Return the parameters, facts and notes, which every algorithm has, and `parts`."""
+        facts, notes = self.engine.fitted_facts(), self.engine.notes
+        return Learned(job.model.algorithm, self.parameters, facts, notes, parts=self.parts)
+
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the parts of the report that only this algorithm has."""
         return Parts()
 
 
-def sample_rows(room: Room, n_rows: int) -> int:
+def sample_rows(algorithm: Sampling, n_rows: int) -> int:
     """Return the rows, about, that an algorithm learns from in a table of so many."""
-    return _rows_of(room.engine.key_ranges(n_rows), n_rows)
+    return _rows_of(algorithm.engine.key_ranges(n_rows), n_rows)
 
 
-def kept_rows(room: Room, n_rows: int) -> int:
+def kept_rows(algorithm: Sampling, n_rows: int) -> int:
     """Return the rows, about, that the survey of a table of so many keeps for an algorithm."""
-    return _rows_of(room.sample_ranges(n_rows), n_rows)
+    return _rows_of(algorithm.sample_ranges(n_rows), n_rows)
 
 
 def _rows_of(ranges: Ranges, n_rows: int) -> int:

@@ -1,19 +1,19 @@
-"""Which room has a job: for drivers, which alone import estimators."""
+"""The algorithm of a job. Only drivers import this module: it imports the estimators."""
 
 from __future__ import annotations
 
 from distsvc.job.config import Job
 from distsvc.models.estimators import ESTIMATORS
-from distsvc.run.algorithms import ROOMS
-from distsvc.run.algorithms.algorithm import Room
-from distsvc.storage.tables.opening import Table
+from distsvc.run.algorithms import ALGORITHMS
+from distsvc.run.algorithms.algorithm import AlgorithmJob
+from distsvc.storage.rows.blocks import Table
 
 
-def begin(job: Job, table: Table) -> Room:
-    """Return the room of a job, its parameters checked; `ParameterError` for those at fault."""
+def begin(job: Job, table: Table) -> AlgorithmJob:
+    """Return the algorithm of a job, its parameters checked; `ParameterError` for a wrong one."""
     estimator = ESTIMATORS[job.model.algorithm](**job.model.parameters())
-    for room in ROOMS:
-        found = room.begin(job, table, estimator)
-        if found is not None:
-            return found
-    raise AssertionError(f"no room has algorithm = {job.model.algorithm!r}")
+    for kind in ALGORITHMS:
+        algorithm = kind.begin(job, table, estimator)
+        if algorithm is not None:
+            return algorithm
+    raise AssertionError(f"no algorithm of a job is {job.model.algorithm!r}")

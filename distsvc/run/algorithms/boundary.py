@@ -1,52 +1,47 @@
 """Support vector clustering as the papers have it: one model, whose boundary decides.
 
-The model is trained on a stream of the sample. One reading of the table finds the rows near its
-boundary; these climb to equilibria, which are joined where segments stay inside.
+1. ``train``: the driver descends on a stream of the sample.
+2. ``boundary``: workers read the table for the rows near the boundary; ``climb``: to equilibria.
+3. ``segments``: equilibria are joined where the segments between them stay inside.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from distsvc.job.config import Job
+from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction, pair_blocks
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
-from distsvc.models.support_vector.rules import BoundaryRule
-from distsvc.run.algorithms.algorithm import (
-    Checkpoint,
-    Held,
-    Parts,
-    Phase,
-    Result,
-    Rows,
-    Rule,
-    RunDirectory,
-    Sizes,
-    Steps,
-    Survey,
-)
-from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
+from distsvc.run.algorithms.algorithm import TRAINED, Learned, Parts, PilotRows
+from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
 from distsvc.run.learning.aside import learned_blocks
 from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_stream, sample_blocks
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
 
 CLIMB_ROWS = 512
 EXACT_BYTES = 16.0 * EXACT_ROWS**2
 """Of the kernel values of the exact solver, at most."""
 
-TRAINED, STARTS, VERTICES = "train", "starts", "vertices"
+STARTS, VERTICES = "starts", "vertices"
 
 
-class BoundaryModel(SupportVectorRoom):
+class BoundaryModel(SupportVectorJob):
     """Phase one and phase two of Pham, Le and Dang (2017)."""
 
     rules = (BoundaryRule,)
-    learning = (TRAINED,)
     readings = ("boundary",)
     engine_type = BoundaryEngine
     engine: BoundaryEngine
@@ -83,10 +78,10 @@ class BoundaryModel(SupportVectorRoom):
         facts, arrays = engine.trained()
         return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
 
-    def work(self, n_rows: int) -> float:
-        """Return the most steps of the descent, or what the exact solver's time grows with."""
+    def work(self, n_rows: int) -> dict[str, float]:
+        """Return the most steps of the descent, or the square of the exact solver's rows."""
         given = self.engine.parameters
-        return float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)
+        return {TRAINED: float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)}
 
     def held(self, sizes: Sizes) -> Held:
         """Return the solver's kernel values and vectors, and the rows near the boundary."""
@@ -103,26 +98,25 @@ class BoundaryModel(SupportVectorRoom):
         }
         return Held(driver, {"rows near the boundary": near})
 
-    def more_arrays(self) -> dict[str, np.ndarray]:
-        """Return the equilibria and their clusters."""
-        return {
-            "equilibria": self.engine.equilibria,
-            "equilibrium_labels": self.engine.equilibrium_labels,
-        }
+    def learned(self, job: Job) -> Learned:
+        """Return the equilibria and their clusters besides."""
+        engine = self.engine
+        arrays = {"equilibria": engine.equilibria, "equilibrium_labels": engine.equilibrium_labels}
+        return replace(super().learned(job), arrays=arrays)
 
-    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
         """Return the domain of novelty of a table with two columns."""
-        return Parts(picture=domain_part(run, self.engine, rows.sample))
+        return Parts(picture=domain_part(run, self.engine, pilot.sample))
 
 
 def find_boundary(run: RunDirectory, number: int) -> Result:
     """Collect a partition's rows of the extended boundary."""
-    f, facts = _decision(run)
-    limit = facts["boundary_size"]
+    f, trained = _decision(run)
+    epsilon, limit = trained.facts["epsilon"], trained.facts["boundary_size"]
     boundary, n_rows = Boundary.empty(f), 0
     for block, keys in learned_blocks(run, number):
         n_rows += len(block.rows)
-        found = Boundary.collect(f, prepared(run, block.X), keys, facts["epsilon"], limit)
+        found = Boundary.collect(f, prepared(run, block.X), keys, epsilon, limit)
         boundary = boundary.merge(found, limit)
     return Result(arrays=vars(boundary), rows=n_rows)
 
@@ -135,9 +129,9 @@ def climb(run: RunDirectory, number: int) -> Result:
 
 def join_vertices(run: RunDirectory, number: int) -> Result:
     """Find the connected pairs in one block of the pairs of equilibria and support vectors."""
-    f, facts = _decision(run)
+    f, trained = _decision(run)
     vertices = run.read(VERTICES).arrays["vertices"]
-    pairs = labelling.connected_pairs(f, vertices, number, facts["segment_samples"])
+    pairs = labelling.connected_pairs(f, vertices, number, trained.facts["segment_samples"])
     return Result(arrays={"pairs": pairs})
 
 
@@ -146,8 +140,8 @@ CLIMB = Phase("climb", climb)
 SEGMENTS = Phase("segments", join_vertices)
 
 
-def _decision(run: RunDirectory) -> tuple[DecisionFunction, dict[str, Any]]:
-    """Return the trained decision function and the numbers of phase two."""
-    found = run.read(TRAINED)
-    facts, arrays = found.facts, found.arrays
-    return DecisionFunction(arrays["S"], arrays["a"], facts["gamma"]), facts
+def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
+    """Return the trained decision function, and the result with the numbers of phase two."""
+    trained = run.read(TRAINED)
+    arrays = trained.arrays
+    return DecisionFunction(arrays["S"], arrays["a"], trained.facts["gamma"]), trained

@@ -1,4 +1,9 @@
-"""iMDH: every tree of hyperplanes is a task that streams the sample; one of them is chosen."""
+"""iMDH, the clusters of a tree of hyperplanes, each through a valley of the density.
+
+1. ``learn``: every tree is a task, which streams the sample in an order of its own.
+2. The driver prunes the trees and keeps the one that agrees most with the others.
+3. The report draws its splits and writes every cluster's rule.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.job.config import Job
 from distsvc.job.parameters import check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
+from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rules.rule import Rule
 from distsvc.report.content.model_parts import (
+    ClusterRule,
     Curve,
     Density,
     LeafNode,
@@ -20,25 +29,13 @@ from distsvc.report.content.model_parts import (
     Term,
     TreePart,
 )
-from distsvc.report.content.model_parts import Rule as RulePart
-from distsvc.run.algorithms.algorithm import (
-    Checkpoint,
-    Held,
-    Job,
-    Parts,
-    Phase,
-    Result,
-    Room,
-    Rows,
-    Rule,
-    RunDirectory,
-    Sizes,
-    Steps,
-    Survey,
-    Table,
-    sample_rows,
-)
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, sample_rows
+from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_blocks, held_blocks_bytes
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
+from distsvc.storage.rows.blocks import Table
 
 LEARNERS = "learners"
 SHOWN_IN_NODE = 300
@@ -47,19 +44,19 @@ HEAVIEST = 5
 IN_RULES = 3
 
 
-class Hyperplanes(Room):
+class Hyperplanes(AlgorithmJob):
     """Restarts from other orders of the rows; the one that agrees most with the others is kept."""
 
     rules = (TreeRule,)
-    learning = ("learn",)
     engine: TreeEngine
 
     def __init__(self, parameters: dict[str, Any], engine: TreeEngine, phase: Phase | None = None):
-        self.parameters, self.engine, self.phase = parameters, engine, phase or LEARN
+        super().__init__(parameters, engine)
+        self.phase = phase or LEARN
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Hyperplanes | None:
-        """Return the room of a job for iMDH."""
+        """Return the algorithm of a job for iMDH."""
         if job.model.algorithm != "imdh":
             return None
         parameters = estimator.get_params()
@@ -77,9 +74,14 @@ class Hyperplanes(Room):
             self.engine.choose(trees)
         return self.engine.rule
 
-    def work(self, n_rows: int) -> float:
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the tree of splits."""
+        return Parts(tree=tree_part(self.engine, run.plan.table.columns, pilot))
+
+    def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a tree learns from in all passes, and counts."""
-        return (self.engine.n_passes(n_rows) + 1) * sample_rows(self, n_rows)
+        rows = sample_rows(self, n_rows)
+        return {self.phase.name: float((self.engine.n_passes(n_rows) + 1) * rows)}
 
     def held(self, sizes: Sizes) -> Held:
         """Return the trees, and the stream that one learns from."""
@@ -87,10 +89,6 @@ class Hyperplanes(Room):
         trees = {"trees of hyperplanes": 3.0 * self.parameters["n_init"] * tree}
         rows = sample_rows(self, sizes.n_rows)
         return Held(trees, held_blocks_bytes(sizes, rows) | {"a tree": 2.0 * tree})
-
-    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
-        """Return the tree of splits."""
-        return Parts(tree=tree_part(self.engine, run.plan.table.columns, rows))
 
 
 def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
@@ -109,15 +107,15 @@ TREES = Phase("trees", learn, sequential=True)
 """The same beside another algorithm, which learns, too."""
 
 
-def tree_part(engine: TreeEngine, columns: Sequence[str], rows: Rows) -> TreePart:
+def tree_part(engine: TreeEngine, columns: Sequence[str], pilot: PilotRows) -> TreePart:
     """Return the pruned tree to draw, the curve of sums of squares and every cluster's rule."""
     cut, grown = engine.cut, engine.cluster_tree
     total = float(grown.sums_of_squares[0])
     parents: dict[int, int | None] = {0: None}
     conditions: dict[int, list[str]] = {0: []}
     nodes: dict[int, SplitNode | LeafNode] = {}
-    for rank, (j, places, positions) in enumerate(cut.projections(rows.X), start=1):
-        nodes[j] = _split(engine, j, parents[j], rank, columns, positions, rows.labels[places])
+    for rank, (j, places, positions) in enumerate(cut.projections(pilot.X), start=1):
+        nodes[j] = _split(engine, j, parents[j], rank, columns, positions, pilot.labels[places])
         weights = grown.V[j]
         threshold = grown.thresholds[j] + float(weights.astype(np.float64) @ engine.centre)
         text = _combination(weights, _heaviest(weights)[:IN_RULES], columns)
@@ -138,7 +136,7 @@ def tree_part(engine: TreeEngine, columns: Sequence[str], rows: Rows) -> TreePar
             chosen=cut.n_clusters,
             by=_chosen_by(engine),
         ),
-        rules=[RulePart(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
+        rules=[ClusterRule(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
     )
 
 
@@ -174,7 +172,7 @@ def _split(
 
 
 def _node(grown: ClusterTree, j: int, parent: int | None) -> dict[str, Any]:
-    """Return what all nodes have."""
+    """Return the fields of every node."""
     rows, share = round(float(grown.counts[j])), float(grown.counts[j] / float(grown.counts[0]))
     return {"id": int(grown.numbers[j]), "parent": parent, "rows": rows, "share": share}
 

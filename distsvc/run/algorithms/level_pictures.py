@@ -1,4 +1,4 @@
-"""What the report tells of a level tree: its branches to draw, the candidates, why, and doubts."""
+"""A level tree in the report: branches to draw, candidates, reasons and doubts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from distsvc.report.content.model_parts import (
     Branch,
-    Candidate,
+    CandidatePart,
     Granularity,
     LevelModel,
     LevelsPart,
@@ -24,11 +24,11 @@ PROFILE_POINTS = 40
 
 
 def levels_part(found: LevelSets) -> LevelsPart:
-    """Return what the page tells of a vote."""
+    """Return the part of the page about a vote."""
     return LevelsPart(
         tree=_tree(found),
         models=_models(found),
-        candidates=[Candidate.model_validate(row) for row in found.answer.candidates],
+        candidates=[CandidatePart.model_validate(row) for row in found.answer.candidates],
         granularity=[
             Granularity(
                 name=name,
@@ -45,7 +45,7 @@ def levels_part(found: LevelSets) -> LevelsPart:
 
 
 def _models(found: LevelSets) -> list[LevelModel]:
-    """Return who voted."""
+    """Return the models that voted."""
     answer = found.answer
     members = zip(found.ensemble.members, found.trees, answer.supporters, strict=True)
     return [

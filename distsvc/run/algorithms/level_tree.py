@@ -1,58 +1,45 @@
 """Support vector clustering by the tree of level sets, whose models vote.
 
-Every model is a task that streams the sample; the splits of all trees are tested in one reading of
-the table. Of a wide table both take rows as the models see them, which a reading before has kept.
+1. ``views``, of wide tables only: one reading keeps the rows as the models see them.
+2. ``learn``: every model is a task, which streams the sample and grows a tree of level sets.
+3. ``splits``: one reading tests the splits of all trees; then the driver counts the votes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from distsvc.job.config import Job
 from distsvc.models.nights.continuity import MATCHED_ROWS
 from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
-from distsvc.models.support_vector.rules import LevelRule
-from distsvc.run.algorithms.algorithm import (
-    Checkpoint,
-    Held,
-    Job,
-    Parts,
-    Phase,
-    Result,
-    Rows,
-    Rule,
-    RunDirectory,
-    Sizes,
-    Steps,
-    Survey,
-    Table,
-)
+from distsvc.run.algorithms.algorithm import Learned, Parts, PilotRows
 from distsvc.run.algorithms.level_pictures import levels_part
-from distsvc.run.algorithms.level_views import (
-    ENSEMBLE,
-    VIEWS,
-    WIDE,
-    ensemble_of,
-    keep_views,
-    partition_views,
-    sample_views,
-)
-from distsvc.run.algorithms.support_vector import SupportVectorRoom, domain_part
+from distsvc.run.algorithms.level_views import VIEWS, WIDE, Training, keep_views
+from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
+from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_stream
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
+from distsvc.storage.rows.blocks import Table
 
 
-class LevelTrees(SupportVectorRoom):
+class LevelTrees(SupportVectorJob):
     """Models that differ in width and subspace, and a vote among the cuts of their trees."""
 
     rules = (LevelRule,)
-    learning = ("learn",)
     engine_type = LevelTreeEngine
     engine: LevelTreeEngine
     viewed = False
@@ -60,23 +47,19 @@ class LevelTrees(SupportVectorRoom):
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> LevelTrees | None:
-        """Return the room of a job for the level tree."""
-        room = super().begin(job, table, estimator)
-        return room.of_table(job, table) if isinstance(room, LevelTrees) else None
+        """Return the algorithm of a job for the level tree."""
+        begun = super().begin(job, table, estimator)
+        return begun.of_table(job, table) if begun else None
 
     def of_table(self, job: Job, table: Table) -> LevelTrees:
-        """Settle whether rows are kept as models see them; return the room."""
+        """Settle whether rows are kept as models see them, and which reading tests splits."""
         self.viewed = self.engine.parameters.gamma == "auto" and len(table.columns) > WIDE
         self.matched_rows = MATCHED_ROWS if job.continuity.previous else 1
+        self.readings = (VIEWS.name,) if self.viewed else (SPLITS.name,)
         return self
 
-    @property
-    def readings(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The reading that tests splits, or the one that keeps what they are tested on."""
-        return (VIEWS.name,) if self.viewed else (SPLITS.name,)
-
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the engine's; of a table whose rows are kept viewed, those that are matched."""
+        """Return the engine's ranges, or those of matched rows where rows are kept viewed."""
         if not self.viewed:
             return self.engine.key_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
@@ -85,9 +68,7 @@ class LevelTrees(SupportVectorRoom):
         """Train the models, test the splits of their trees, and let them vote."""
         engine, ensemble = self.engine, self.engine.ensemble
         ranges = engine.key_ranges(survey.n_rows)
-        facts = {"ensemble": ensemble.facts(), "n_rows": survey.n_rows, "ranges": ranges}
-        arrays = {"components": ensemble.components, "view": engine.view}
-        steps.run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
+        Training(ensemble, survey.n_rows, ranges, self.viewed, engine.view).write(steps.run)
         if self.viewed:
             keep_views(steps)
         trees = [_tree(result) for result in steps.map(LEARN, len(ensemble.members))]
@@ -97,12 +78,13 @@ class LevelTrees(SupportVectorRoom):
             engine.choose(trees, np.split(sums, ends, axis=1), survey.n_rows)
         return engine.rule
 
-    def work(self, n_rows: int) -> float:
+    def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a model takes, which are as many for every table but the smallest.
 
         A small one is passed over at most so many times.
         """
-        return float(min(STEPS, self.engine.parameters.max_iter, PASSES * n_rows))
+        most = min(STEPS, self.engine.parameters.max_iter, PASSES * n_rows)
+        return {LEARN.name: float(most)}
 
     def intensity(self, n_rows: int) -> float:
         """Return the share of the models whose splits a row tests."""
@@ -125,41 +107,40 @@ class LevelTrees(SupportVectorRoom):
         viewed = {"rows as models see them": 8.0 * q * sizes.block_rows}
         return Held(model, held_stream(sizes) | model | viewed)
 
-    def warnings(self) -> list[str]:
-        """Return what is remarkable; the doubts have a place of their own on the page."""
+    def learned(self, job: Job) -> Learned:
+        """Leave doubts out of the warnings: the page shows them beside the votes."""
         doubts = self.engine.levels.doubts()
-        return [note for note in self.engine.notes if note not in doubts]
+        notes = [note for note in self.engine.notes if note not in doubts]
+        return replace(super().learned(job), warnings=notes)
 
-    def parts(self, run: RunDirectory, rows: Rows) -> Parts:
-        """Return the hills of density and why they are so many, and the domain of novelty."""
-        domain = domain_part(run, self.engine, rows.sample)
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the hills of density, the votes, and the domain of novelty."""
+        domain = domain_part(run, self.engine, pilot.sample)
         return Parts(picture=domain, levels=levels_part(self.engine.levels))
 
 
 def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
     """Train one model on the sample, in an order of its own, and grow its tree of level sets."""
-    ensemble, facts, view = ensemble_of(run)
-    ranges = [(low, high) for low, high in facts["ranges"]]
-
-    def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
-        return sample_views(run, ensemble, facts["viewed"], some, stream, first)
-
-    fields = vars(ensemble.grow(number, view, ranges, blocks, checkpoint))
+    training = Training.read(run)
+    ensemble = training.ensemble
+    blocks = partial(training.blocks, run)
+    fields = vars(ensemble.grow(number, training.view, training.ranges, blocks, checkpoint))
     arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
     return Result({"gamma": fields["gamma"]}, arrays, rows=ensemble.steps)
 
 
 def sum_splits(run: RunDirectory, number: int) -> Result:
-    """Sum up what a partition's rows say of the splits of all trees, each on its share of rows."""
-    ensemble, facts, _ = ensemble_of(run)
+    """Sum up the evidence of a partition's rows for the splits of all trees, by shares of rows."""
+    training = Training.read(run)
+    ensemble = training.ensemble
     members = range(len(ensemble.members))
     trees = [_tree(run.read(LEARN.result(member))) for member in members]
     sums = [tree.no_differences() for tree in trees]
     n_rows = 0
-    for keys, view in partition_views(run, ensemble, facts["viewed"], number):
+    for keys, view in training.partition(run, number):
         n_rows += len(keys)
         for i, tree in enumerate(trees):
-            tree.add_differences(view[ensemble.rows_for(i, keys, facts["n_rows"])], sums[i])
+            tree.add_differences(view[ensemble.rows_for(i, keys, training.n_rows)], sums[i])
     return Result(arrays={"sums": np.concatenate(sums, axis=1)}, rows=n_rows)
 
 

@@ -1,4 +1,9 @@
-"""Linear one-class models: the sample is solved in memory, a larger table in passes from there."""
+"""Linear one-class models: a hyperplane or a ball that most rows lie within.
+
+1. ``train``: the driver solves the sample in memory, which is the whole of a smaller table.
+2. ``begin``: a reading gives every row of a larger table its first alpha.
+3. ``pass``, again and again: the driver descends on few rows, a reading finds the next ones.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +12,50 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.job.config import PreprocessConfig
+from distsvc.job.config import Job, PreprocessConfig
 from distsvc.job.parameters import check_parameters
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import working_rows
-from distsvc.run.algorithms.algorithm import (
-    Checkpoint,
-    Held,
-    Job,
-    Result,
-    Room,
-    Rule,
-    RunDirectory,
-    Sizes,
-    Steps,
-    Survey,
-    Table,
-)
+from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rules.rule import Rule
+from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.algorithms.linear_passes import descend_table
-from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
+from distsvc.run.learning.preparation import Preparation, prepared
+from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
-from distsvc.storage.tables.opening import sparse_rows
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Steps
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.sources import source_of
 
 PROBLEMS: dict[str, type[LinearEngine]] = {
     "linear-one-class": OneClassEngine,
     "linear-svdd": BallEngine,
 }
 KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
-TRAINED = "train"
 
 VECTORS = 14
 """Of the solver, as long as the sample: alpha, gradients, squares, orders and their copies."""
 
 
-class Linear(Room):
-    """A hyperplane or a ball that most rows lie within."""
+class Linear(AlgorithmJob):
+    """Two problems with one solver; `PROBLEMS` names their engines."""
 
     rules = (OneClassRule, BallRule)
-    learning = (TRAINED,)
     all_rows = True  # nu is a share of them
     readings = ("begin", "pass")
     engine: LinearEngine
 
-    def __init__(self, parameters: dict[str, Any], engine: LinearEngine):
-        self.parameters, self.engine = parameters, engine
-
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Linear | None:
-        """Return the room of a job for a linear one-class model."""
+        """Return the algorithm of a job for a linear one-class model."""
         if job.model.algorithm not in PROBLEMS:
             return None
         parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
-        X = sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
+        X = source_of(table).sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
         engine = PROBLEMS[job.model.algorithm](parameters, job.model.seed)
         engine.set_width(len(table.columns), sparse)
@@ -81,14 +76,14 @@ class Linear(Room):
         return engine.rule(self._mean(run, survey))
 
     def _mean(self, run: RunDirectory, survey: Survey) -> np.ndarray:
-        """Return the mean (d,) of the prepared rows: of the pilot's where only they tell it."""
-        if not Preparation.restored(run.read(PREPARATION)).scaling.is_linear:
+        """Return the mean (d,) of the prepared rows, or of the pilot's if scaling is not linear."""
+        if not Preparation.read(run).scaling.is_linear:
             return prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
         return prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
-        engine = self.engine
-        Z = sparse_rows(run.plan.table) if engine.sparse else whole_sample(run)
+        engine, table = self.engine, run.plan.table
+        Z = source_of(table).sparse_rows(table) if engine.sparse else whole_sample(run)
         engine.fit_rows(Z, checkpoint)
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])

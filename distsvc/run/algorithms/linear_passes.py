@@ -21,8 +21,10 @@ from distsvc.models.linear.working_set import (
     working_rows,
 )
 from distsvc.models.rows.scaling import ColumnSums
-from distsvc.run.algorithms.algorithm import Checkpoint, Phase, Result, RunDirectory, Steps
 from distsvc.run.learning.preparation import prepared
+from distsvc.run.work.checkpoints import TaskCheckpoints
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
 
 MOST_PASSES = 100
 OUTER = "outer"
@@ -52,10 +54,10 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
 def _descend(
     steps: Steps, engine: LinearEngine, outer: WorkingSet, begun: int, number: int
 ) -> None:
-    """Solve the working set; write what the next pass needs, and what a later process would."""
+    """Solve the working set; write the input of the next pass, and the state to resume from."""
     run = steps.run
     with steps.progress.phase("descend"):
-        checkpoint = Checkpoint(run, _outer(number))
+        checkpoint = TaskCheckpoints(run, _outer(number))
         outer.descend(engine.solver, engine.tol, engine.max_iter, engine.seed, checkpoint)
         facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
         facts |= {"least": outer.least, "most": outer.most, "begun": begun}

@@ -1,58 +1,55 @@
-"""The baselines of the papers: fitted in memory on a sample, the whole of a smaller table."""
+"""The baselines of the papers, estimators in memory, as jobs.
+
+1. The survey draws a sample, which is the whole of a smaller table.
+2. ``train``: the driver fits the estimator on it.
+3. Its rule, a few arrays, labels the table.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
+from distsvc.job.config import Job
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.sampled import SampledEngine
-from distsvc.run.algorithms.algorithm import (
-    Checkpoint,
-    Held,
-    Job,
-    Result,
-    Room,
-    Rule,
-    RunDirectory,
-    Sizes,
-    Steps,
-    Survey,
-    Table,
-)
+from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rules.rule import Rule
+from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
+from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Steps
+from distsvc.storage.rows.blocks import Table
 
-BASELINES = ("bico", "spdc", "depddp", "fuzzy-c-means")
-TRAINED = "train"
 
-
-class Sampled(Room):
+class Sampled(AlgorithmJob):
     """An estimator that knows nothing of jobs."""
 
     rules = (Centres, Splits)
-    learning = (TRAINED,)
-
-    def __init__(self, engine: SampledEngine):
-        self.parameters, self.engine = engine.estimator.get_params(), engine
+    engine: SampledEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Sampled | None:
-        """Return the room of a job for one of the baselines."""
-        if job.model.algorithm not in BASELINES:
+        """Return the algorithm of a job for any baseline."""
+        from distsvc.models.baselines.estimator import Baseline
+
+        if not isinstance(estimator, Baseline):
             return None
         estimator.check_parameters()
         engine = SampledEngine(estimator)
         engine.set_width(len(table.columns))
-        return cls(engine)
+        return cls(estimator.get_params(), engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit the sample; what labels rows is a rule of a few arrays."""
+        """Fit the sample; the rule is a few arrays."""
         trained = steps.work_out(TRAINED, partial(self._train, steps.run))
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the sample, and what estimators make of it: a copy, or a few columns a cluster."""
+        """Return the sample, and the estimator's copy of it, or its few columns a cluster."""
         from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
         from distsvc.models.baselines.fuzzy import FuzzyCMeans
 

@@ -1,17 +1,19 @@
-"""What both ways of support vector clustering do alike in a job."""
+"""The common part of both ways of support vector clustering as a job."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from distsvc.models.support_vector.engine import Engine
-from distsvc.models.support_vector.engines import engine_for
+from distsvc.job.config import Job
+from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
-from distsvc.run.algorithms.algorithm import Job, Room, RunDirectory, Table
-from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.algorithms.algorithm import AlgorithmJob
+from distsvc.run.learning.preparation import Preparation
+from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.rows.blocks import Table
 
 GRID = 120
 
@@ -20,18 +22,17 @@ DEPTH = 3.0
 the drawn boundary inwards, for between two points of the grid f is taken as linear."""
 
 
-class SupportVectorRoom(Room):
-    """What both ways of support vector clustering share: how they begin, and the drawn domain."""
+class SupportVectorJob(AlgorithmJob):
+    """Begins by the parameters, which decide between the two engines."""
 
-    engine_type: ClassVar[type[Engine]]
-    engine: Engine
-
-    def __init__(self, parameters: dict[str, Any], engine: Engine):
-        self.parameters, self.engine = parameters, engine
+    engine_type: ClassVar[type[SupportVectorEngine]]
+    engine: SupportVectorEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> SupportVectorRoom | None:
-        """Return the room of a job for support vector clustering, if its engine is this room's."""
+    def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
+        """Return the algorithm of a job for support vector clustering with this engine."""
+        from distsvc.models.support_vector.engines import engine_for
+
         if job.model.algorithm != "support-vector":
             return None
         parameters = estimator.get_params()
@@ -39,11 +40,13 @@ class SupportVectorRoom(Room):
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
 
-def domain_part(run: RunDirectory, engine: Engine, sample: Sample) -> DomainPart | None:
+def domain_part(
+    run: RunDirectory, engine: SupportVectorEngine, sample: Sample
+) -> DomainPart | None:
     """Return f on a grid about the drawn rows, support vectors and equilibria, in raw units."""
     if len(run.plan.table.columns) != 2:
         return None
-    preparation = Preparation.restored(run.read(PREPARATION))
+    preparation = Preparation.read(run)
     drawn = np.column_stack([sample.x, sample.y])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.errors.urls import lake_url
-from distsvc.job.config import Job
+from distsvc.job.config import Job, Sections
 from distsvc.job.file import overridden, parse_job, read_job
 from distsvc.storage.tables.sources import SOURCES
 
@@ -84,7 +84,7 @@ def is_table(path: str) -> bool:
         return False
 
 
-def default_job(path: str) -> dict[str, Any]:
+def default_job(path: str) -> Sections:
     """Return the sections of the default job for a table, into ``out/NAME``."""
     name = table_name(path)
     return {

@@ -74,7 +74,9 @@ def draft(path: str, to: str = "JOB.toml") -> str:
 def _heading(look: Look, to: str) -> list[str]:
     table = look.table
     return [
-        *_comment(f"A job for {table.shown}: {table.n_rows:,} rows, read as {table.format}."),
+        *_comment(
+            f"A job for {table.shown}: {table.n_rows:,} rows, read as {table.layout.format}."
+        ),
         *_comment(
             f"Run it by: distsvc run {to}. What begins with # is not set, or a remark: columns "
             f"were judged by their names and types, and by the first {look.n_seen:,} rows. "

@@ -11,11 +11,12 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.job.file import parse_job
 from distsvc.run.drafts.asked_job import default_job
+from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_ONE_HOT
-from distsvc.storage.rows.features import Number
+from distsvc.storage.rows.features import Numeric
 from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.numbering import ROW_NUMBER
-from distsvc.storage.tables.opening import Block, Table, open_table, read_blocks
+from distsvc.storage.tables.opening import open_table, read_blocks
 
 FIRST_ROWS = 10_000
 """Rows that are looked at."""
@@ -124,7 +125,7 @@ def _way(table: Table, name: str, n_rows: int) -> str:
 
 
 def _is_number(feature: object) -> bool:
-    return isinstance(feature, Number)
+    return isinstance(feature, Numeric)
 
 
 def _counts_rows(x: np.ndarray) -> bool:

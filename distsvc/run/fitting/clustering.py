@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distsvc.job.config import Job
-from distsvc.run.algorithms.algorithm import Pilot, Room
+from distsvc.run.algorithms.algorithm import Learned, Learner
 from distsvc.run.fitting.preparing import prepare
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.phase import Labelled, label_table
@@ -12,17 +12,18 @@ from distsvc.run.nights.continuity import ids_of
 from distsvc.run.work.phases import Steps
 
 
-def cluster_table(steps: Steps, job: Job, room: Room) -> tuple[Pilot, Labelled]:
-    """Do it all; return the pilot, and what labelling counted.
+def cluster_table(steps: Steps, job: Job, algorithm: Learner) -> tuple[Learned, Labelled]:
+    """Cluster a table; return the description of the answer, and the labelled table.
 
     The table is read once for its statistics and a random sample (twice where rows are left out or
     set aside), and once to label it; some algorithms read it in between.
     """
-    all_rows = room.all_rows or steps.run.plan.unit
-    survey = survey_table(steps, room.sample_ranges, all_rows)
-    prepared_pilot = prepare(steps, job.preprocess, room, survey)
-    rule = room.fit(steps, survey)
+    all_rows = algorithm.all_rows or steps.run.plan.unit
+    survey = survey_table(steps, algorithm.sample_ranges, all_rows)
+    prepared_pilot = prepare(steps, job.preprocess, algorithm, survey)
+    rule = algorithm.fit(steps, survey)
     ids = ids_of(steps, rule, survey, job.continuity.match)
     columns = steps.run.plan.table.columns
     Labeller.of(rule, ids, columns, survey.pilot, prepared_pilot).write(steps.run)
-    return survey.lowest, label_table(steps)
+    labelled = label_table(steps, surveyed=survey.lowest)
+    return algorithm.learned(job), labelled

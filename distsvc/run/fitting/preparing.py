@@ -1,4 +1,4 @@
-"""The step that settles what makes a table's row a learner's, from the survey."""
+"""The step after the survey: scaling, origin, and notes about far rows."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums, Scaling
-from distsvc.run.algorithms.algorithm import Room
-from distsvc.run.fitting.far_rows import told_of_aside, told_of_far_rows
+from distsvc.models.rows.spread import ColumnSpread, known
+from distsvc.run.algorithms.algorithm import Learner
+from distsvc.run.learning.aside import RowAside
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.phases import Steps
-from distsvc.storage.rows.features import one_hot_columns
+from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.features import Feature, Numeric, names_of, one_hot_columns
 
-SHOWN = 20
+SHOWN = 5
+"""Far rows, or columns that they decide, that a note names."""
 
 
-def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) -> np.ndarray:
-    """Settle scaling and origin, and all that takes a pilot; return the prepared pilot (m, d).
+def prepare(
+    steps: Steps, config: PreprocessConfig, algorithm: Learner, survey: Survey
+) -> np.ndarray:
+    """Settle scaling and origin, and give the engine its pilot; return it prepared (m, d).
 
     The sample holds rows as the table has them, so every learner prepares them alike.
     """
-    engine = room.engine
+    engine = algorithm.engine
     with steps.progress.phase("prepare"):
         table = steps.run.plan.table
         together = one_hot_columns(table.features)
@@ -34,18 +39,15 @@ def prepare(steps: Steps, config: PreprocessConfig, room: Room, survey: Survey) 
         notes += told_of_far_rows(survey, config.scale, table.features)
         engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         engine.notes.extend([*steps.run.plan.notes, *notes])
-        preparation = Preparation(scaling, engine.centre, room.rules[0].float64)
+        preparation = Preparation(scaling, engine.centre, algorithm.rules[0].float64)
         steps.run.write(PREPARATION, preparation.result())
         return preparation(survey.pilot)
 
 
 def make_scaling(
-    config: PreprocessConfig,
-    survey: Survey,
-    columns: Sequence[str],
-    together: Sequence[slice] = (),
+    config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Turn the column sums into the scaling that the job asks for, and say what is remarkable.
+    """Turn the column sums into the scaling that the job asks for, and return notes.
 
     The columns of a slice of `together` are the values of one column.
     """
@@ -63,9 +65,7 @@ def make_scaling(
         varies[group] = varies[group].any()
     constant = [name for name, some in zip(columns, varies, strict=True) if not some]
     if constant:
-        more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
-        shown = ", ".join(constant[:SHOWN])
-        notes.append(f"constant columns carry no information: {shown}{more}")
+        notes.append(f"constant columns carry no information: {some(constant)}")
     if config.scale == "robust":
         scaling = Scaling.robust(sums, survey.pilot, fill)
     else:
@@ -88,3 +88,57 @@ def _fill(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> tuple[
     n_missing = int(missing.sum())
     sums.impute(fill, survey.n_rows)
     return fill, n_missing
+
+
+def told_of_aside(rows: Sequence[RowAside], columns: Sequence[str]) -> list[str]:
+    """Return a note, or none, about the rows that nothing was learned from."""
+    if not rows:
+        return []
+    told = [f"row {far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows]
+    return [
+        f"set aside, as far from all other rows: {some(told, SHOWN)}; nothing was learned "
+        "from these, and they are labelled like any other"
+    ]
+
+
+def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:
+    """Return a note, or none, about columns that are scaled as `kind` says."""
+    if kind not in ("standard", "minmax"):
+        return []
+    sums = survey.sums
+    deviations = np.sqrt(sums.mean_and_variance()[1])
+    ends = zip(sums.least.tolist(), sums.most.tolist(), deviations.tolist(), strict=True)
+    columns = names_of(features)
+    values_of_categories = {n for group in one_hot_columns(features) for n in columns[group]}
+    found: dict[str, ColumnSpread] = {}
+    for name, values, end in zip(columns, known(survey.pilot), ends, strict=True):
+        column = ColumnSpread.of(values, *end) if values.size else None
+        if column is not None and column.decided(kind) and name not in values_of_categories:
+            found[name] = column
+    if not found:
+        return []
+    numbers = {feature.column for feature in features if isinstance(feature, Numeric)}
+    as_log = [name for name, column in found.items() if column.near_as_log and name in numbers]
+    told = [f"{name} ({_words(column)})" for name, column in found.items()]
+    return [
+        f"a few far rows decide the scale of {some(told, SHOWN)}, and all others look "
+        f"alike there: {_advice(as_log, len(found))}"
+    ]
+
+
+def _words(column: ColumnSpread) -> str:
+    bulk = (
+        f"are {column.low:,.6g}"
+        if column.low == column.high
+        else f"lie from {column.low:,.6g} to {column.high:,.6g}"
+    )
+    return f"95 of 100 rows {bulk}, the farthest is {column.farthest:,.6g}"
+
+
+def _advice(as_log: list[str], n: int) -> str:
+    robust = "preprocess.scale = 'robust' draws far values in"
+    if not as_log:
+        return robust
+    few = [*map(repr, as_log[:SHOWN]), *(["..."] if len(as_log) > SHOWN else [])]
+    rest = "" if len(as_log) == n else " for these"
+    return f"preprocess.log = [{', '.join(few)}] suits values of so many sizes{rest}; or {robust}"

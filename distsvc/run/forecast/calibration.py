@@ -1,9 +1,9 @@
 """How long a job takes, from its own phases on some rows of the table.
 
-There are three trials. The first, on a few rows, tells what it costs to begin, with libraries and
-compiled code to load. The second, on the same rows, and the third, on more, tell what a row costs.
-A phase that reads the table takes time with the rows of the busiest thread, one that learns with
-`Room.work`, and all others take as long as they took.
+There are three trials. The first, on a few rows, has libraries and compiled code to load. The
+second, on the same rows, and the third, on more, tell what a row costs. A phase that reads the
+table takes time with the rows of the busiest thread, one that learns with `Forecastable.work`, and
+all others the same for every table.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 from distsvc.job.config import Job, with_key
 from distsvc.report.content.report import PhaseCost
-from distsvc.run.algorithms import begin as rooms
-from distsvc.run.algorithms.algorithm import Room, Table, sample_rows
+from distsvc.run.algorithms.algorithm import Forecastable, sample_rows
+from distsvc.run.algorithms.begin import begin
 from distsvc.run.fitting.clustering import cluster_table
 from distsvc.run.labelling.phase import fill_output
 from distsvc.run.nights.comparison import compared
@@ -49,13 +50,13 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Trial:
-    """What a part of the table took.
+    """The time that a part of the table took.
 
     Attributes
     ----------
     n_rows, busiest : int
         Rows, and those of the busiest thread.
-    room : Room
+    algorithm : Forecastable
         After it was fitted.
     phases : list of PhaseCost
     tasks : dict of str to int
@@ -65,7 +66,7 @@ class Trial:
 
     n_rows: int
     busiest: int
-    room: Room
+    algorithm: Forecastable
     phases: list[PhaseCost]
     tasks: dict[str, int]
 
@@ -91,40 +92,30 @@ def first_name(phase: str) -> str:
     return phase.partition("-")[0]
 
 
-@dataclass(frozen=True)
-class Trials:
-    """The three trials: the first, another on the same few rows, and one on more."""
-
-    cold: Trial
-    few: Trial
-    more: Trial
+Trials = tuple[Trial, Trial, Trial]
+"""The first, another on the same few rows, and one on more."""
 
 
-def trials(job: Job, steps: Steps, folder: Path) -> Trials:
+def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> Trials:
     """Do the trials on the workers of `steps`, in a folder that is to be removed.
 
     Raises what a run raises.
     """
     plan, threads = steps.run.plan, steps.workers.threads
+    do = partial(_trial, job, sample_rows(algorithm, plan.table.n_rows), steps)
     most = min(MOST_ROWS, max(MOST_VALUES // len(plan.table.columns), FEW_ROWS))
     few = pieces(plan.partitions, FEW_ROWS, threads)
-    more = whole_units(pieces(plan.partitions, most, threads), plan.table.extents)
-    return Trials(
-        _trial(job, few, steps, folder / "cold"),
-        _repeated(job, few, steps, folder / "few"),
-        _repeated(job, more, steps, folder / "more"),
-    )
+    more = whole_units(pieces(plan.partitions, most, threads), plan.table.layout.extents)
+    cold = do(few, folder / "cold")
+    return cold, _repeated(do, few, folder / "few"), _repeated(do, more, folder / "more")
 
 
-def _repeated(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
+def _repeated(do: Callable[[list[Range], Path], Trial], ranges: list[Range], folder: Path) -> Trial:
     """Do a trial, again where it is short, and return it with the least seconds of all."""
-    repeated: list[Trial] = []
-    began = time.perf_counter()
-    while not repeated or time.perf_counter() - began < REPEATED_SECONDS * len(repeated):
-        repeated.append(_trial(job, ranges, steps, folder / f"{len(repeated)}"))
-        if len(repeated) == MOST_REPEATS:
-            break
-    return fastest(repeated)
+    began, done = time.perf_counter(), [do(ranges, folder / "0")]
+    while len(done) < MOST_REPEATS and time.perf_counter() - began < REPEATED_SECONDS * len(done):
+        done.append(do(ranges, folder / f"{len(done)}"))
+    return fastest(done)
 
 
 def fastest(trials: Sequence[Trial]) -> Trial:
@@ -182,72 +173,55 @@ def extrapolated(
         The phases that read the table.
 
     """
-    cold, few, more = trials.cold, trials.few, trials.more
-    seconds: dict[str, float] = {}
+    cold, few, more = trials
+    algorithm, seconds = more.algorithm, dict[str, float]()
+    works = [algorithm.work(n) for n in (few.n_rows, more.n_rows, n_rows)]
+    growth = algorithm.intensity(n_rows) / algorithm.intensity(more.n_rows)
     for name in dict.fromkeys(first_name(phase.name) for phase in more.phases):
         if name == SECOND_READING and name not in readings:
             continue
-        before, took = cold.seconds(name), more.seconds(name)
+        first, second, all_units = [work.get(name, 1.0) for work in works]
         if name in readings:
-            a_row = _seconds_of_a_row(trials, name)
-            beginning = sum(before) - a_row * few.busiest * len(before)
-            longer = _seconds_of_a_row(trials, name, n_rows) * most * len(took)
-        elif name in more.room.learning:
-            work = more.room.work
-            a_unit = _slope(few, more, sum, name, work(few.n_rows), work(more.n_rows))
-            beginning, longer = sum(before) - a_unit * work(few.n_rows), a_unit * work(n_rows)
-        else:
-            beginning, longer = sum(before) - sum(took), sum(took)
-        seconds[name] = max(beginning, 0.0) + longer
+            first, second, all_units = few.busiest, more.busiest, most
+        a_unit = _slope(few, more, name, first, second)
+        before, longer = cold.seconds(name), a_unit
+        if name in algorithm.readings:  # beyond the survey's, the time of a row grows otherwise
+            reading = min(_slope(few, more, "survey", few.busiest, more.busiest), a_unit)
+            longer = reading + (a_unit - reading) * growth
+        beginning = sum(before) - a_unit * first * len(before)
+        seconds[name] = max(beginning, 0.0) + longer * all_units * len(more.seconds(name))
     return seconds
 
 
-def _seconds_of_a_row(trials: Trials, name: str, n_rows: int | None = None) -> float:
-    """Return what a phase takes for a row that it reads, in a table of so many rows.
-
-    What it takes beyond the survey grows with `Room.intensity`.
-    """
-    few, more = trials.few, trials.more
-    a_row = _slope(few, more, fmean, name, few.busiest, more.busiest)
-    if n_rows is None or name not in more.room.readings:
-        return a_row
-    reading = min(_slope(few, more, fmean, "survey", few.busiest, more.busiest), a_row)
-    intensity = more.room.intensity
-    return reading + (a_row - reading) * intensity(n_rows) / intensity(more.n_rows)
+def _slope(few: Trial, more: Trial, name: str, first: float, second: float) -> float:
+    """Return the seconds of a phase for each of the units that the trials had of its work."""
+    less, took = few.seconds(name), fmean(more.seconds(name))
+    if less and second > 2 * first:
+        return max(took - fmean(less), 0.0) / (second - first)
+    return took / second
 
 
-def _slope(
-    few: Trial, more: Trial, of: Callable[[list[float]], float], name: str, x: float, y: float
-) -> float:
-    """Return the seconds of a phase for each unit of what the trials had x and y of."""
-    took = of(more.seconds(name))
-    if few.seconds(name) and y > 2 * x:
-        return max(took - of(few.seconds(name)), 0.0) / (y - x)
-    return took / y
-
-
-def _trial(job: Job, ranges: list[Range], steps: Steps, folder: Path) -> Trial:
-    """Do the phases of a job on the rows of some ranges."""
+def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: Path) -> Trial:
+    """Do the phases of a job, which learns from `n_learned` rows, on the rows of some ranges."""
     plan, n_rows = steps.run.plan, sum(stop - start for start, stop in ranges)
     out = str(folder / "out")
-    part = with_key(_in_passes(job, plan.table, n_rows), "output", "path", out)
+    part = with_key(_in_passes(job, n_learned, n_rows, plan.table.n_rows), "output", "path", out)
     part = with_key(part, "continuity", "previous", ())
     run, progress = RunDirectory(folder), _Counting()
-    run.write_plan(replace(plan, partitions=ranges, output=out))
-    room = rooms.begin(part, plan.table)
+    run.write_plan(replace(plan, partitions=ranges, output=part.output))
+    algorithm = begin(part, plan.table)
     here = Steps(run, steps.client, progress)
-    pilot, labelled = cluster_table(here, part, room)
+    learned, labelled = cluster_table(here, part, algorithm)
     fill_output(here, labelled.counts)
-    night = compared(run, part, None, labelled.counts, None)
-    write_report(run, part, room, pilot, labelled, night, "", progress)
+    comparison = compared(run, part, None, labelled, None)
+    write_report(run, part, learned, labelled, comparison, "", progress)
     rows = busiest(ranges, steps.workers.threads)
-    return Trial(labelled.counts.n_rows, rows, room, progress.phases, progress.tasks)
+    return Trial(labelled.counts.n_rows, rows, algorithm, progress.phases, progress.tasks)
 
 
-def _in_passes(job: Job, table: Table, n_rows: int) -> Job:
+def _in_passes(job: Job, n_learned: int, n_rows: int, n_all: int) -> Job:
     """Return the job for a part of a table, which takes passes where the whole table does."""
-    n_learned = sample_rows(rooms.begin(job, table), table.n_rows)
-    if "memory_rows" not in type(job.model).model_fields or n_learned >= table.n_rows:
+    if "memory_rows" not in type(job.model).model_fields or n_learned >= n_all:
         return job
-    rows = max(n_rows * n_learned // table.n_rows, FEWEST_IN_MEMORY)
+    rows = max(n_rows * n_learned // n_all, FEWEST_IN_MEMORY)
     return with_key(job, "model", "memory_rows", rows)

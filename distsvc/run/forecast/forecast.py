@@ -1,4 +1,4 @@
-"""What a job will take: rows, tasks, bytes, memory, and the time by a short calibration."""
+"""The forecast of a job: rows, tasks, bytes, memory, and time by a short calibration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
 from distsvc.job.config import Job
-from distsvc.run.algorithms import begin as rooms
-from distsvc.run.algorithms.algorithm import Room, kept_rows, sample_rows
+from distsvc.run.algorithms.algorithm import Forecastable, kept_rows, sample_rows
+from distsvc.run.algorithms.begin import begin
 from distsvc.run.forecast.calibration import (
     READINGS,
     SECOND_READING,
@@ -22,6 +22,7 @@ from distsvc.run.forecast.calibration import (
     trials,
 )
 from distsvc.run.forecast.memory import Memory, check_memory, shown
+from distsvc.run.labelling.columns import ASKED
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
@@ -32,13 +33,10 @@ from distsvc.storage.tables.ready import check_ready
 LABEL_BYTES = 17
 """Of a row's number, label, score and outlier flag."""
 
-SHARE_BYTES, OTHER_BYTES = 4, 8
-"""Of the share of a row's own cluster, and of another cluster with its share."""
-
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a job will take.
+    """Size, memory and time of a job.
 
     Attributes
     ----------
@@ -53,7 +51,7 @@ class Forecast:
     seconds : dict of str to float
         By phase; empty where the calibration failed.
     because : str
-        Why it failed.
+        The reason of the failure.
     waits_for : str
         What the input lacks that ``input.ready`` waits for; empty where it is complete.
 
@@ -72,13 +70,13 @@ class Forecast:
     waits_for: str = ""
 
     def dumped(self) -> dict[str, Any]:
-        """Return what JSON holds: bytes, seconds, and sums besides their terms."""
+        """Return the content of JSON: bytes, seconds, and sums besides their terms."""
         sums = {name: sum(terms.values()) for name, terms in asdict(self.memory).items()}
         total = round(sum(self.seconds.values()), 2) if self.seconds else None
         return asdict(self) | {"memory_bytes": sums, "seconds_in_all": total}
 
     def lines(self) -> list[str]:
-        """Return what the command prints."""
+        """Return the lines that the command prints."""
         read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
         told = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
         told += [
@@ -125,51 +123,53 @@ def _forecast(job: Job) -> Forecast:
         folder, clock = Path(name), time.perf_counter
         began = clock()
         table = open_table(job.input, folder / "staging", job.preprocess)
-        plan, room = Plan.of(job, table), rooms.begin(job, table)
+        plan, algorithm = Plan.of(job, table), begin(job, table)
         seconds = {"open": clock() - began}
         run = RunDirectory(folder)
         run.write_plan(plan)
         began = clock()
-        here = steps_on(run, Progress(quiet=True), job.cluster, table.nbytes)
+        here = steps_on(run, Progress(quiet=True), job.cluster)
         steps = stack.enter_context(here)
         seconds["cluster"] = clock() - began
-        memory = check_memory(job, table, steps.workers)
-        known = _sizes(job, plan, room)
+        memory = check_memory(job, table, steps.workers, algorithm)
+        readings = _readings(job, algorithm)
+        forecast = _without_time(job, plan, algorithm, memory)
         threads = steps.workers.threads
-        readings = _readings(job, room)
         try:
-            measured = trials(job, steps, folder)
+            measured = trials(job, algorithm, steps, folder)
         except DistsvcError as error:
-            tasks = len(plan.partitions) * len(readings)
-            return Forecast(**known, memory=memory, tasks=tasks, because=str(error))
+            return replace(forecast, because=str(error))
     most = busiest(plan.partitions, threads)
     seconds |= extrapolated(measured, table.n_rows, most, readings)
     tasks = sum(
         len(plan.partitions) if first_name(phase) in readings else n
-        for phase, n in measured.more.tasks.items()
+        for phase, n in measured[-1].tasks.items()
         if first_name(phase) in seconds
     )
-    return Forecast(**known, memory=memory, tasks=tasks, seconds=seconds)
+    return replace(forecast, tasks=tasks, seconds=seconds)
 
 
-def _readings(job: Job, room: Room) -> tuple[str, ...]:
+def _readings(job: Job, algorithm: Forecastable) -> tuple[str, ...]:
     """Return the phases that read the table."""
     skips = job.input.where is not None or job.preprocess.missing == "drop"
-    return (*READINGS, *room.readings, *((SECOND_READING,) if skips else ()))
+    return (*READINGS, *algorithm.readings, *((SECOND_READING,) if skips else ()))
 
 
-def _sizes(job: Job, plan: Plan, room: Room) -> dict[str, Any]:
-    """Return what follows from the sizes of table and sample."""
-    table = plan.table
-    rows, stored = table.n_rows, [version.size for version in table.versions.values()]
-    kept, row = kept_rows(room, rows), table.dtype.itemsize * len(table.columns)
-    readings = len(_readings(job, room)) - (job.output.format == "parquet")
-    label = LABEL_BYTES + SHARE_BYTES * plan.shares + OTHER_BYTES * plan.top
-    return {
-        "rows": rows,
-        "columns": len(table.columns),
-        "partitions": len(plan.partitions),
-        "sample_rows": sample_rows(room, rows),
-        "bytes_read": None if None in stored else readings * sum(map(int, filter(None, stored))),
-        "bytes_written": label * rows + (row + 8) * kept,
-    }
+def _without_time(job: Job, plan: Plan, algorithm: Forecastable, memory: Memory) -> Forecast:
+    """Return the forecast that follows from the sizes of table and sample."""
+    table, readings = plan.table, _readings(job, algorithm)
+    stored = [version.size for version in table.versions.values()]
+    sizes = [size for size in stored if size is not None]
+    times = len(readings) - (job.output.format == "parquet")
+    row = table.dtype.itemsize * len(table.columns) + 8
+    label = LABEL_BYTES + sum(of.row_bytes(plan.output) for of in ASKED)
+    return Forecast(
+        rows=table.n_rows,
+        columns=len(table.columns),
+        partitions=len(plan.partitions),
+        tasks=len(plan.partitions) * len(readings),
+        sample_rows=sample_rows(algorithm, table.n_rows),
+        bytes_read=times * sum(sizes) if len(sizes) == len(stored) else None,
+        bytes_written=label * table.n_rows + row * kept_rows(algorithm, table.n_rows),
+        memory=memory,
+    )

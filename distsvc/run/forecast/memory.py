@@ -1,4 +1,4 @@
-"""What a run will hold in memory, as sums of named terms, and whether that fits.
+"""The memory that a run will need, as sums of named terms, and whether it fits.
 
 Nothing is read: it is arithmetic on the sizes of the job. What processes hold from the start was
 measured on jobs of a few rows; `python -m benchmarks forecast` compares sums with measured peaks.
@@ -7,23 +7,23 @@ measured on jobs of a few rows; `python -m benchmarks forecast` compares sums wi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from distsvc.errors import JobFileError, ParameterError
 from distsvc.job.config import Job, OutputConfig, with_key
-from distsvc.models.rules.membership import PIECE_BYTES
 from distsvc.report.content.report import ForecastPart, TermPart
-from distsvc.run.algorithms import begin as rooms
-from distsvc.run.algorithms.algorithm import Room, kept_rows
+from distsvc.run.algorithms.algorithm import Forecastable, kept_rows
+from distsvc.run.algorithms.begin import begin
+from distsvc.run.labelling.columns import ASKED
 from distsvc.run.learning.sizes import MB, Sizes, Terms
 from distsvc.run.work.cluster import Workers
 from distsvc.run.work.partitions import choose_block_rows
 from distsvc.run.work.plan import cut, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
-from distsvc.storage.tables.opening import Table, decoding_bytes
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.sources import source_of
 
 PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
@@ -40,22 +40,19 @@ KEPT_SMALL = 64 * MB
 """Freed arrays that the allocator of C keeps, at most; larger ones it gives back."""
 
 A_PARTITION = 4000
-"""Bytes of a partition's entry in the plan, of its task, and of what is told of its file."""
+"""Bytes of a partition's entry in the plan, its task, and its file's entry in the manifest."""
 
 A_LABEL = 40
 """Bytes of a row's id, label, score and outlier flag, twice, as they are encoded when written."""
 
-A_SHARE, ANOTHER = 8, 16
-"""Bytes of the share of its own cluster, and of another cluster with its share, twice."""
-
 SHARE_OF_LIMIT = 0.95
 """Of a worker's memory limit, at which Dask ends it."""
 
-FEWEST = {"partition_rows": 10_000, "block_rows": 1_000, "threads": 1, "workers": 1}
-"""Least values of ``[cluster]`` that are proposed."""
-
-LEARNED = {"memory_rows": 1_000, "max_samples": 1_000, "size": 100, "budget": 10}
-"""Keys of ``[model]`` that decide how much learning holds, and their least values."""
+LEAST = {
+    "cluster": {"partition_rows": 10_000, "block_rows": 1_000, "threads": 1, "workers": 1},
+    "model": {"memory_rows": 1_000, "max_samples": 1_000, "size": 100, "budget": 10},
+}
+"""Settings that are proposed where a job does not fit, in this order, and their least values."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +63,12 @@ class Memory:
     worker: Terms
 
     def part(self) -> ForecastPart:
-        """Return what the report says of it."""
+        """Return the part of the report."""
         return ForecastPart(driver=_parts(self.driver), worker=_parts(self.worker))
 
 
-def sizes_of(job: Job, table: Table, room: Room | None) -> Sizes:
-    """Return the sizes of a job on a table; without a room, nothing is learned from a sample."""
+def sizes_of(job: Job, table: Table, algorithm: Forecastable | None) -> Sizes:
+    """Return the sizes of a job on a table; without an algorithm nothing is learned."""
     d, partitions = len(table.columns), cut(job, table)
     return Sizes(
         n_rows=table.n_rows,
@@ -79,18 +76,17 @@ def sizes_of(job: Job, table: Table, room: Room | None) -> Sizes:
         partitions=len(partitions),
         partition_rows=max(stop - start for start, stop in partitions),
         block_rows=job.cluster.block_rows or choose_block_rows(d),
-        sample_rows=kept_rows(room, table.n_rows) if room else 0,
+        sample_rows=kept_rows(algorithm, table.n_rows) if algorithm else 0,
         pilot_rows=min(pilot_rows(d), table.n_rows),
         value_bytes=table.dtype.itemsize,
     )
 
 
-def forecast_memory(job: Job, table: Table, workers: Workers) -> Memory:
-    """Return what driver and workers will hold; errors as in `rooms.begin`."""
-    room = rooms.begin(job, table)
-    sizes = sizes_of(job, table, room)
-    held, pilot = room.held(sizes), float(sizes.row * sizes.pilot_rows)
-    tasks = _tasks(sizes, table, held.worker, room.rules[0].float64, job.output)
+def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
+    """Return the memory of driver and workers."""
+    sizes = sizes_of(job, table, algorithm)
+    held, pilot = algorithm.held(sizes), float(sizes.row * sizes.pilot_rows)
+    tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, job.output)
     steps: list[Terms] = [
         {"the pilot": 4.0 * pilot},
         {"the pilot": 2.0 * pilot} | held.driver,
@@ -102,7 +98,7 @@ def forecast_memory(job: Job, table: Table, workers: Workers) -> Memory:
 def _memory(
     sizes: Sizes, table: Table, workers: Workers, steps: list[Terms], tasks: list[Terms]
 ) -> Memory:
-    """Return what driver and workers hold at most of `steps`, the driver's, and of `tasks`."""
+    """Return the memory of driver and workers: the largest of the driver's `steps` and `tasks`."""
     process = process_terms()
     plan: Terms = {"plan and tasks": 1.0 * A_PARTITION * sizes.partitions}
     if not workers.each:
@@ -118,7 +114,7 @@ def _memory(
 
 
 def process_terms() -> Terms:
-    """Return what a process holds before it works, driver or worker.
+    """Return the memory of a process before it works, driver or worker.
 
     How much of a library's file becomes resident when a page of it is used is up to the system: on
     one machine it was 125 MB with one installation, and 235 MB with another of the same versions.
@@ -129,8 +125,8 @@ def process_terms() -> Terms:
     return PROCESS | {MAPPED: n_bytes}
 
 
-def check_memory(job: Job, table: Table, workers: Workers) -> Memory:
-    """Return what driver and workers will hold, if that fits.
+def check_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
+    """Return the memory of driver and workers, if it fits.
 
     Raises
     ------
@@ -138,10 +134,11 @@ def check_memory(job: Job, table: Table, workers: Workers) -> Memory:
         It does not fit; names the setting that makes it fit, if one does.
 
     """
-    memory = forecast_memory(job, table, workers)
+    memory = forecast_memory(job, table, workers, algorithm)
     lacking = _lacking(memory, workers)
     if lacking:
-        raise JobFileError(f"{lacking}; {_remedy(job, table, workers)}")
+        now = _settings(job, sizes_of(job, table, algorithm), workers)
+        raise JobFileError(f"{lacking}; {_remedy(job, table, workers, now)}")
     return memory
 
 
@@ -151,7 +148,7 @@ def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> Non
     `wide` is whether its rule takes rows of float64.
     """
     sizes = sizes_of(job, table, None)
-    tasks = _tasks(sizes, table, {}, wide, job.output)[-1:]
+    tasks = _tasks(sizes, {}, wide, job.output)[-1:]
     lacking = _lacking(_memory(sizes, table, workers, [{}], tasks), workers)
     if lacking:
         raise JobFileError(
@@ -175,13 +172,12 @@ def shown(terms: Terms) -> str:
 
 
 def _decoding(table: Table, block_rows: int) -> Terms:
-    return {f"decoding {table.format}": float(decoding_bytes(table, block_rows))}
+    source = source_of(table)
+    return {f"decoding {source.name}": float(source.decoding_bytes(table, block_rows))}
 
 
-def _tasks(
-    sizes: Sizes, table: Table, learning: Terms, float64: bool, output: OutputConfig
-) -> list[Terms]:
-    """Return what a task holds in the survey, while the algorithm learns, and while it labels."""
+def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -> list[Terms]:
+    """Return the memory of a task that surveys, of one that learns, and of one that labels."""
     blocks = {"blocks of rows": 2.125 * sizes.block}
     wide = 16 * sizes.n_columns if float64 else 8 * sizes.n_columns
     block = {"prepared rows": 1.0 * wide * min(sizes.block_rows, sizes.partition_rows)}
@@ -190,14 +186,15 @@ def _tasks(
         "the pilot": sizes.block + 2.0 * sizes.row * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    label = A_LABEL + A_SHARE * output.shares + ANOTHER * output.top
+    label = A_LABEL + 2 * sum(of.row_bytes(output) for of in ASKED)
     labels = {"labels of a partition": 1.0 * label * sizes.partition_rows}
-    labels["shares of clusters"] = 2.0 * PIECE_BYTES * output.shares
+    for of in ASKED:
+        labels |= of.held(output)
     return [blocks | survey, blocks | block | learning, blocks | block | labels]
 
 
 def _lacking(memory: Memory, workers: Workers) -> str:
-    """Say what does not fit, if anything."""
+    """Return a sentence about the process that does not fit, if any."""
     for _, limit in workers.each:
         if limit and _sum(memory.worker) > SHARE_OF_LIMIT * limit:
             return (
@@ -214,50 +211,39 @@ def _lacking(memory: Memory, workers: Workers) -> str:
     )
 
 
-def _remedy(job: Job, table: Table, workers: Workers) -> str:
-    """Name the first setting that makes a job fit, with the largest value that was tried."""
-    for name, changed, fewer in _smaller(job, table, workers):
-        with suppress(ParameterError):
-            if not _lacking(forecast_memory(changed, table, fewer), fewer):
-                return f"{name} makes it fit"
+def _remedy(job: Job, table: Table, workers: Workers, now: dict[str, int]) -> str:
+    """Name the first setting that makes a job fit: halved from its value `now` until it does."""
+    for section, least in LEAST.items():
+        for key in least:
+            value = now.get(key, 0) // 2
+            while value >= least[key]:
+                fewer, changed = _fewer(workers, key, value), with_key(job, section, key, value)
+                with suppress(ParameterError):
+                    memory = forecast_memory(changed, table, fewer, begin(changed, table))
+                    if not _lacking(memory, fewer):
+                        return f"{section}.{key} = {value} makes it fit"
+                value //= 2
     return "no single setting makes it fit: give it machines with more memory"
 
 
-def _smaller(job: Job, table: Table, workers: Workers) -> Iterator[tuple[str, Job, Workers]]:
-    """Yield settings, each halved again and again, with the job and the workers they make."""
-    now = sizes_of(job, table, rooms.begin(job, table))
-    rows = {"partition_rows": now.partition_rows, "block_rows": now.block_rows}
-    for key, value in _halved(rows, FEWEST):
-        yield f"cluster.{key} = {value}", with_key(job, "cluster", key, value), workers
+def _settings(job: Job, sizes: Sizes, workers: Workers) -> dict[str, int]:
+    """Return the present values of the settings in `LEAST` that the job has."""
+    now = {"partition_rows": sizes.partition_rows, "block_rows": sizes.block_rows}
     if workers.here and workers.each:
-        threads, _ = workers.each[0]
-        counts = {"threads": threads, "workers": len(workers.each)}
-        for key, value in _halved(counts, FEWEST):
-            fewer = _fewer(workers, key, value)
-            yield f"cluster.{key} = {value}", with_key(job, "cluster", key, value), fewer
-    learned = dict.fromkeys(("memory_rows", "max_samples"), now.sample_rows)
-    known = {key: getattr(job.model, key, None) or learned.get(key, 0) for key in LEARNED}
-    keys = {key: known[key] for key in LEARNED if key in type(job.model).model_fields}
-    for key, value in _halved(keys, LEARNED):
-        yield f"model.{key} = {value}", with_key(job, "model", key, value), workers
-
-
-def _halved(values: dict[str, int], least: dict[str, int]) -> Iterator[tuple[str, int]]:
-    for key, value in values.items():
-        while value // 2 >= least[key]:
-            value //= 2
-            yield key, value
+        now |= {"threads": workers.each[0][0], "workers": len(workers.each)}
+    sample = dict.fromkeys(("memory_rows", "max_samples"), sizes.sample_rows)
+    own = [key for key in LEAST["model"] if key in type(job.model).model_fields]
+    return now | {key: getattr(job.model, key) or sample.get(key, 0) for key in own}
 
 
 def _fewer(workers: Workers, key: str, value: int) -> Workers:
-    """Return the workers that would be started here with another setting.
-
-    A worker's limit is its threads' share of the machine.
-    """
-    threads, limit = workers.each[0]
+    """Return the workers with another setting; a worker's limit is its threads' share."""
     if key == "workers":
         return Workers(workers.each[:value])
-    return Workers(((value, limit * value // threads),) * len(workers.each))
+    if key == "threads":
+        threads, limit = workers.each[0]
+        return Workers(((value, limit * value // threads),) * len(workers.each))
+    return workers
 
 
 def _sum(*several: Terms) -> float:

@@ -14,8 +14,6 @@ from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS
 from distsvc.run.work.directory import Result
 
-SHARE_BINS = 20
-
 Places = slice | list[int]
 
 
@@ -33,8 +31,6 @@ class Counts:
         Values by column, for each labeller that has edges of its own.
     places : dict of str to slice or list of int
         Where a block has those columns.
-    shares : ndarray of shape (SHARE_BINS,), int64
-        Rows by the share of their own cluster, from 0 to 1, where that is published.
     classes : dict of str to ndarray of shape (k,)
         Rows of each known class by cluster.
     parts : list of dict
@@ -46,7 +42,6 @@ class Counts:
     histogram: np.ndarray
     columns: dict[str, ColumnCounts]
     places: dict[str, Places]
-    shares: np.ndarray = field(default_factory=lambda: np.zeros(SHARE_BINS, np.int64))
     classes: dict[str, np.ndarray] = field(default_factory=dict)
     parts: list[dict[str, Any]] = field(default_factory=list)
 
@@ -77,25 +72,21 @@ class Counts:
         both = np.bincount(2 * label + columns["outlier"], minlength=2 * k)
         self.sizes += both.reshape(-1, 2)
         self.histogram += np.histogram(np.clip(score, edges[0], edges[-1]), edges)[0]
-        if "membership" in columns:
-            self.shares += np.histogram(columns["membership"], SHARE_BINS, (0.0, 1.0))[0]
         if classes is not None:
             _add_up(self.classes, _by_class(classes, label, k))
 
-    def result(self, part: dict[str, Any], more: Result) -> Result:
+    def result(self, part: dict[str, Any], more: Mapping[str, np.ndarray]) -> Result:
         """Return the counts of one partition, its file, and what was counted besides."""
         classes = np.array(list(self.classes.values()), np.int64).reshape(-1, len(self.sizes))
         arrays = {"sizes": self.sizes, "histogram": self.histogram, "classes": classes}
-        arrays |= {"shares": self.shares}
         arrays |= {f"{name}columns": of.counts for name, of in self.columns.items()}
         facts = {"part": part, "classes": list(self.classes)}
-        return Result(facts | more.facts, arrays | more.arrays, rows=self.n_rows)
+        return Result(facts, arrays | dict(more), rows=self.n_rows)
 
     def merge(self, other: Result, file: str) -> None:
         """Take in the counts of a partition, whose labels are in `file`."""
         self.sizes += other.arrays["sizes"]
         self.histogram += other.arrays["histogram"]
-        self.shares += other.arrays["shares"]
         for name, of in self.columns.items():
             of.counts[...] += other.arrays[f"{name}columns"]
         names = other.facts["classes"]

@@ -1,6 +1,6 @@
-"""What labels rows in a run: a rule with the ids of its clusters, and what is counted besides.
+"""The labeller of a run: a rule with the ids of its clusters, and the edges of counts.
 
-A run has one of its own. One that goes on from another run has that run's as well.
+A run has one of its own. One that continues another run has that run's as well.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ HISTOGRAM_BINS = 60
 FENCE = 5.0
 RULE = "rule"
 COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
-"""The result that has what the rows of a model's own table were counted to, and its arrays."""
+"""The result with the counts of a model's own table, and its arrays."""
 
 OWN, PREVIOUS = "", "previous-"
-"""How the names of results begin that belong to the run's labeller, and to another run's."""
+"""Prefixes of the names of results: of the run's own labeller, and of the previous run's."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Ids:
 
 @dataclass(frozen=True)
 class Labeller:
-    """What labels rows: a rule, and what is published and counted besides.
+    """Labels rows by a rule, and says how its clusters are published and its scores counted.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Labeller:
     columns : list of str
         The columns that the rule was learned from.
     typical : Typical
-        What reasons are told by.
+        The typical rows that reasons compare with.
 
     """
 
@@ -76,20 +76,20 @@ class Labeller:
     def of(
         cls, rule: Rule, ids: Ids, columns: Sequence[str], raw: np.ndarray, pilot: np.ndarray
     ) -> Labeller:
-        """Return what labels with a rule; edges are those of the pilot, raw and prepared (m, d)."""
+        """Return the labeller with a rule; edges follow from the pilot, raw and prepared (m, d)."""
         edges = score_edges(rule.unrounded_scores(pilot), rule.words.boundary)
         typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
         return cls(rule, ids.of_labels, ids.next, edges, decile_edges(raw), columns, typical)
 
     def places(self, columns: Sequence[str]) -> slice | list[int]:
-        """Return where a table's columns have those of the rule; all of them, if that is so."""
+        """Return the positions of the rule's columns among a table's, or all of these."""
         if list(columns) == list(self.columns):
             return slice(None)
         return [list(columns).index(name) for name in self.columns]
 
     @classmethod
     def read(cls, run: RunDirectory, of: str = OWN) -> Labeller:
-        """Return what labels the table; `DataError` where what is saved of it is damaged."""
+        """Return the labeller of a run; `DataError` where its result is damaged."""
         found = run.read(of + RULE)
         try:
             rule = rule_named(found.facts.get("algorithm", "")).restored(found.facts, found.arrays)
@@ -106,7 +106,7 @@ class Labeller:
         )
 
     def write(self, run: RunDirectory, of: str = OWN) -> None:
-        """Write what `read` reads."""
+        """Write the result that `read` reads."""
         rule, arrays = self.rule, {"ids": self.ids, "score_edges": self.score_edges}
         facts = {"algorithm": rule.form, "n_clusters": rule.n_clusters, "next_id": self.next_id}
         facts |= {"columns": list(self.columns)}
@@ -137,7 +137,7 @@ def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
 
 
 def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:
-    """Return what is typical by the facts and arrays of a labeller, among others.
+    """Return the typical rows in the facts and arrays of a labeller, among others.
 
     Raises
     ------
@@ -155,6 +155,12 @@ def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ty
     return Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
 
 
-def read_rule(run: RunDirectory) -> Rule:
-    """Return the rule that labels the table; errors as in `Labeller.read`."""
-    return Labeller.read(run).rule
+def read_labellers(run: RunDirectory, of: str = OWN) -> tuple[Labeller, Labeller | None]:
+    """Return the labeller in use, and that of the run before, which is None if there is none.
+
+    Both are the same where the run before labels the table; errors as in `Labeller.read`.
+    """
+    labeller = Labeller.read(run, of)
+    if of == PREVIOUS or not run.has(PREVIOUS + RULE):
+        return labeller, labeller if of == PREVIOUS else None
+    return labeller, Labeller.read(run, PREVIOUS)

@@ -6,54 +6,71 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from distsvc.models.rows.sampling import row_keys
-from distsvc.run.labelling.columns import new_part, parts_place
+from distsvc.run.labelling.asked import AskedColumns
+from distsvc.run.labelling.columns import asked_columns, check_asked, new_part, parts_place
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import OWN, PREVIOUS, RULE, Labeller
-from distsvc.run.labelling.reasons import Reasons, no_reasons
-from distsvc.run.labelling.shares import check_shares, shared_columns
+from distsvc.run.labelling.labeller import OWN, PREVIOUS, Labeller, read_labellers
 from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
-from distsvc.storage.publishing.columns import part_file
 from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats.columns import part_file
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """What labelling a table counted, and why rows are far out.
+    """The labeller of a table, that of the run before, counts, and the columns asked for.
 
-    `pilot` are the raw rows with the lowest keys, where no survey took them.
+    `pilot` are the raw rows with the lowest keys.
     """
 
+    labeller: Labeller
+    before: Labeller | None
     counts: Counts
-    reasons: Reasons
-    pilot: Pilot | None = None
+    asked: list[AskedColumns]
+    pilot: Pilot
+
+    @property
+    def outlier_share(self) -> float | None:
+        """The share of the rows outside every cluster; None where none are told apart."""
+        return outlier_share(self.labeller, self.counts.sizes)
 
 
-def label_table(steps: Steps, of: str = OWN) -> Labelled:
+def outlier_share(labeller: Labeller, sizes: np.ndarray) -> float | None:
+    """Return the share of the rows outside, by the rows (k, 2) of each cluster in and outside."""
+    if not labeller.rule.words.has_outliers:
+        return None
+    return float(sizes[:, 1].sum() / max(sizes.sum(), 1))
+
+
+def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:
     """Write every row's label, score and outlier flag, and add up what the report tells.
 
-    The labeller is the run's own, or of another run; then the pilot is taken on the way.
+    The labeller is the run's own, or of another run; then the pilot, which no survey took, is
+    taken on the way.
     """
     run, phase = steps.run, LABEL if of == OWN else ASSIGN
-    labeller = Labeller.read(run, of)
-    check_shares(type(labeller.rule), run.plan)
-    counts, reasons = _no_counts(run, of), no_reasons(run, labeller)
-    pilot = None if of == OWN else Pilot(run.plan)
+    labeller, before = read_labellers(run, of)
+    check_asked(type(labeller.rule), run.plan.output)
+    counts, asked = _begin(run, of, labeller, before)
+    pilot = surveyed or Pilot(run.plan)
     _forget_lost_parts(run, phase)
     for number, result in enumerate(steps.map(phase)):
         counts.merge(result, part_file(number))
-        reasons.merge(result)
-        if pilot is not None:
+        for one in asked:
+            one.merge(result.arrays)
+        if of == PREVIOUS:
             pilot.add(result.arrays["pilot"], result.arrays["keys"])
-    return Labelled(counts, reasons, pilot)
+    return Labelled(labeller, before, counts, asked, pilot)
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:
     """Make the output of the parts, where its format does not publish them as they are."""
-    run, output = steps.run, output_format(steps.run.plan.output_format)
+    run, output = steps.run, output_format(steps.run.plan.output.format)
     parts = [(part["file"], part["rows"]) for part in counts.parts]
     n = output.begin(run.place("labels"), parts_place(run), parts)
     if n:
@@ -61,13 +78,15 @@ def fill_output(steps: Steps, counts: Counts) -> None:
         steps.do(FILL, n)
 
 
-def _no_counts(run: RunDirectory, of: str) -> Counts:
-    """Return empty counts; where the run goes on from another, of values between its edges, too."""
-    names = [of] if of == PREVIOUS or not run.has(PREVIOUS + RULE) else [of, PREVIOUS]
-    known = {name: Labeller.read(run, name) for name in names}
+def _begin(
+    run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None
+) -> tuple[Counts, list[AskedColumns]]:
+    """Return empty counts, of values between the edges of both labellers, and empty columns."""
+    known = {of: labeller} | ({} if before is None else {PREVIOUS: before})
     edges = {name: one.column_edges for name, one in known.items()}
     places = {name: one.places(run.plan.table.columns) for name, one in known.items()}
-    return Counts.empty(known[of].rule.n_clusters, edges, places)
+    asked = asked_columns(labeller, run.plan.table.features, run.plan.output)
+    return Counts.empty(labeller.rule.n_clusters, edges, places), asked
 
 
 def _forget_lost_parts(run: RunDirectory, phase: Phase) -> None:
@@ -85,17 +104,17 @@ def _forget_lost_parts(run: RunDirectory, phase: Phase) -> None:
 
 def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     """Write a partition's labels, scores and outlier flags, and count what the report tells."""
-    plan, labeller = run.plan, Labeller.read(run, of)
+    plan, (labeller, before) = run.plan, read_labellers(run, of)
     rule, ids, edges = labeller.rule, labeller.ids, labeller.score_edges
-    counts, reasons = _no_counts(run, of), no_reasons(run, labeller)
+    counts, asked = _begin(run, of, labeller, before)
     pilot = None if of == OWN else Pilot.limited(plan)
     part = new_part(plan, type(rule))
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)
         columns: dict[str, Any] = dict(rule.label(Z))
-        columns |= reasons.add(block, Z, columns)
-        columns |= shared_columns(plan, labeller, Z, columns["label"])
+        for one in asked:
+            columns |= one.add(block, Z, columns)
         counts.add(block.X, columns, edges, block.labels)
         columns["label"] = ids[columns["label"]]
         part.add(block.rows if block.ids is None else block.ids, columns)
@@ -103,16 +122,16 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
             pilot.add(block.X, row_keys(plan.seed, block.rows))
     with parts_place(run).created(part_file(number), again=False) as path:
         written = part.write(path)
-    more = reasons.result()
-    if pilot is not None:
-        more.arrays.update(pilot=pilot.X, keys=pilot.keys)
+    more = {} if pilot is None else {"pilot": pilot.X, "keys": pilot.keys}
+    for one in asked:
+        more |= one.arrays()
     return counts.result(written, more)
 
 
 def fill_piece(run: RunDirectory, number: int) -> Result:
     """Write one piece of an output that is made from the Parquet parts."""
     parts = [(name, rows) for name, rows in run.read("parts").facts["parts"]]
-    output = output_format(run.plan.output_format)
+    output = output_format(run.plan.output.format)
     output.fill(run.place("labels"), parts_place(run), parts, number)
     return Result()
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from distsvc.job.config import OutputConfig
 from distsvc.models.rules.reasons import PIECE_BYTES
 from distsvc.report.content.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
-from distsvc.run.algorithms.algorithm import Columns, Rows
+from distsvc.run.algorithms.algorithm import Columns, PilotRows
+from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Feature, groups_of, names_of, one_hot_columns
-from distsvc.storage.tables.opening import Block
 
 FARTHEST = 10
 """Rows that the report shows."""
@@ -28,7 +30,7 @@ OF_PILOT = 200
 """Rows of the pilot that columns are counted of, where all rows would take too long unasked."""
 
 
-class Reasons:
+class Reasons(AskedColumns):
     """Collects the farthest rows while rows are labelled, and the reasons of all that are far out.
 
     These are the outliers, or the rows of the lowest scores where there are none.
@@ -38,21 +40,23 @@ class Reasons:
     labeller : Labeller
     features : sequence of Feature
         The table's.
-    count : int
-        Columns named for each row far out in the output; 0 for no text. Then all are counted only
-        if that takes little time.
+    output : OutputConfig
+        Its `reasons` are the columns named for each row far out; 0 for no text. Then all are
+        counted only if that takes little time.
 
     """
 
-    def __init__(self, labeller: Labeller, features: Sequence[Feature], count: int):
+    keys = ("reasons",)
+
+    def __init__(self, labeller: Labeller, features: Sequence[Feature], output: OutputConfig):
         self.rule, self.typical = labeller.rule, labeller.typical
         self.names, self.firsts = groups_of(features)
         self.width = len(names_of(features))
         self.sizes = np.diff(self.firsts, append=self.width)
         self.columns = names_of(features)
         self.one_hot = {group.start for group in one_hot_columns(features)}
-        self.count = count
-        self.counts_all = count > 0 or self.rule.quick_pulls
+        self.count = output.reasons
+        self.counts_all = self.count > 0 or self.rule.quick_pulls
         self.leading = np.zeros(len(self.names), np.int64)
         self.far: Columns = {
             "rows": np.zeros(0, np.int64),
@@ -89,16 +93,20 @@ class Reasons:
         shares = np.take_along_axis(pulls, order, axis=1)
         return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
 
-    def result(self) -> Result:
+    def arrays(self) -> dict[str, np.ndarray]:
         """Return how often each column does most, and the farthest rows."""
-        return Result(arrays={"leading": self.leading} | self.far)
+        return {"leading": self.leading} | self.far
 
-    def merge(self, other: Result) -> None:
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take in another partition's reasons."""
-        self.leading = self.leading + other.arrays["leading"]
-        self._keep({name: other.arrays[name] for name in self.far})
+        self.leading = self.leading + arrays["leading"]
+        self._keep({name: arrays[name] for name in self.far})
 
-    def part(self, rows: Rows, preparation: Preparation) -> ReasonsPart:
+    def parts(self, rows: PilotRows, preparation: Preparation) -> dict[str, Any]:
+        """Return the part of the report on reasons."""
+        return {"reasons": self.part(rows, preparation)}
+
+    def part(self, rows: PilotRows, preparation: Preparation) -> ReasonsPart:
         """Return what the page says: the columns that most often do most, and the farthest rows.
 
         `rows` are the pilot, and `preparation` is that of the rule.
@@ -158,7 +166,7 @@ class Reasons:
             f"{self._named(k, row)} ({share:.0%})" for k, share in named if share >= LEAST_SHARE
         )
 
-    def _rows(self, rows: Rows, preparation: Preparation) -> list[FarRow]:
+    def _rows(self, rows: PilotRows, preparation: Preparation) -> list[FarRow]:
         """Return the farthest rows with their reasons, and what is usual there in their cluster."""
         far, found = self.far, []
         if not len(far["rows"]):
@@ -187,11 +195,6 @@ class Reasons:
             return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
         value, typical = float(row[first]), _median(usual[:, first])
         return Reason(column=self.names[k], share=share, value=value, typical=typical)
-
-
-def no_reasons(run: RunDirectory, labeller: Labeller) -> Reasons:
-    """Return what collects why rows are far out, still empty."""
-    return Reasons(labeller, run.plan.table.features, run.plan.reasons)
 
 
 def _median(values: np.ndarray) -> float | None:

@@ -1,1 +1,1 @@
-"""What learners are given: survey, sample, prepared rows."""
+"""The input of learners: survey, sample, prepared rows."""

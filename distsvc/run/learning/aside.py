@@ -18,13 +18,13 @@ from distsvc.models.rows.aside import RANGES, Reach, how_many_aside, most_aside
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.usable import chosen
-from distsvc.storage.tables.opening import Block
 
 ASIDE, REACH = "aside", "reach"
 
 
-class FarRow(NamedTuple):
+class RowAside(NamedTuple):
     """How far a row is, its number, the column where it is so far, and its value there."""
 
     distance: float
@@ -33,7 +33,7 @@ class FarRow(NamedTuple):
     value: float
 
 
-def far_rows(steps: Steps, sums: ColumnSums, pilot: np.ndarray, found_by: Phase) -> list[FarRow]:
+def far_rows(steps: Steps, sums: ColumnSums, pilot: np.ndarray, found_by: Phase) -> list[RowAside]:
     """Return the rows that nothing should be learned from, by their numbers.
 
     They lie far outside the `Reach` of pilot rows (m, d) in some column, and are few. Read again
@@ -44,13 +44,13 @@ def far_rows(steps: Steps, sums: ColumnSums, pilot: np.ndarray, found_by: Phase)
         return []
     facts = {"most": most, "phase": found_by.name}
     steps.run.write(REACH, Result(facts, vars(reach)))
-    rows = [FarRow(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
+    rows = [RowAside(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
     rows = _farthest(rows, most + 1)
     rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
     return sorted(rows, key=lambda far: far.row)
 
 
-def set_aside(run: RunDirectory, rows: Sequence[FarRow]) -> None:
+def set_aside(run: RunDirectory, rows: Sequence[RowAside]) -> None:
     """Keep which rows nothing is learned from, for all tasks."""
     run.write(ASIDE, Result({"rows": [far.row for far in rows]}))
 
@@ -91,7 +91,7 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
     ends = run.load(f"{found.facts['phase']}/{number:05d}").arrays
     if not _reaches_out(reach, ends["least"], ends["most"]):
         return Result({"rows": []})
-    rows: list[FarRow] = []
+    rows: list[RowAside] = []
     for block in run.plan.blocks(number):
         distances = reach.distances(block.X)
         columns = distances.argmax(axis=1)
@@ -100,7 +100,7 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
             if farthest[place] > RANGES:
                 column = int(columns[place])
                 value = float(block.X[place, column])
-                rows.append(FarRow(float(farthest[place]), int(block.rows[place]), column, value))
+                rows.append(RowAside(float(farthest[place]), int(block.rows[place]), column, value))
     rows = _farthest(rows, most)
     return Result({"rows": rows})
 
@@ -113,6 +113,6 @@ def _reaches_out(reach: Reach, least: np.ndarray, most: np.ndarray) -> bool:
     return bool((reach.distances(np.stack([least, most])) > RANGES).any())
 
 
-def _farthest(rows: list[FarRow], most: int) -> list[FarRow]:
+def _farthest(rows: list[RowAside], most: int) -> list[RowAside]:
     """Return the rows that lie farthest, the farthest first."""
     return sorted(rows, key=lambda far: (-far.distance, far.row))[:most]

@@ -1,30 +1,31 @@
-"""What makes a table's row a learner's: missing values filled, columns scaled, the origin moved."""
+"""Stored rows become learner input: missing values filled, columns scaled, the origin moved."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.rows.scaling import KINDS, Scaling
 from distsvc.models.rows.validation import LONGEST, check_length
-from distsvc.models.rules.fields import Array, Field, Flag, Word, check_fields
+from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
 from distsvc.run.learning.aside import rows_aside
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.storage.tables.opening import Block
+from distsvc.storage.rows.blocks import Block
 
 PREPARATION = "scaling"
 NEEDS: dict[str, Field] = {
-    "centre": Array("float64", "d"),
-    "scale": Array("float64", "d", above=0.0),
-    "fill": Array("float64", "d"),
-    "origin": Array("float64", "d"),
-    "wide": Flag(),
-    "scaled": Word(KINDS),
+    "centre": ArrayField("float64", "d"),
+    "scale": ArrayField("float64", "d", above=0.0),
+    "fill": ArrayField("float64", "d"),
+    "origin": ArrayField("float64", "d"),
+    "wide": FLAG,
+    "scaled": Fact(Literal[KINDS]),
 }
-"""What the arrays and facts of a preparation of ``d`` columns have to be."""
+"""The form of the arrays and facts of a preparation of ``d`` columns."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Preparation:
         return self.scaling.to_kernels(X, self.origin)
 
     def result(self) -> Result:
-        """Return what `restored` takes back."""
+        """Return facts and arrays for `restored`."""
         arrays = {name: getattr(self.scaling, name) for name in ("centre", "scale", "fill")}
         facts = {"wide": self.float64, "scaled": self.scaling.kind}
         return Result(facts, arrays | {"origin": self.origin})
@@ -62,10 +63,15 @@ class Preparation:
         scaling = Scaling(a["centre"], a["scale"], a["fill"], result.facts["scaled"])
         return cls(scaling, a["origin"], bool(result.facts["wide"]))
 
+    @classmethod
+    def read(cls, run: RunDirectory, name: str = PREPARATION) -> Preparation:
+        """Return the preparation of a run, or another result of this kind."""
+        return cls.restored(run.read(name))
+
 
 def prepared(run: RunDirectory, X: np.ndarray, name: str = PREPARATION) -> np.ndarray:
     """Return raw rows X (n, d) float64 as the run's learner and its rule want them."""
-    return Preparation.restored(run.read(name))(X)
+    return Preparation.read(run, name)(X)
 
 
 def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> np.ndarray:
@@ -80,30 +86,22 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
         another origin its rows are at most twice as long.
 
     """
-    table, preparation = run.plan.table, Preparation.restored(run.read(name))
+    table, preparation = run.plan.table, Preparation.read(run, name)
+    Z = preparation(block.X)
     try:
-        return checked_rows(preparation, block, table.shown, table.columns)
+        check_rows(Z, block, table.shown, table.columns)
     except DataError:
         aside = np.isin(block.rows, rows_aside(run))
         if not aside.any():
             raise
-    Z = preparation(block.X)
-    most = LONGEST / np.sqrt(Z.shape[1])
-    Z[aside] = np.clip(Z[aside], -most, most)
-    _check(Z, block, table.shown, table.columns)
+        most = LONGEST / np.sqrt(Z.shape[1])
+        Z[aside] = np.clip(Z[aside], -most, most)
+        check_rows(Z, block, table.shown, table.columns)
     return Z
 
 
-def checked_rows(
-    preparation: Preparation, block: Block, shown: str, columns: Sequence[str]
-) -> np.ndarray:
-    """Return the prepared rows (n, d) of a block; errors as in `prepared_block`."""
-    Z = preparation(block.X)
-    _check(Z, block, shown, columns)
-    return Z
-
-
-def _check(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:
+def check_rows(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:
+    """Check that the prepared rows Z (n, d) of a block are not too long; `DataError` names one."""
     try:
         check_length(Z, 2.0 * LONGEST)
     except UnusableRowsError:

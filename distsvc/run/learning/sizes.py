@@ -1,4 +1,4 @@
-"""The sizes of a job that decide what it holds in memory, and terms of such a sum."""
+"""The sizes of a job that decide its memory, and the terms of such a sum."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 MB = 1e6
 
 Terms = dict[str, float]
-"""Bytes by what they are for."""
+"""Bytes by their purpose."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Held:
-    """What an algorithm holds while it learns: on the driver, and in each thread of a worker."""
+    """The memory of an algorithm that learns: on the driver, and in each thread of a worker."""
 
     driver: Terms = field(default_factory=dict)
     worker: Terms = field(default_factory=dict)

@@ -12,7 +12,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.sizes import Sizes, Terms
-from distsvc.run.learning.survey import sample_keys, sample_parts
+from distsvc.run.learning.survey import keyed_rows, sample_keys, sample_parts
 from distsvc.run.work.directory import RunDirectory
 
 HELD_BYTES = 2**27
@@ -37,7 +37,7 @@ def sample_blocks(
 def held_blocks(
     run: RunDirectory, ranges: Ranges, seed: int
 ) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
-    """Return what yields the blocks of an epoch, as `sample_blocks` does, of some of the ranges.
+    """Return a function that yields the blocks of an epoch, of some ranges, like `sample_blocks`.
 
     Where the rows of all `ranges` are few they are prepared once and held, for any epoch.
     """
@@ -57,7 +57,7 @@ def held_blocks(
 def keyed_blocks(
     parts: Sequence[KeyedRows], made: Made, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield what is `made` of the rows of the blocks of an epoch, from number `first` on.
+    """Yield the blocks of an epoch, their rows turned by `made`, from number `first` on.
 
     Each part of the sample has its rows in the order of their keys, as the table has them. A block
     is a range of keys, so it takes its rows from all parts at once and is a uniform sample of the
@@ -94,7 +94,7 @@ def whole_sample(run: RunDirectory) -> np.ndarray:
 
 
 def held_sample(sizes: Sizes, own: float) -> Terms:
-    """Return what `whole_sample` holds, and then a learner, which takes `own` bytes beside it.
+    """Return the memory of `whole_sample`, and of a learner that takes `own` bytes beside it.
 
     While the rows are prepared there are a part as it is in its file, some of its rows prepared,
     and which of their values are missing.
@@ -104,12 +104,12 @@ def held_sample(sizes: Sizes, own: float) -> Terms:
 
 
 def held_stream(sizes: Sizes) -> Terms:
-    """Return what `sample_blocks` holds: the files of all parts, which are mapped, and blocks."""
+    """Return the memory of `sample_blocks`: the files of all parts, mapped, and blocks."""
     return {"the sample, mapped": sizes.raw_sample, "blocks of the sample": 4 * _block(sizes)}
 
 
 def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:
-    """Return what `held_blocks` holds of so many rows of the sample."""
+    """Return the memory of `held_blocks` for so many rows of the sample."""
     prepared = 4.0 * sizes.n_columns * n_rows
     if prepared > HELD_BYTES:
         return held_stream(sizes)
@@ -127,22 +127,14 @@ def _in_order(
     run: RunDirectory, parts: Iterable[np.ndarray], order: np.ndarray, dtype: str
 ) -> np.ndarray:
     """Return the raw rows of parts, prepared, in an order (n,): part by part, some at a time."""
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    pieces = (part[n : n + BLOCK_ROWS] for part in parts for n in range(0, len(part), BLOCK_ROWS))
     X = np.empty((len(order), run.plan.shift.size), dtype)
-    first = 0
-    for part in parts:
-        for start in range(0, len(part), BLOCK_ROWS):
-            rows = part[start : start + BLOCK_ROWS]
-            X[place[first : first + len(rows)]] = prepared(run, rows)
-            first += len(rows)
-    return X
+    return sampling.in_places(X, (prepared(run, rows) for rows in pieces), order)
 
 
 def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
-    """Yield the keys (n,) and the raw rows (n, d) of every part of the sample."""
-    for name in sample_parts(run):
-        yield run.map_large(name, "keys"), run.map_large(name, "X")
+    """Return the keys (n,) and the raw rows (n, d) of every part of the sample."""
+    return (keyed_rows(run, name) for name in sample_parts(run))
 
 
 def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:

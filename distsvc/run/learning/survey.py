@@ -19,7 +19,7 @@ from distsvc.errors import DataError
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import ColumnSums
-from distsvc.run.learning.aside import FarRow, far_rows, learned_blocks, rows_aside, set_aside
+from distsvc.run.learning.aside import RowAside, far_rows, learned_blocks, rows_aside, set_aside
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
@@ -36,7 +36,7 @@ KeyRanges = Callable[[int], Ranges]
 
 @dataclass(frozen=True)
 class Survey:
-    """What one reading tells of a table.
+    """The statistics of a table after one reading.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Survey:
     sums : ColumnSums
     lowest : Pilot
         The raw rows with the lowest keys.
-    aside : sequence of FarRow
+    aside : sequence of RowAside
         The rows, far from all others, that nothing is learned from.
 
     """
@@ -53,7 +53,7 @@ class Survey:
     n_rows: int
     sums: ColumnSums
     lowest: Pilot
-    aside: Sequence[FarRow] = ()
+    aside: Sequence[RowAside] = ()
 
     @property
     def pilot(self) -> np.ndarray:
@@ -66,8 +66,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
 
     Unless `all_rows` count, those are left out of all that is learned, as `far_rows` says.
     """
-    plan = steps.run.plan
-    guessed = key_ranges(plan.table.n_rows)
+    guessed = key_ranges(steps.run.plan.table.n_rows)
     survey = _surveyed(steps, SURVEY, guessed)
     ranges = key_ranges(survey.n_rows)
     aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, SURVEY)
@@ -78,8 +77,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
     elif _ends(ranges) != _ends(guessed):
         _write_keys(steps, SAMPLE, ranges)
         steps.do(SAMPLE)
-    if steps.n_partitions > MOST_PARTS:
-        steps.do(GATHER, -(-steps.n_partitions // shared_parts(plan)))
+    gather(steps, GATHER)
     return survey
 
 
@@ -109,9 +107,7 @@ def sampling_phase(run: RunDirectory) -> Phase:
 
 def sample_parts(run: RunDirectory) -> list[str]:
     """Return the names of the results that have the sample, `MOST_PARTS` at most."""
-    share, n = shared_parts(run.plan), len(run.plan.partitions)
-    phase = sampling_phase(run) if share == 1 else GATHER
-    return [phase.result(number) for number in range(-(-n // share))]
+    return parts(run, sampling_phase(run), GATHER)
 
 
 def sample_keys(run: RunDirectory) -> tuple[int, int]:
@@ -128,7 +124,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums = ColumnSums.empty(plan.shift.copy())
     limit = run.read(_keys_of(phase)).facts["pilot"]
-    pilot, sample, n_rows = Pilot(plan, limit), _Sample(run, phase), 0
+    pilot, sample, n_rows = Pilot(plan, limit), Collected.sample(run, phase), 0
     for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
         too_far = sums.add(block.X)
         if too_far:
@@ -152,7 +148,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
 
 def sample_partition(run: RunDirectory, number: int) -> Result:
     """Keep a partition's rows of the sample, where the survey could not know which they are."""
-    sample, n_rows = _Sample(run, SAMPLE), 0
+    sample, n_rows = Collected.sample(run, SAMPLE), 0
     for block, keys in learned_blocks(run, number, NONE):
         n_rows += len(block.rows)
         sample.add(block.X, keys)
@@ -161,13 +157,8 @@ def sample_partition(run: RunDirectory, number: int) -> Result:
 
 def gather_sample(run: RunDirectory, number: int) -> Result:
     """Put neighbouring partitions' parts of the sample together, in the order of keys."""
-    phase, share = sampling_phase(run), shared_parts(run.plan)
-    sample, n_rows = _Sample(run, phase), 0
-    for partition in range(len(run.plan.partitions))[number * share : (number + 1) * share]:
-        keys = run.map_large(phase.result(partition), "keys")
-        sample.add(run.map_large(phase.result(partition), "X"), keys)
-        n_rows += len(keys)
-    return Result(large=sample.arrays(), rows=n_rows)
+    phase = sampling_phase(run)
+    return gathered(run, phase, number, Collected.sample(run, phase))
 
 
 SURVEY = Phase("survey", survey_partition)
@@ -200,7 +191,7 @@ class Pilot:
 
     @classmethod
     def limited(cls, plan: Plan) -> Pilot:
-        """Return no rows, of a partition; only those that can be in the table's are looked at."""
+        """Return an empty pilot of a partition, which skips rows that can't be in the table's."""
         return cls(plan, _limit(plan))
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
@@ -213,48 +204,57 @@ class Pilot:
 
 
 class Collected:
-    """Rows with their keys, of which some are taken block by block."""
+    """Rows with their keys, taken block by block: all, or those with a key from low to last."""
 
-    def __init__(self, n_columns: int, dtype: str = "float64"):
-        self.n_columns, self.dtype = n_columns, np.dtype(dtype)
-        self.rows: list[np.ndarray] = []
-        self.keys: list[np.ndarray] = []
+    def __init__(self, n_columns: int, dtype: str, low: int = 0, last: int = LAST_KEY):
+        self.low, self.last = np.uint64(low), np.uint64(last)
+        self.rows, self.keys = [np.empty((0, n_columns), dtype)], [np.empty(0, np.uint64)]
+
+    @classmethod
+    def sample(cls, run: RunDirectory, phase: Phase) -> Collected:
+        """Return an empty sample of raw rows, with the keys that a phase of the survey keeps."""
+        facts = run.read(_keys_of(phase)).facts
+        plan = run.plan
+        return cls(plan.shift.size, plan.table.dtype.name, facts["low"], facts["high"] - 1)
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Take rows X (n, d) with their keys (n,) uint64."""
-        self.rows.append(X)
-        self.keys.append(keys)
+        """Take rows X (n, d) whose keys (n,) uint64 are in range."""
+        chosen = (keys >= self.low) & (keys <= self.last)
+        self.rows.append(X[chosen])
+        self.keys.append(keys[chosen])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return X (n, d) and keys (n,) uint64 in the order of keys, and let go of them.
-
-        They are put in place block by block, which needs little memory.
-        """
-        keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
-        order = np.argsort(keys)
-        place = np.empty(len(keys), np.int64)
-        place[order] = np.arange(len(keys))
-        X = np.empty((len(keys), self.n_columns), self.dtype)
-        first = 0
-        while self.rows:
-            rows = self.rows.pop(0)
-            X[place[first : first + len(rows)]] = rows
-            first += len(rows)
-        return {"X": X, "keys": keys[order]}
+        """Return X (n, d) and keys (n,) uint64 in the order of keys, and let go of them."""
+        X, keys = sampling.in_order_of_keys(self.rows, self.keys)
+        return {"X": X, "keys": keys}
 
 
-class _Sample(Collected):
-    """Collects a partition's rows of the sample, raw."""
+def gathered(run: RunDirectory, phase: Phase, number: int, collected: Collected) -> Result:
+    """Put together the rows that a phase kept of neighbouring partitions, in the order of keys."""
+    share = shared_parts(run.plan)
+    for partition in range(len(run.plan.partitions))[number * share : (number + 1) * share]:
+        keys, X = keyed_rows(run, phase.result(partition))
+        collected.add(X, keys)
+    arrays = collected.arrays()
+    return Result(large=arrays, rows=len(arrays["keys"]))
 
-    def __init__(self, run: RunDirectory, phase: Phase):
-        super().__init__(run.plan.shift.size, run.plan.table.dtype.name)
-        facts = run.read(_keys_of(phase)).facts
-        self.low, self.last = np.uint64(facts["low"]), np.uint64(facts["high"] - 1)
 
-    def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Take what belongs to the sample of a block's rows (n, d) with their keys (n,)."""
-        chosen = (keys >= self.low) & (keys <= self.last)
-        super().add(X[chosen], keys[chosen])
+def gather(steps: Steps, phase: Phase) -> None:
+    """Gather the rows that partitions kept, if these are many."""
+    if steps.n_partitions > MOST_PARTS:
+        steps.do(phase, -(-steps.n_partitions // shared_parts(steps.run.plan)))
+
+
+def parts(run: RunDirectory, phase: Phase, gathering: Phase) -> list[str]:
+    """Return the names of the results, `MOST_PARTS` at most, with the rows that a phase kept."""
+    share, n = shared_parts(run.plan), len(run.plan.partitions)
+    phase = phase if share == 1 else gathering
+    return [phase.result(number) for number in range(-(-n // share))]
+
+
+def keyed_rows(run: RunDirectory, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the keys (n,) uint64 and the rows (n, d) of a result, mapped."""
+    return run.map_large(name, "keys"), run.map_large(name, "X")
 
 
 def shared_parts(plan: Plan) -> int:

@@ -1,56 +1,71 @@
-"""A published model: ``model/`` with JSON for people and programs, and arrays beside it.
-
-It is a rule with the preparation of its rows, and says which table it is for.
-"""
+"""The files of a published model: ``model.json`` for people and programs, and arrays beside it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+import numpy as np
 
 from distsvc.errors import DataError
+from distsvc.errors.urls import shown_url
 from distsvc.job.config import Job
-from distsvc.run.algorithms.algorithm import Room
-from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import COUNTED, COUNTS, OWN, RULE, read_rule
-from distsvc.run.learning.preparation import PREPARATION
-from distsvc.run.model.form import MODEL_VERSION, MOST_BYTES, check_content, job_of, restored
+from distsvc.job.file import parse_job
+from distsvc.run.algorithms.algorithm import Learned
+from distsvc.run.labelling.labeller import COUNTED, COUNTS, OWN, RULE, Labeller
+from distsvc.run.labelling.phase import Labelled
+from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.model.content import MODEL_VERSION, ModelFile
 from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import (
+    described,
     read_arrays,
     read_json,
     write_arrays,
     write_json,
     write_whole,
 )
-from distsvc.storage.places.place import Place
-from distsvc.storage.publishing.columns import described
-from distsvc.storage.publishing.manifest import MANIFEST, checked, listed, read_manifest
+from distsvc.storage.places.store import Store
+from distsvc.storage.publishing.manifest import (
+    MANIFEST,
+    Manifest,
+    checked,
+    listed,
+    read_manifest,
+)
+from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.features import Feature
+from distsvc.storage.rows.where import where_columns
+from distsvc.storage.tables.opening import numbers_apart, open_table
+from distsvc.storage.tables.sources import source_of
 
 FILES = ("model.json", "arrays.npz")
+MOST_BYTES = 64 * 2**20
+"""Of a ``model.json``."""
+
+Arrays = dict[str, np.ndarray]
 
 
-def write_model(run: RunDirectory, job: Job, room: Room, counts: Counts) -> None:
-    """Write the model that a run publishes; `counts` are those of the rows that it labelled."""
-    preparation, labelling = run.read(PREPARATION), run.read(RULE)
-    rule = read_rule(run)
+def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelled) -> None:
+    """Write the model that a run publishes, with the counts of the rows that it labelled."""
+    preparation, labelling, counts = run.read(PREPARATION), run.read(RULE), labelled.counts
     facts = {name: fact for name, fact in labelling.facts.items() if name != "columns"}
     content = {
         "format": MODEL_VERSION,
-        "algorithm": room.algorithm(job),
-        "form": rule.form,
-        "parameters": room.parameters,
+        "algorithm": learned.algorithm,
+        "form": labelled.labeller.rule.form,
+        "parameters": learned.parameters,
         "features": run.plan.table.to_dict()["features"],
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump(),
-        "facts": preparation.facts | facts | run.plan.extras(),
+        "facts": preparation.facts | facts | run.plan.output.asked(),
     }
-    arrays = preparation.arrays | labelling.arrays | dict(room.more_arrays())
+    arrays = preparation.arrays | labelling.arrays | learned.arrays
     arrays |= {"column_counts": counts.columns[OWN].counts, "score_counts": counts.histogram}
     arrays |= {"cluster_counts": counts.sizes}
     place = run.place("model")
@@ -69,10 +84,8 @@ def copy_model(run: RunDirectory, folder: Path) -> None:
             write_whole(path, partial(_write_to, content))
 
 
-def restore_model(folder: Path, run: RunDirectory, of: str = OWN) -> dict[str, Any]:
-    """Put a model into a run's directory; return the content of its ``model.json``.
-
-    `folder` is that of the model, from `checked_model`; `of` says as whose.
+def read_model(folder: Path) -> ModelFile:
+    """Return the content of the ``model.json`` in a folder, which `checked_model` returns.
 
     Raises
     ------
@@ -82,31 +95,34 @@ def restore_model(folder: Path, run: RunDirectory, of: str = OWN) -> dict[str, A
         The model is damaged.
 
     """
-    content = read_model(folder)
-    path = folder / FILES[1]
-    arrays = read_arrays(path)
-    try:
-        preparation, labeller = restored(content, arrays)
-    except DataError as error:
-        raise DataError(f"{path.parent}: {error}") from None
+    path = folder / FILES[0]
+    return ModelFile.parsed(read_json(path, MOST_BYTES), path)
+
+
+def restore_model(model: ModelFile, folder: Path, run: RunDirectory, of: str = OWN) -> None:
+    """Put the model of a folder into a run's directory, `of` the run or of the previous one.
+
+    `DataError` where its arrays are damaged.
+    """
+    preparation, labeller, arrays = read_labeller(model, folder)
     run.write(of + PREPARATION, preparation.result())
     labeller.write(run, of)
     run.write(of + COUNTED, Result(arrays={name: arrays[name] for name in COUNTS}))
-    return content
 
 
-def read_model(folder: Path) -> dict[str, Any]:
-    """Return the content of a ``model.json``; `folder` and errors as in `restore_model`."""
-    path = folder / FILES[0]
-    content = read_json(path, MOST_BYTES)
-    check_content(content, path)
-    return content
+def read_labeller(model: ModelFile, folder: Path) -> tuple[Preparation, Labeller, Arrays]:
+    """Return the preparation of rows, the labeller, and all arrays; errors as above."""
+    arrays = read_arrays(folder / FILES[1])
+    try:
+        return *model.restored(arrays), arrays
+    except DataError as error:
+        raise DataError(f"{folder}: {error}") from None
 
 
-def checked_model(published: Place, manifest: dict[str, Any] | None = None) -> Path:
+def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
     """Return where a published run's model can be read, its files compared with the manifest.
 
-    The manifest is the one that is there now, unless one is given.
+    `manifest` is the present one by default.
 
     Raises
     ------
@@ -126,11 +142,6 @@ def checked_model(published: Place, manifest: dict[str, Any] | None = None) -> P
     return paths[0].parent
 
 
-def prediction_job(folder: Path, path: str, output_path: str, cluster: Mapping[str, Any]) -> Job:
-    """Return a job that labels the table at `path` with a model; `folder` as above."""
-    return job_of(read_model(folder), path, output_path, cluster)
-
-
 def model_digest(folder: Path) -> str:
     """Return a SHA-256 of a model; `folder` as above."""
     model = [described(folder / name) for name in FILES]
@@ -138,10 +149,46 @@ def model_digest(folder: Path) -> str:
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return a SHA-256 of what decides the labels but the table: a job's, and another's model."""
+    """Return a SHA-256 of all that decides labels but the table: a job, and a previous model."""
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()
+
+
+def known_features(
+    model: ModelFile, path: str, staging: str, progress: Progress
+) -> tuple[Feature, ...]:
+    """Return a model's features, after a comparison with the columns of the table to label.
+
+    An event names further columns of the table, unless the model's job had named its own.
+
+    Raises
+    ------
+    DataError
+        The table lacks some; names them.
+
+    """
+    features, used = model.learned_from, model.input
+    if model.chosen_columns:
+        return features
+    columns = [feature.column for feature in features]
+    where = where_columns(used.where) if used.where else []
+    apart = {used.id, used.label, *where}
+    given = {"path": path} | ({"id": used.id} if used.id else {})
+    config = parse_job({"input": given, "output": {"path": "-"}}).input
+    table = open_table(config, staging, known=features)
+    names = [name for name in table.stored if name not in apart]
+    usable = {*names, *numbers_apart(table)}
+    missing = [name for name in columns if name not in usable]
+    if missing and source_of(table).states_width:
+        raise DataError(
+            f"{shown_url(path)}: expected the model's {len(columns)} columns, found "
+            f"{len(names)} that are numbers; missing: {some(missing)}; found: {some(names)}"
+        )
+    extra = [name for name in names if name not in columns]
+    if extra:
+        progress.event("ignored columns", because="the model does not know them", names=some(extra))
+    return features
 
 
 def _write_to(content: bytes, stream: IO[bytes]) -> None:

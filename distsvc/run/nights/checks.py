@@ -1,142 +1,148 @@
-"""What a result has to be before it is published, as the job's ``[checks]`` say."""
+"""The checks of a result before it is published, as the job's ``[checks]`` ask for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from distsvc.job.config import ChecksConfig
-from distsvc.report.content.night_parts import CheckPart
-
-DRIFTING = {"max_drift", "max_outlier_share"}
-"""Checks that tell whether a model still fits its table."""
+from distsvc.report.content.comparison_parts import CheckPart, DriftPart, LineagePart
+from distsvc.run.labelling.phase import Labelled
 
 USUAL_DRIFT = 0.25
 """Above which a population is said to be another (`models.drift.stability_index`)."""
-
-OF_ROWS = "% of the rows"
 
 MOST_PLACES = 9
 """Decimal places of a number that is beside its limit."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the checks look at; None for what a run does not measure.
+class Measured:
+    """A run as checks measure it: its labelled rows, and how it compares with the run before.
 
-    Attributes
-    ----------
-    rows, clusters : int
-    outlier_share, rows_moved : float or None
-    drift : float or None
-        The largest of any column.
-    drifted : str
-        That column.
-    agreement : float or None
-        How far the models, or trees, agree on the answer.
-
+    `agreement` is that of the models or trees that voted for the answer, if they did.
     """
 
-    rows: int
-    clusters: int
-    outlier_share: float | None
-    rows_moved: float | None
-    drift: float | None
-    drifted: str
-    agreement: float | None
+    labelled: Labelled
+    lineage: LineagePart | None = None
+    drift: DriftPart | None = None
+    agreement: float | None = None
+
+
+Value = tuple[str, float | None, str]
+"""A number between the words before and after it; None where the run does not measure it."""
 
 
 @dataclass(frozen=True)
-class Measure:
-    """How a number that a check looks at is written.
+class Check:
+    """A check that a job may ask for.
 
     Attributes
     ----------
-    before, after : str
-        What stands on either side of the number; that of a share begins with `OF_ROWS`.
+    name : str
+        The key of ``[checks]``, which `distsvc.job.config` types.
+    side : str
+        Whether the value has to be ``at least`` or ``at most`` its limit, or between two.
+    value : callable
     places : int
         Decimal places, of a share those of its percentage; more where fewer would hide on which
         side of a limit the number is.
+    share : bool
+        Whether the value is a share of the rows.
+    tells_drift : bool
+        Whether it tells if a model still fits its table.
 
     """
 
-    before: str = ""
-    after: str = ""
+    name: str
+    side: Literal["at least", "at most", "between"]
+    value: Callable[[Measured], Value]
     places: int = 1
-
-    @property
-    def share(self) -> bool:
-        """Whether it is a share of the rows."""
-        return self.after.startswith(OF_ROWS)
+    share: bool = False
+    tells_drift: bool = False
 
     def limit(self, limit: float) -> str:
         """Write a limit."""
         return f"{100 * limit:,.10g} %" if self.share else f"{limit:,.10g}"
 
-    def found(self, value: float, limits: Sequence[float]) -> str:
-        """Write what was found, and what it is."""
-        scale, places = 100 if self.share else 1, self.places
+    def words(self, found: Value, limits: Sequence[float]) -> str:
+        """Write a value that is measured, and what it is."""
+        (before, value, after), places, scale = found, self.places, 100 if self.share else 1
+        if value is None:
+            return "not measured"
         near = {round(scale * limit, MOST_PLACES) for limit in limits if limit != value}
         while places < MOST_PLACES and round(scale * value, places) in near:
             places += 1
-        return f"{self.before} {scale * value:,.{places}f} {self.after}".strip()
+        unit = "% of the rows " if self.share else ""
+        return f"{before} {scale * value:,.{places}f} {unit}{after}".strip()
+
+    def of(self, given: Any, run: Measured) -> CheckPart:
+        """Return how the check turned out, with the limit and level that the job gives."""
+        limits = list(given.limit) if self.side == "between" else [given.limit]
+        low = -math.inf if self.side == "at most" else limits[0]
+        high = math.inf if self.side == "at least" else limits[-1]
+        found = self.value(run)
+        state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
+        if found[1] is not None:
+            failed: Literal["warned", "failed"] = "warned" if given.level == "warn" else "failed"
+            state = "passed" if low <= found[1] <= high else failed
+        shown = " to ".join(dict.fromkeys(map(self.limit, limits)))
+        wanted = shown if self.side == "between" else f"{self.side} {shown}"
+        words = f"{self.name}: {self.words(found, limits)}, {wanted} expected"
+        return CheckPart(
+            name=self.name, level=given.level, limit=limits, found=found[1], state=state,
+            words=words,
+        )  # fmt: skip
 
 
-def checked(config: ChecksConfig, found: Found) -> list[CheckPart]:
+def _outliers(run: Measured) -> Value:
+    return "", run.labelled.outlier_share, "lie outside every cluster"
+
+
+def _clusters(run: Measured) -> Value:
+    n_clusters = run.labelled.labeller.rule.n_clusters
+    return "", n_clusters, "cluster" if n_clusters == 1 else "clusters"
+
+
+def _moved(run: Measured) -> Value:
+    return "", run.lineage.moved if run.lineage else None, "have another id than before"
+
+
+def _drift(run: Measured) -> Value:
+    if run.drift is None:
+        return "", None, ""
+    worst = run.drift.columns[0]
+    return f"the population stability index of column {worst.column!r} is", worst.index, ""
+
+
+CHECKS = (
+    Check("min_rows", "at least", lambda run: ("", run.labelled.counts.n_rows, "rows"), places=0),
+    Check("max_outlier_share", "at most", _outliers, share=True, tells_drift=True),
+    Check("clusters", "between", _clusters, places=0),
+    Check("max_rows_moved", "at most", _moved, share=True),
+    Check("max_drift", "at most", _drift, places=3, tells_drift=True),
+    Check(
+        "min_agreement",
+        "at least",
+        lambda run: ("the agreement of the models is", run.agreement, ""),
+        places=2,
+    ),
+)
+"""All checks, in the order of manifest and report."""
+
+
+def checked(config: ChecksConfig, run: Measured) -> list[CheckPart]:
     """Return how every check of a job turned out."""
-    clusters = "cluster" if found.clusters == 1 else "clusters"
-    index = f"the population stability index of column {found.drifted!r} is"
-    known: dict[str, tuple[float | None, Measure]] = {
-        "min_rows": (found.rows, Measure(after="rows", places=0)),
-        "max_outlier_share": (
-            found.outlier_share,
-            Measure(after=f"{OF_ROWS} lie outside every cluster"),
-        ),
-        "clusters": (found.clusters, Measure(after=clusters, places=0)),
-        "max_rows_moved": (
-            found.rows_moved,
-            Measure(after=f"{OF_ROWS} have another id than before"),
-        ),
-        "max_drift": (found.drift, Measure(index, places=3)),
-        "min_agreement": (found.agreement, Measure("the agreement of the models is", places=2)),
-    }
-    parts = []
-    for name, (value, measure) in known.items():
-        given = getattr(config, name)
-        if given is not None:
-            parts.append(_checked(name, given, value, measure))
-    return parts
+    given = ((check, getattr(config, check.name)) for check in CHECKS)
+    return [check.of(limit, run) for check, limit in given if limit is not None]
 
 
-def failures(checks: list[CheckPart]) -> list[CheckPart]:
-    """Return the checks that hold a run back."""
-    return [check for check in checks if check.state == "failed"]
-
-
-def reasons_to_refit(config: ChecksConfig, found: Found) -> list[str]:
+def reasons_to_refit(config: ChecksConfig, run: Measured) -> list[str]:
     """Return the limits on drift that are passed, in words; without any given, the usual one."""
-    given = {name: getattr(config, name) for name in DRIFTING if getattr(config, name) is not None}
-    if not given:
+    names = {check.name for check in CHECKS if check.tells_drift}
+    if all(getattr(config, name) is None for name in names):
         config = ChecksConfig.model_validate({"max_drift": USUAL_DRIFT})
-    parts = [part for part in checked(config, found) if part.name in DRIFTING]
+    parts = [part for part in checked(config, run) if part.name in names]
     return [part.words for part in parts if part.state in ("failed", "warned")]
-
-
-def _checked(name: str, given: Any, value: float | None, measure: Measure) -> CheckPart:
-    limits = list(given.limit) if name == "clusters" else [given.limit]
-    state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
-    if value is not None:
-        passed = {
-            "min": value >= limits[0],
-            "max": value <= limits[0],
-            "clu": limits[0] <= value <= limits[-1],
-        }[name[:3]]
-        state = "passed" if passed else "warned" if given.level == "warn" else "failed"
-    shown = " to ".join(dict.fromkeys(map(measure.limit, limits)))
-    wanted = {"min": f"at least {shown}", "max": f"at most {shown}", "clu": shown}[name[:3]]
-    found = "not measured" if value is None else measure.found(value, limits)
-    words = f"{name}: {found}, {wanted} expected"
-    return CheckPart(
-        name=name, level=given.level, limit=limits, found=value, state=state, words=words
-    )

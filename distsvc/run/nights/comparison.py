@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.report.content.night_parts import CheckPart, DriftPart, LineagePart, Moves, StoryPart
-from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, Labeller
-from distsvc.run.nights.checks import checked
+from distsvc.report.content.comparison_parts import (
+    CheckPart,
+    DriftPart,
+    LineagePart,
+    Moves,
+    StoryPart,
+)
+from distsvc.run.labelling.labeller import COUNTED, PREVIOUS
+from distsvc.run.labelling.phase import Labelled
+from distsvc.run.nights.checks import Measured, checked
 from distsvc.run.nights.continuity import LINEAGE
-from distsvc.run.nights.drift import drift_of, found_of, refit_because
+from distsvc.run.nights.drift import drift_of, refit_because
 from distsvc.run.nights.previous import Previous
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.columns import some
@@ -21,7 +27,7 @@ from distsvc.storage.tables.opening import ignored_columns
 
 
 @dataclass(frozen=True)
-class Night:
+class Comparison:
     """What the report tells of a run beside another, and how the checks turned out."""
 
     lineage: LineagePart | None
@@ -40,20 +46,18 @@ def compared(
     run: RunDirectory,
     job: Job,
     previous: Previous | None,
-    counts: Counts,
+    labelled: Labelled,
     agreement: float | None,
-) -> Night:
+) -> Comparison:
     """Return how a run, whose rows are labelled, compares with the one before.
 
     `agreement` is that of the models or trees that voted for the answer, if they did.
     """
-    lineage = _lineage(run, job, previous, counts)
-    drift = drift_of(run, counts) if previous is not None else None
-    moved = lineage.moved if lineage else None
-    found = found_of(run, counts, drift, moved, agreement)
-    checks = checked(job.checks, found)
+    lineage = _lineage(run, job, previous, labelled)
+    drift = drift_of(run, labelled)
+    checks = checked(job.checks, Measured(labelled, lineage, drift, agreement))
     warned = [check.words for check in checks if check.state == "warned"]
-    return Night(lineage, drift, checks, [*warned, *_notes(run, job, lineage)])
+    return Comparison(lineage, drift, checks, [*warned, *_notes(run, job, lineage)])
 
 
 def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str]:
@@ -74,9 +78,9 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
 
 
 def _lineage(
-    run: RunDirectory, job: Job, previous: Previous | None, counts: Counts
+    run: RunDirectory, job: Job, previous: Previous | None, labelled: Labelled
 ) -> LineagePart | None:
-    own, rows = Labeller.read(run), counts.sizes.sum(axis=1)
+    own, rows = labelled.labeller, labelled.counts.sizes.sum(axis=1)
     if not job.continuity.previous:
         return None
     wanted = job.continuity.previous[0]
@@ -96,7 +100,7 @@ def _lineage(
         then = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1)
         pairs = zip(own.ids, then, rows, strict=True)
         stories = [_story(int(i), "survived", 1.0, int(a), int(b)) for i, a, b in pairs]
-        n_rows = counts.n_rows
+        n_rows = labelled.counts.n_rows
         return LineagePart(**known, mode="assign", rows=n_rows, moved=0.0, clusters=stories)
     found = run.read(LINEAGE)
     facts, overlap = found.facts, found.arrays["overlap"]

@@ -38,8 +38,8 @@ def ids_of(steps: Steps, rule: Rule, survey: Survey, match: float) -> Ids:
 def _write_lineage(run: RunDirectory, rule: Rule, survey: Survey, match: float) -> None:
     """Label rows of the sample by both rules and match their clusters."""
     before = Labeller.read(run, PREVIOUS)
-    own = Preparation.restored(run.read(PREPARATION))
-    other = Preparation.restored(run.read(PREVIOUS + PREPARATION))
+    own = Preparation.read(run)
+    other = Preparation.read(run, PREVIOUS + PREPARATION)
     places = before.places(run.plan.table.columns)
     k, k_before = rule.n_clusters, before.rule.n_clusters
     overlap, inside = (np.zeros((k_before, k), np.int64) for _ in range(2))

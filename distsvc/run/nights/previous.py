@@ -1,15 +1,14 @@
-"""The published run that a run goes on from: whose clusters keep their ids, or label its rows."""
+"""The published run that a run continues: its clusters keep their ids, or its model is used."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
 from distsvc.run.labelling.labeller import PREVIOUS
-from distsvc.run.model.content import features_of
+from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import (
     checked_model,
     model_digest,
@@ -18,7 +17,7 @@ from distsvc.run.model.files import (
     with_previous,
 )
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, names_of
@@ -39,8 +38,7 @@ class Previous:
         SHA-256 of its model.
     folder : Path
         Of the model.
-    content : dict
-        Of its ``model.json``.
+    model : ModelFile
     nights : int
         Earlier choices of the job at which nothing is published.
 
@@ -51,16 +49,16 @@ class Previous:
     run_id: str
     digest: str
     folder: Path
-    content: dict[str, Any]
+    model: ModelFile
     nights: int
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """What its model was learned from."""
-        return features_of(self.content)
+        """The features of its model."""
+        return self.model.learned_from
 
-    def named(self) -> dict[str, Any]:
-        """Return what manifest and lineage say of it."""
+    def named(self) -> dict[str, str]:
+        """Return its path, id and digest, for manifest and lineage."""
         return {"path": self.path, "run_id": self.run_id, "model_sha256": self.digest}
 
 
@@ -76,14 +74,14 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
     """
     for nights, path in enumerate(config.previous):
-        place = place_of(path)
+        store = store_of(path)
         try:
-            manifest = read_manifest(place)
+            manifest = read_manifest(store)
         except InputNotFoundError:
             continue
-        folder = checked_model(place)
+        folder = checked_model(store)
         known = read_model(folder)
-        where = path, place.address, str(manifest["run_id"])
+        where = path, store.address, manifest.run_id
         return Previous(*where, model_digest(folder), folder, known, nights)
     if required and config.previous:
         more = f" or at {len(config.previous) - 1} others" if len(config.previous) > 1 else ""
@@ -115,7 +113,7 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
             f"are labelled; missing: {some([repr(name) for name in lacking])}"
         )
     job = with_key(job, "input", "columns", columns)
-    preprocess = PreprocessConfig.model_validate(previous.content["preprocess"])
+    preprocess = PreprocessConfig.model_validate(previous.model.preprocess)
     for key in "missing", "log", "encode":
         job = with_key(job, "preprocess", key, getattr(preprocess, key))
     return job
@@ -143,4 +141,4 @@ def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
             f"{'' if one else 's'} {', '.join(map(repr, missing[:20]))}, which "
             f"{'is' if one else 'are'} not among the {len(columns)} that are clustered"
         )
-    restore_model(previous.folder, run, PREVIOUS)
+    restore_model(previous.model, previous.folder, run, PREVIOUS)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 
-from distsvc.models.rules.profiles import Profile, profiles
+from distsvc.models.rules.profiles import ClusterProfile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.report.content.explained_parts import (
-    MembershipPart,
     ProfileColumn,
+    ProfilePart,
     ProfilesPart,
-    ReasonsPart,
     Spread,
     TypicalRow,
 )
-from distsvc.report.content.explained_parts import Profile as ProfilePart
-from distsvc.run.algorithms.algorithm import Rows, RunDirectory
-from distsvc.run.labelling.reasons import Reasons
-from distsvc.run.learning.preparation import PREPARATION, Preparation
-from distsvc.storage.rows.features import Feature, OneHot, Vector
+from distsvc.run.algorithms.algorithm import PilotRows
+from distsvc.run.labelling.phase import Labelled
+from distsvc.run.learning.preparation import Preparation
+from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.rows.features import Feature, Vector
 
 MOST_PROFILES = 200
 """Clusters that get one, the largest."""
@@ -30,29 +29,18 @@ COMPONENTS = 20
 """By which a vector is told of, at most."""
 
 
-class Explained(TypedDict):
-    """Parts of the report, by their names there."""
-
-    reasons: ReasonsPart
-    profiles: ProfilesPart | None
-    membership: MembershipPart | None
-
-
-def explained(run: RunDirectory, rows: Rows, reasons: Reasons, shares: np.ndarray) -> Explained:
-    """Return what the reasons of a table, and its labelled pilot, say in columns.
-
-    `shares` (SHARE_BINS,) are its rows by the share of their own cluster.
-    """
-    preparation = Preparation.restored(run.read(PREPARATION))
-    profiles = profiles_part(rows, run.plan.table.features, reasons.typical)
-    membership = None
-    if run.plan.shares and reasons.rule.n_clusters > 1:
-        membership = MembershipPart(meaning=reasons.rule.shared, counts=shares.tolist())
-    part = reasons.part(rows, preparation)
-    return {"reasons": part, "profiles": profiles, "membership": membership}
+def explained(run: RunDirectory, rows: PilotRows, labelled: Labelled) -> dict[str, Any]:
+    """Return the parts of the report that explain an answer, by their names there."""
+    preparation, typical = Preparation.read(run), labelled.labeller.typical
+    parts: dict[str, Any] = {"profiles": profiles_part(rows, run.plan.table.features, typical)}
+    for one in labelled.asked:
+        parts |= one.parts(rows, preparation)
+    return parts
 
 
-def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> ProfilesPart | None:
+def profiles_part(
+    rows: PilotRows, features: Sequence[Feature], typical: Typical
+) -> ProfilesPart | None:
     """Return what sets clusters apart, by the labelled pilot; None where it is in one cluster.
 
     Vectors are told of by their leading principal components.
@@ -72,7 +60,9 @@ def profiles_part(rows: Rows, features: Sequence[Feature], typical: Typical) -> 
     return ProfilesPart(rows=len(X), clusters=parts)
 
 
-def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarray, list[slice]]:
+def _told(
+    rows: PilotRows, features: Sequence[Feature]
+) -> tuple[list[str], np.ndarray, list[slice]]:
     """Return the columns that profiles are told by: names, values (m, c) float64, and one-hot ones.
 
     The latter are slices of the columns.
@@ -87,7 +77,7 @@ def _told(rows: Rows, features: Sequence[Feature]) -> tuple[list[str], np.ndarra
         if isinstance(feature, Vector) and len(names) > 1:
             values = components(rows.X[:, places])
             names = [f"{feature.whole}: component {k + 1}" for k in range(values.shape[1])]
-        if isinstance(feature, OneHot):
+        if feature.one_hot:
             one_hot.append(slice(len(columns), len(columns) + len(names)))
         columns.extend(names)
         parts.append(values)
@@ -108,7 +98,7 @@ def components(Z: np.ndarray) -> np.ndarray:
 
 
 def _part(
-    profile: Profile,
+    profile: ClusterProfile,
     columns: Sequence[str],
     numbers: np.ndarray,
     raw: np.ndarray,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from distsvc.job.config import Job
 from distsvc.report.content.report import ForecastPart, Report
 from distsvc.report.page import render_page
-from distsvc.run.algorithms.algorithm import Pilot, Room
+from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.model.files import copy_model, write_model
-from distsvc.run.nights.comparison import Night
+from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
@@ -22,10 +22,9 @@ LINEAGE_FILE, DRIFT_FILE = "lineage.json", "drift.json"
 def write_report(
     run: RunDirectory,
     job: Job,
-    room: Room,
-    pilot: Pilot,
+    learned: Learned,
     labelled: Labelled,
-    night: Night,
+    comparison: Comparison,
     command: str,
     progress: Progress,
     forecast: ForecastPart | None = None,
@@ -38,13 +37,13 @@ def write_report(
     if place.has(REPORT):
         return Report.parsed(read_json(place.local(REPORT)), f"{place.address}/{REPORT}")
     with progress.phase("report"):
-        if room.folder is None:
-            write_model(run, job, room, labelled.counts)
+        if learned.folder is None:
+            write_model(run, job, learned, labelled)
         else:
-            copy_model(run, room.folder)
-        report = make_report(run, job, room, pilot, labelled, night, command)
+            copy_model(run, learned.folder)
+        report = make_report(run, job, learned, labelled, comparison, command)
         report = report.model_copy(update={"forecast": forecast})
-        for name, part in (LINEAGE_FILE, night.lineage), (DRIFT_FILE, night.drift):
+        for name, part in (LINEAGE_FILE, comparison.lineage), (DRIFT_FILE, comparison.drift):
             if part is not None:
                 with place.created(name) as path:
                     write_json(path, part.model_dump())
@@ -56,9 +55,9 @@ def write_report(
     return report
 
 
-def read_report(published: str) -> Report:
+def read_report(published: Output) -> Report:
     """Return the report of a published run; `DataError` where it is missing or damaged."""
-    path = Output(published).file(REPORT)
+    path = published.file(REPORT)
     return Report.parsed(read_json(path), str(path))
 
 
@@ -69,7 +68,7 @@ def rewrite_page(published: str) -> str:
     `Output.locked` and `Output.file`.
     """
     output = Output(published)
-    read_report(published)  # before anything is written
+    read_report(output)  # before anything is written
     with output.locked():
-        output.revise(PAGE, render_page(read_report(published)))
+        output.revise(PAGE, render_page(read_report(output)))
     return f"{published.rstrip('/')}/{PAGE}"

@@ -1,4 +1,4 @@
-"""The manifest of a run: what was made from what, and every file with its size and checksum."""
+"""The manifest of a run: its job, its input, and every file with its size and checksum."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import datetime
 import logging
 import platform
 from importlib.metadata import version
-from typing import Any
 
 from distsvc import __version__
 from distsvc.errors import CheckFailedError, TemporaryError
@@ -14,12 +13,20 @@ from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import schema
 from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.phase import Labelled
 from distsvc.run.starting.opening import Opened
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.publishing.columns import described
+from distsvc.storage.places.arrays import described
 from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.publishing.manifest import FORMAT
-from distsvc.storage.publishing.publication import COPIES, PLACES
+from distsvc.storage.publishing.manifest import (
+    COPIES,
+    FORMAT,
+    CheckRecord,
+    Continued,
+    ListedFile,
+    Manifest,
+)
+from distsvc.storage.publishing.publication import KINDS
 from distsvc.storage.tables.opening import check_unchanged
 
 PAGE = COPIES[0]
@@ -27,8 +34,8 @@ _LOG = logging.getLogger("distsvc")
 PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 
 
-def publish(found: Opened, counts: Counts, report: Report) -> None:
-    """Make the manifest of a run, and publish what it lists, if the table is as it was.
+def publish(opening: Opened, labelled: Labelled, report: Report) -> None:
+    """Make the manifest of a run, and publish its files, if the table has not changed.
 
     Raises
     ------
@@ -36,48 +43,51 @@ def publish(found: Opened, counts: Counts, report: Report) -> None:
         A check of the job failed: the run is kept, and not published.
 
     """
-    check_unchanged(found.table)
-    manifest = make_manifest(found.run, found.job, found.digest, found.inputs, counts)
-    manifest["checks"] = [check.model_dump() for check in report.checks]
-    if found.previous is not None:
-        manifest["previous"] = found.previous.named()
+    check_unchanged(opening.table)
+    manifest = make_manifest(opening.run, opening.job, opening.digest, opening.inputs, labelled)
+    checks = [CheckRecord.model_validate(check.model_dump()) for check in report.checks]
+    manifest = manifest.model_copy(update={"checks": checks})
+    if opening.previous is not None:
+        previous = Continued(**opening.previous.named())
+        manifest = manifest.model_copy(update={"previous": previous})
     if report.failed:
-        for gone in found.output.hold(manifest):
+        for gone in opening.output.hold(manifest):
             _LOG.info("older candidate given up", extra={"fields": {"run": gone}})
         failed = "; ".join(check.words for check in report.failed)
-        run_id, shown = found.run.name, found.output.shown
+        run_id, shown = opening.run.name, opening.output.shown
         error = CheckFailedError(
             f"run {run_id} is held back: {failed}. What was published in {shown} stays. See "
-            f"{shown}/{found.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
+            f"{shown}/{opening.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
             f"publish {shown} --held {run_id}"
         )
         error.report = report
         raise error
-    found.output.publish(manifest)
+    opening.output.publish(manifest)
 
 
 def make_manifest(
-    run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, counts: Counts
-) -> dict[str, Any]:
-    """Return the content of ``manifest.json`` for the files that a run has written."""
-    return {
-        "format": FORMAT,
-        "run_id": run.name,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "job_sha256": job_sha256,
-        "input_sha256": input_sha256,
-        "job": job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
-        "rows": counts.n_rows,
-        "clusters": len(counts.sizes),
-        "schema": schema(run),
-        "files": _files(run, counts),
-        "versions": {"distsvc": __version__, "python": platform.python_version()}
+    run: RunDirectory, job: Job, job_sha256: str, input_sha256: str, labelled: Labelled
+) -> Manifest:
+    """Return the manifest for the files that a run has written."""
+    counts = labelled.counts
+    return Manifest(
+        format=FORMAT,
+        run_id=run.name,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        job_sha256=job_sha256,
+        input_sha256=input_sha256,
+        job=job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
+        rows=counts.n_rows,
+        clusters=len(counts.sizes),
+        schema=schema(run, labelled.labeller.rule),
+        files=_files(run, counts),
+        versions={"distsvc": __version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},
-    }
+    )
 
 
-def _files(run: RunDirectory, counts: Counts) -> list[dict[str, Any]]:
-    """Return what the manifest says of every file that a run has written.
+def _files(run: RunDirectory, counts: Counts) -> list[ListedFile]:
+    """Return the entries of all files that a run has written.
 
     Raises
     ------
@@ -87,15 +97,13 @@ def _files(run: RunDirectory, counts: Counts) -> list[dict[str, Any]]:
     """
     known = {f"{run.folder('labels')}/{part['file']}": part for part in counts.parts}
     files = []
-    for kind in PLACES:
+    for kind in KINDS:
         for name, n_bytes in run.output.sizes(run.folder(kind)).items():
             part = known.pop(name, None)
-            if part is None:
-                files.append({"file": name} | described(run.output.local(name)))
-            elif part["bytes"] == n_bytes:
-                files.append(part | {"file": name})
-            else:
+            if part is not None and part["bytes"] != n_bytes:
                 raise TemporaryError(f"{name} has {n_bytes} bytes, and had {part['bytes']}")
-    if known and output_format(run.plan.output_format).publishes_parts:
+            content = part or described(run.output.local(name))
+            files.append(ListedFile.model_validate({**content, "file": name}))
+    if known and output_format(run.plan.output.format).publishes_parts:
         raise TemporaryError(f"{min(known)} has gone from {run.output.address}")
     return files

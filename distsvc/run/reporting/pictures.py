@@ -10,23 +10,24 @@ from threadpoolctl import threadpool_limits
 
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.report import Sample
-from distsvc.run.algorithms.algorithm import Pilot, Rows
+from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.learning.aside import numbers_of
-from distsvc.run.learning.preparation import PREPARATION, Preparation
+from distsvc.run.learning.preparation import Preparation
+from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import RunDirectory
 
 SHOWN_ROWS = 3000
 
 
-def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> Rows:
+def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> PilotRows:
     """Return the pilot, labelled and with what is drawn of it."""
-    preparation = Preparation.restored(run.read(PREPARATION))
+    preparation = Preparation.read(run)
     X, numbers = preparation(pilot.X), numbers_of(run, pilot.keys)
     labelled = rule.label(X)
     labels, scores = labelled["label"], labelled["score"]
     raw = np.where(np.isnan(pilot.X), preparation.scaling.fill, pilot.X)
     sample = plane(rule, run.plan.table.columns, raw, X, labels, scores)
-    return Rows(numbers, pilot.X, X, labels, scores, sample)
+    return PilotRows(numbers, pilot.X, X, labels, scores, sample)
 
 
 def plane(

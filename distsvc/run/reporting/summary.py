@@ -22,13 +22,13 @@ from distsvc.report.content.report import (
     Report,
     ScoreHistogram,
 )
-from distsvc.run.algorithms.algorithm import Pilot, Room, Rows, RunDirectory
+from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import RULE, Labeller
 from distsvc.run.labelling.phase import Labelled
-from distsvc.run.nights.comparison import Night
+from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
+from distsvc.run.work.directory import RunDirectory
 
 INDEX_ROWS = 5000
 
@@ -36,16 +36,15 @@ INDEX_ROWS = 5000
 def make_report(
     run: RunDirectory,
     job: Job,
-    room: Room,
-    pilot: Pilot,
+    learned: Learned,
     labelled: Labelled,
-    night: Night,
+    comparison: Comparison,
     command: str,
 ) -> Report:
     """Return what ``report.json`` holds, but for the phases; its labels are ids."""
-    counts, labeller = labelled.counts, Labeller.read(run)
+    counts, labeller = labelled.counts, labelled.labeller
     rule = labeller.rule
-    rows = labelled_pilot(run, rule, pilot)
+    rows = labelled_pilot(run, rule, labelled.pilot)
     report = Report(
         title=Path(job.output.path).name or "distsvc",
         distsvc_version=__version__,
@@ -54,30 +53,28 @@ def make_report(
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
         model=ModelPart(
-            algorithm=room.algorithm(job),
-            parameters=room.parameters,
-            fitted=room.engine.fitted_facts(),
+            algorithm=learned.algorithm, parameters=learned.parameters, fitted=learned.facts
         ),
         clusters=_clusters(counts),
         outliers=_outliers(rule, counts),
-        score_histogram=_histogram(run, rule, counts),
-        warnings=room.warnings(),
+        score_histogram=_histogram(rule, labeller.score_edges, counts),
+        warnings=learned.warnings,
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
         phases=[],
-        **explained(run, rows, labelled.reasons, counts.shares),
-        **room.parts(run, rows),
+        **explained(run, rows, labelled),
+        **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
-    warnings = [*named.warnings, *night.notes]
-    return named.model_copy(update=night.told() | {"warnings": warnings})
+    warnings = [*named.warnings, *comparison.notes]
+    return named.model_copy(update=comparison.told() | {"warnings": warnings})
 
 
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
     table = run.plan.table
     return InputPart(
         path=job.input.model_dump(mode="json")["path"],
-        format=table.format,
+        format=table.layout.format,
         n_rows=counts.n_rows,
         n_rows_read=table.n_rows,
         n_features=len(table.columns),
@@ -112,9 +109,9 @@ def _outliers(rule: Rule, counts: Counts) -> OutlierPart:
     )
 
 
-def _histogram(run: RunDirectory, rule: Rule, counts: Counts) -> ScoreHistogram:
+def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
     """Return the histogram of scores; they are all infinite where one cell is all of space."""
-    words, edges = rule.words, run.read(RULE).arrays["score_edges"]
+    words = rule.words
     endless = not words.has_outliers and rule.n_clusters == 1
     return ScoreHistogram(
         edges=edges.tolist(),
@@ -125,7 +122,7 @@ def _histogram(run: RunDirectory, rule: Rule, counts: Counts) -> ScoreHistogram:
     )
 
 
-def _indices(rows: Rows, counts: Counts) -> dict[str, IndexValue]:
+def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
     """Return the indices by class on all rows, the others on the pilot's rows."""
     table = np.column_stack(list(counts.classes.values()))
     indices = {

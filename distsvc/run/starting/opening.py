@@ -1,14 +1,15 @@
-"""Opening a run: the output is held, the input found and cut, and the job checked against it."""
+"""Opening a run: its output is held, its table found and cut, and the job checked against both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from distsvc.errors import JobFileError, ParameterError
 from distsvc.job.config import Job, with_key
-from distsvc.run.algorithms import begin as rooms
-from distsvc.run.algorithms.algorithm import Room, Table
+from distsvc.run.algorithms.algorithm import AlgorithmJob
+from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import check_output
 from distsvc.run.nights.previous import (
     Previous,
@@ -16,35 +17,35 @@ from distsvc.run.nights.previous import (
     features_by,
     find_previous,
     labelled_by,
-    with_previous,
 )
-from distsvc.run.starting.beginning import Asked, begun, naming_the_section
+from distsvc.run.starting.resuming import Request, begun
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import Meter, Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output
+from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
 from distsvc.storage.tables.ready import check_ready
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A run that can begin.
+    """A run that can begin: everything is opened once, and carried from here.
 
     Attributes
     ----------
     job : Job
-        With what a model before decides of it, but for the columns.
+        With what the previous model decides of it, but for the columns.
     run : RunDirectory
     output : Output
         Where it is published.
     digest, inputs : str
-        SHA-256 of the job, and of what its table is.
+        SHA-256 of the job, and of the table.
     table : Table
-    room : Room
-        The algorithm.
+    algorithm : AlgorithmJob
     previous : Previous or None
-        The published run that this one goes on from.
+        The published run that this one continues.
 
     """
 
@@ -54,73 +55,60 @@ class Opened:
     digest: str
     inputs: str
     table: Table
-    room: Room
+    algorithm: AlgorithmJob
     previous: Previous | None
 
 
 @contextmanager
-def opened(
-    job: Job,
-    overwrite: bool,
-    progress: Progress,
-    fresh: bool = False,
-    skip_missing: bool = False,
-) -> Iterator[Opened | None]:
-    """Hold the output of a job, and open its table; None where the run is already published.
+def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Output]:
+    """Hold the output of a job, and open its table; the output where the run is published already.
 
-    A run that was interrupted goes on, unless a `fresh` one is asked for. Nothing is touched where
-    the input is not there yet.
+    Nothing is touched where the input is not there yet.
 
     Raises
     ------
     DistsvcError
-        What `check_ready`, `Output.locked`, `open_table`, `Output.check_free`, `run_directory` and
-        the algorithm raise of a job that can't be done.
+        What `check_ready`, `find_previous`, `begun`, `open_table` and the algorithm raise of a job
+        that can't be done.
 
     """
-    check_ready(job.input, skip_missing)
+    check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
     named, job = job.input.columns, labelled_by(job, previous)
-    output, model = Output(job.output.path), previous.digest if previous else ""
-    kept = tuple(one.column for one in previous.features) if previous else ()
-    asked = Asked(job, with_previous(job.digest(), model), model=model, fresh=fresh, kept=kept)
-    if previous is not None and previous.address == output.place.address:
-        asked = replace(asked, also=_itself(output, job))
-    with naming_the_section(), begun(output, asked, overwrite, progress) as found:
-        if found is None:
-            yield None
+    request, job = Request.of(job, previous), with_key(job, "input", "columns", named)
+    with naming_the_section(), begun(request, start, progress) as run:
+        if run is None:
+            yield request.output
             return
-        run = found.run
         with progress.phase("open") as meter:
             if not run.is_planned:
-                known = features_by(job, previous)
-                table = open_table(job.input, run.staging, job.preprocess, known, asked.kept)
-                before = previous.features if previous is not None else ()
-                run.write_plan(Plan.of(job, table, before, meter))
+                run.write_plan(_planned(request, run.staging, previous, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
-            room = rooms.begin(job, table)
-            check_output(job, table, room)
-            _tell(job, previous, progress)
+            algorithm = begin(job, table)
+            check_output(job, table, algorithm)
+            wanted = job.continuity.previous
             if previous is not None:
+                skipped = {"not_published": wanted[0]} if previous.nights else {}
+                told = {"path": previous.path, "published": previous.run_id} | skipped
+                progress.event("goes on from", **told)
                 adopt(previous, run, list(table.columns))
+            elif wanted:
+                progress.event("begins a lineage", not_published=wanted[0])
         inputs = fingerprint(table)
-        job = with_key(job, "input", "columns", named)
-        yield Opened(job, run, output, asked.digest, inputs, table, room, previous)
+        yield Opened(job, run, request.output, request.digest, inputs, table, algorithm, previous)
 
 
-def _itself(output: Output, job: Job) -> str:
-    """Return the digest of a run that goes on from what it replaced, if that is published."""
-    before = (output.manifest() or {}).get("previous")
-    known = before.get("model_sha256", "") if isinstance(before, dict) else ""
-    return with_previous(job.digest(), str(known))
+def _planned(request: Request, staging: str, previous: Previous | None, meter: Meter) -> Plan:
+    job, before = request.job, previous.features if previous is not None else ()
+    table = open_table(job.input, staging, job.preprocess, features_by(job, previous), request.kept)
+    return Plan.of(job, table, before, meter)
 
 
-def _tell(job: Job, previous: Previous | None, progress: Progress) -> None:
-    """Say which run this one goes on from."""
-    wanted = job.continuity.previous
-    if previous is not None:
-        skipped = {"not_published": wanted[0]} if previous.nights else {}
-        progress.event("goes on from", path=previous.path, published=previous.run_id, **skipped)
-    elif wanted:
-        progress.event("begins a lineage", not_published=wanted[0])
+@contextmanager
+def naming_the_section() -> Iterator[None]:
+    """Say that a parameter that is not allowed is one of the job file's ``[model]``."""
+    try:
+        yield
+    except ParameterError as error:
+        raise JobFileError(f"model: {error}") from error

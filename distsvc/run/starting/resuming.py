@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from distsvc.errors import (
@@ -24,44 +26,85 @@ from distsvc.errors import (
 )
 from distsvc.errors.urls import hand_over
 from distsvc.job.config import UNDECIDING, Job
+from distsvc.run.model.files import with_previous
+from distsvc.run.nights.previous import Previous
 from distsvc.run.work.checkpoints import CHECKPOINTS
 from distsvc.run.work.cluster import versions
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.places.arrays import json_bytes, parse_json, read_json
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.places.lease import Doing, Holder
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.tables.opening import check_unchanged
+from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
 BEGUN, STOPPED = "begun.json", "stopped.json"
+"""Notes of a run. The first goes first, so that a run removed in part does not seem to go on."""
+
 SHOWN = 5
 """Differences that an error names."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a run is to be done from, and whether it may begin anew where another was interrupted.
+class Request:
+    """A job with its output, and the published model it uses: all that decides a run but the table.
 
     Attributes
     ----------
     job : Job
+    output : Output
     digest : str
         SHA-256 of what decides the result but the table.
     model : str
         SHA-256 of a published model that is used; empty where the job learns its own.
-    fresh : bool
     also : str
         Another digest, by which the same may have been published before.
     kept : tuple of str
-        Columns of the run that this one goes on from, which stay features by default.
+        Columns of the previous run, which stay features by default.
 
     """
 
     job: Job
+    output: Output
     digest: str
     model: str = ""
-    fresh: bool = False
     also: str = ""
     kept: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, job: Job, previous: Previous | None) -> Request:
+        """Return the request of a job that continues a published run, if there is one."""
+        output = Output(job.output.path)
+        if previous is None:
+            return cls(job, output, job.digest())
+        digest, also = with_previous(job.digest(), previous.digest), ""
+        if previous.address == output.store.address:  # it may have published what replaced that
+            manifest = output.manifest()
+            before = manifest.previous if manifest else None
+            also = with_previous(job.digest(), before.model_sha256 if before else "")
+        kept = tuple(feature.column for feature in previous.features)
+        return cls(job, output, digest, previous.digest, also, kept)
+
+    def is_published(self, overwrite: bool) -> bool:
+        """Return whether the run is published already; the output need not be writable then.
+
+        Otherwise the output has to be free: errors as in `Output.check_free`.
+        """
+        output, names = self.output, [self.also, self.digest]
+        digest = next((one for one in names if one and output.holds(one)), self.digest)
+        if output.holds(digest) and output.holds(digest, self.inputs):
+            output.mend()
+            return True
+        output.check_free(digest, overwrite)
+        return False
+
+    @cached_property
+    def inputs(self) -> str:
+        """SHA-256 of the table, which is opened for it; nothing of that stays."""
+        with TemporaryDirectory() as staging:
+            table = open_table(self.job.input, staging, self.job.preprocess, kept=self.kept)
+            return fingerprint(table)
 
     def content(self) -> dict[str, Any]:
         """Return all but the input that the results of a run depend on, as what JSON can hold."""
@@ -91,34 +134,55 @@ class Attempt:
         self.seconds_before = 0.0
         self._progress, self._started = progress, time.monotonic()
 
-    def doing(self) -> dict[str, Any]:
+    def doing(self) -> Doing:
         """Return the run's name, its seconds of work and what `Progress.state` says."""
         seconds = round(self.seconds_before + time.monotonic() - self._started, 1)
         return {"run": self.name, "seconds": seconds} | self._progress.state()
 
-    def goes_on(self, run: RunDirectory, progress: Progress) -> None:
+    def goes_on(self, run: RunDirectory) -> None:
         """Take up the work of a run that was interrupted, and say what is kept."""
+        self.begins(run)
         stopped = read_note(run, STOPPED)
-        self.name, self.seconds_before = run.name, float(stopped.get("seconds") or 0.0)
-        progress.run = run.name
+        self.seconds_before = float(stopped.get("seconds") or 0.0)
         told = {name: stopped.get(name) for name in ("phase", "done", "total")}
         where = {f"stopped_in_{name}": value for name, value in told.items() if value is not None}
         kept = ", ".join(f"{phase} {n}" for phase, n in kept_results(run).items())
-        progress.event(
+        self._progress.event(
             "resumed", kept=kept, seconds_of_work=self.seconds_before, **where,
             stopped=stopped.get("now", "unknown"),
         )  # fmt: skip
 
-    def begins(self, run: RunDirectory, progress: Progress) -> None:
-        """Begin a run in an empty directory."""
-        self.name = progress.run = run.name
+    def begins(self, run: RunDirectory) -> None:
+        """Take the name of a run."""
+        self.name = self._progress.run = run.name
 
 
 @contextmanager
-def run_directory(
-    output: Output, asked: Asked, attempt: Attempt, progress: Progress
-) -> Iterator[RunDirectory]:
+def begun(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
+    """Hold an output and yield a run in it; None where the run is published already.
+
+    Errors as in `Output.check_apart`, `Output.check_free`, `Output.locked` and `run_directory`.
+    """
+    output, attempt = request.output, Attempt(progress)
+    for path in request.job.input.paths:
+        output.check_apart(path)
+    if request.is_published(start.overwrite):  # before anything is made
+        yield None
+        return
+    with output.locked(request.digest, start.overwrite, attempt.doing) as before:
+        if request.is_published(start.overwrite):  # in the meantime
+            yield None
+            return
+        note_death(output, before)
+        with run_directory(request, start.fresh, attempt) as run:
+            yield run
+
+
+@contextmanager
+def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[RunDirectory]:
     """Yield the directory of a run in an output that is held: one that was interrupted, or a new.
+
+    A `fresh` one is new in any case.
 
     It stays where the run ends with an error that another start may not meet, and something is
     done. Where the data or the job is at fault, or a check holds the result back, it goes.
@@ -130,40 +194,38 @@ def run_directory(
         which, and what differs.
 
     """
-    run = _interrupted(output, asked)
+    output, cluster = request.output, request.job.cluster
+    run = _interrupted(request, fresh)
     if run is not None:
-        for name in run.work.damaged("results"):
-            run.work.remove(name)
-        _with_block_rows(run, asked.job)
-        attempt.goes_on(run, progress)
+        if isinstance(run.work, Folder):
+            for name in run.work.damaged("results"):
+                run.work.remove(name)
+        if cluster.block_rows not in (None, run.plan.block_rows):  # no result depends on it
+            run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
+        attempt.goes_on(run)
     else:
-        run = RunDirectory(output.new_work(asked.digest, asked.job.cluster.workdir).address)
-        begun = {"output": output.place.address, "begun": _now()} | asked.content()
+        run = RunDirectory(output.new_work(request.digest, cluster.workdir))
+        begun = {"output": output.store.address, "begun": _now()} | request.content()
         run.work.put(BEGUN, json_bytes(begun))
-        attempt.begins(run, progress)
+        attempt.begins(run)
     try:
         yield run
     except (CheckFailedError, DataError, InputNotFoundError, ParameterError):
-        discard(output, run)
+        output.discard(run.name, first=BEGUN)
         raise
     except BaseException as error:
         if not kept_results(run):
-            discard(output, run)
+            output.discard(run.name, first=BEGUN)
         else:
             note_stop(run, attempt.doing() | {"now": _now(), "why": type(error).__name__})
         raise
-    discard(output, run)
-
-
-def discard(output: Output, run: RunDirectory) -> None:
-    """Remove a run; what a killed process leaves of it does not pass for a run that can go on."""
     output.discard(run.name, first=BEGUN)
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:
     """Return the runs that were begun for an output, and neither ended nor were given up."""
-    found = _runs(output)
-    return [run for run in found if read_note(run, BEGUN).get("output") == output.place.address]
+    ours = output.store.address
+    return [run for run, begun in _runs(output) if begun.get("output") == ours]
 
 
 def kept_results(run: RunDirectory) -> dict[str, int]:
@@ -177,20 +239,18 @@ def kept_results(run: RunDirectory) -> dict[str, int]:
     return counts
 
 
-def note_stop(run: RunDirectory, doing: dict[str, Any]) -> None:
+def note_stop(run: RunDirectory, doing: Doing) -> None:
     """Write where a run stopped, if that can be written."""
     with suppress(DistsvcError, OSError):
         run.work.put(STOPPED, json_bytes(doing))
 
 
-def note_death(output: Output, before: dict[str, Any]) -> None:
+def note_death(output: Output, before: Holder | None) -> None:
     """Write where a run stopped whose process was killed, from its last sign of life."""
-    doing = before.get("doing")
-    if not isinstance(doing, dict):
-        return
+    doing = before and before.doing
     for run in interrupted_runs(output):
-        if run.name == doing.get("run"):
-            note_stop(run, doing | {"now": before.get("now"), "why": "killed"})
+        if before and doing and run.name == doing.get("run"):
+            note_stop(run, doing | {"now": before.now, "why": "killed"})
 
 
 def read_note(run: RunDirectory, name: str) -> dict[str, Any]:
@@ -211,32 +271,37 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
     return [] if then == now else [f"{name}: {_said(then)}, now {_said(now)}"]
 
 
-def _runs(output: Output) -> list[RunDirectory]:
-    return [RunDirectory(output.work(name).address) for name in output.kept_works()]
+def _runs(output: Output) -> Iterator[tuple[RunDirectory, dict[str, Any]]]:
+    """Yield the runs whose work is kept at an output, and what each was begun with."""
+    for name in output.kept_works():
+        work = output.work(name)
+        run = RunDirectory(work)
+        yield run, read_note(run, BEGUN)
 
 
-def _interrupted(output: Output, asked: Asked) -> RunDirectory | None:
+def _interrupted(request: Request, fresh: bool) -> RunDirectory | None:
     """Return the run that may go on, if there is one; errors as in `run_directory`."""
-    for run in _runs(output):
-        if not read_note(run, BEGUN):  # who was to remove it was killed
+    output, found = request.output, None
+    for run, begun in _runs(output):
+        if not begun:  # who was to remove it was killed
             output.discard(run.name)
-    found = None
-    for run in interrupted_runs(output):
-        if asked.fresh or found or not (run.is_planned and kept_results(run)):
-            discard(output, run)
+        elif begun.get("output") != output.store.address:
             continue
-        _check_same(run, asked, output.shown)
-        found = run
+        elif fresh or found or not (run.is_planned and kept_results(run)):
+            output.discard(run.name, first=BEGUN)
+        else:
+            _check_same(run, begun, request)
+            found = run
     return found
 
 
-def _check_same(run: RunDirectory, asked: Asked, shown: str) -> None:
-    begun, now = read_note(run, BEGUN), asked.content()
+def _check_same(run: RunDirectory, begun: dict[str, Any], request: Request) -> None:
+    now = request.content()
     found = differences({key: begun.get(key) for key in now}, now)
     found = [one.removeprefix("job.") for one in found]
     if not found:
         plan = read_json(run.work.local("plan.json"))
-        hand_over(list(_texts(plan)), asked.job.input.paths)
+        hand_over(list(_texts(plan)), request.job.input.paths)
         try:
             check_unchanged(run.plan.table)
         except DataError as error:
@@ -244,8 +309,9 @@ def _check_same(run: RunDirectory, asked: Asked, shown: str) -> None:
     if found:
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise JobFileError(
-            f"output.path {shown} holds run {run.name}, which was interrupted and was begun with "
-            f"something else: {'; '.join(found[:SHOWN])}{more}; give --fresh to start over"
+            f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
+            f"was begun with something else: {'; '.join(found[:SHOWN])}{more}; give --fresh to "
+            "start over"
         )
 
 
@@ -256,13 +322,6 @@ def _texts(content: Any) -> Iterator[str]:
     elif isinstance(content, dict | list):
         for one in content.values() if isinstance(content, dict) else content:
             yield from _texts(one)
-
-
-def _with_block_rows(run: RunDirectory, job: Job) -> None:
-    """Let a run go on with the blocks that the job asks for, on which no result depends."""
-    rows = job.cluster.block_rows
-    if rows is not None and rows != run.plan.block_rows:
-        run.write_plan(replace(run.plan, block_rows=rows))
 
 
 def _said(value: Any) -> str:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from distsvc.run.work.progress import Meter
-from distsvc.storage.rows.categories import Category, Frequency, OneHot, Uncounted
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.categories import Category, Uncounted
 from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.counting import ValueCounts
-from distsvc.storage.tables.opening import Table
 
 STRANGE = 0.5
 """Share of a table's first rows by which a bucket may be larger before a warning."""
@@ -73,7 +73,7 @@ def strangers(table: Table, X: np.ndarray) -> list[str]:
     notes, first = [], 0
     for feature in table.features:
         stop = first + len(feature.names)
-        if isinstance(feature, OneHot | Frequency):
+        if isinstance(feature, Category):
             share = float(feature.in_bucket(X[:, first:stop]).mean())
             if share > feature.rest + STRANGE:
                 notes.append(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from distsvc.errors import DataError
 from distsvc.models.rows.checkpoints import Restore, State, T
@@ -22,7 +21,7 @@ SECONDS = 45.0
 """Between two checkpoints: with the work under way and the writing, less than a minute is lost."""
 
 
-class Checkpoint:
+class TaskCheckpoints:
     """The checkpoints of the task, or the driver's step, whose result will have a name."""
 
     def __init__(self, run: RunDirectory, name: str):
@@ -70,6 +69,6 @@ class Checkpoint:
         for name in self._run.names(self._folder):
             self._run.remove(name)
 
-    def _of(self, name: str) -> dict[str, Any]:
+    def _of(self, name: str) -> dict[str, str]:
         """Return what a checkpoint says that it is of."""
         return {"run": self._run.name, "checkpoint": name}

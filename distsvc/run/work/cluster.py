@@ -24,6 +24,7 @@ from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE, ClusterAddress
 
 SMALL_BYTES = 64 * 2**20
 """Tables below this size are done in this process unless the job asks for workers."""
@@ -73,20 +74,14 @@ class Workers:
 
 @contextmanager
 def connected(
-    config: ClusterConfig,
-    n_bytes: int,
-    progress: Progress,
-    scheduler: str | None = None,
-    scheduler_file: str | None = None,
-    require_tls: bool = False,
+    config: ClusterConfig, n_bytes: int, progress: Progress, at: ClusterAddress = ANYWHERE
 ) -> Iterator[Any]:
     """Yield a Dask client, or None where the work is done in this process.
 
-    The cluster is, in this order: `scheduler`; the address in ``DASK_SCHEDULER_ADDRESS`` or Dask's
-    configuration; `scheduler_file`; else workers on this machine, bound to loopback and closed to
-    other users by TLS: as many as ``cluster.workers`` says, or none for a table below 64 MiB and
-    one per core that this process may use above. `require_tls` refuses a scheduler whose address is
-    not ``tls://``.
+    The cluster is, in this order: the scheduler of `at`; the address in ``DASK_SCHEDULER_ADDRESS``
+    or Dask's configuration; the scheduler file of `at`; else workers on this machine, bound to
+    loopback and closed to other users by TLS: as many as ``cluster.workers`` says, or none for a
+    table below 64 MiB and one per core that this process may use above.
 
     Raises
     ------
@@ -99,25 +94,22 @@ def connected(
         worker has other versions than this process.
 
     """
-    address = scheduler or _configured_address()
-    if not address and scheduler_file is not None:
-        address = _address_in(scheduler_file)
-    workers = config.workers
+    address, workers = _address_of(at), config.workers
     if workers is None:
         workers = 0 if n_bytes < SMALL_BYTES else _cores()
     with ExitStack() as stack:
         with progress.phase("cluster"):
-            client, at = None, {"kind": "this process"}
+            client, told = None, {"kind": "this process"}
             if address:
-                _check_trust(address, require_tls, progress)
+                _check_trust(address, at.require_tls, progress)
                 client = stack.enter_context(_elsewhere(address))
-                at = {"kind": "scheduler", "dashboard": client.dashboard_link}
+                told = {"kind": "scheduler", "dashboard": client.dashboard_link}
             elif workers:
                 client = stack.enter_context(_here(workers, config.threads))
-                at = {"kind": f"{workers} workers here"}
+                told = {"kind": f"{workers} workers here"}
             if client is not None:
-                at["address"] = client.scheduler.address
-            progress.event("cluster", **at)
+                told["address"] = client.scheduler.address
+            progress.event("cluster", **told)
         yield client
 
 
@@ -334,6 +326,14 @@ def _check_trust(address: str, require_tls: bool, progress: Progress) -> None:
         about=f"scheduler {address} is on another host and not reached through TLS: whoever reaches"
         " it, or reads the network, can run code as its user and as this one",
     )
+
+
+def _address_of(at: ClusterAddress) -> str | None:
+    """Return the address of the scheduler; None where workers are to be started here."""
+    address = at.scheduler or _configured_address()
+    if not address and at.scheduler_file is not None:
+        address = _address_in(at.scheduler_file)
+    return address
 
 
 def _address_in(scheduler_file: str) -> str:

@@ -25,7 +25,7 @@ from distsvc.storage.places.arrays import (
     write_arrays,
     write_json,
 )
-from distsvc.storage.places.place import Place, place_of
+from distsvc.storage.places.store import Store, store_of
 
 KEPT = 128
 """Results that a process keeps in memory."""
@@ -65,13 +65,13 @@ class RunDirectory:
     ----------
     address : str
         The absolute path, or URL, of the run's directory.
-    work : Place
+    work : Store
         The directory.
 
     """
 
-    def __init__(self, address: str | Path):
-        self.work: Place = place_of(address)
+    def __init__(self, work: Store | str | Path):
+        self.work = store_of(work) if isinstance(work, (str, Path)) else work
         self.address = self.work.address
 
     @property
@@ -101,15 +101,15 @@ class RunDirectory:
         return self.work.below("staging").address
 
     @property
-    def output(self) -> Place:
+    def output(self) -> Store:
         """Where the run is published."""
-        return place_of(self.plan.output)
+        return store_of(self.plan.output.path)
 
     def folder(self, kind: str) -> str:
-        """Return the folder, in the output, of what this run publishes of a kind in `PLACES`."""
+        """Return the folder, in the output, of what this run publishes of a kind in `KINDS`."""
         return f"{kind}/{self.name}"
 
-    def place(self, kind: str) -> Place:
+    def place(self, kind: str) -> Store:
         """Return that folder as a place."""
         return self.output.below(self.folder(kind))
 
@@ -189,11 +189,11 @@ def _large_file(name: str, key: str) -> str:
 
 @lru_cache(maxsize=4)
 def _plan(address: str) -> Plan:
-    return Plan.from_dict(read_json(place_of(address).local("plan.json")))
+    return Plan.from_dict(read_json(store_of(address).local("plan.json")))
 
 
 @lru_cache(maxsize=KEPT_SHAPES)
-def _large(address: str, name: str) -> dict[str, Any]:
+def _large(address: str, name: str) -> dict[str, list[Any]]:
     """Return types and shapes of the large arrays of a result, by name."""
     run = RunDirectory(address)
     found = read_arrays(run.work.local(_file(name)), only="large")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError
 from distsvc.run.work.cluster import Versions, compare_versions, loss_is_temporary, losses, versions
-from distsvc.run.work.losses import Watch
+from distsvc.run.work.losses import WorkerWatch
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
 
 IN_FLIGHT = 4
@@ -24,7 +24,7 @@ GROUP_SECONDS = 0.25
 Task = Callable[[str, int], int]
 
 
-class Outcome(NamedTuple):
+class TaskOutcome(NamedTuple):
     """What became of a number: the rows that were handled, or an error; and whose memory peak."""
 
     number: int
@@ -55,7 +55,7 @@ def fan_out(
 
     """
     attempts = _locally if client is None else _on_cluster
-    failed: dict[int, Outcome] = {}
+    failed: dict[int, TaskOutcome] = {}
     for outcome in attempts(client, task, run_dir, list(numbers), meter):
         if outcome.error is not None:
             failed[outcome.number] = outcome
@@ -72,13 +72,13 @@ def fan_out(
         yield _finished(outcome, 2, meter)
 
 
-def _finished(outcome: Outcome, attempt: int, meter: Meter) -> int:
+def _finished(outcome: TaskOutcome, attempt: int, meter: Meter) -> int:
     number, rows, _, worker, peak_mb = outcome
     meter.finished(rows, peak_mb, partition=number, worker=worker, attempt=attempt)
     return number
 
 
-def _raise_or_tell(outcome: Outcome, attempt: int, meter: Meter) -> None:
+def _raise_or_tell(outcome: TaskOutcome, attempt: int, meter: Meter) -> None:
     """Raise an error that is told in a line; the traceback of another is logged."""
     number, error = outcome.number, outcome.error
     if isinstance(error, DistsvcError):
@@ -98,12 +98,12 @@ def _why(error: BaseException) -> str:
     return what
 
 
-def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[Outcome]:
+def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[TaskOutcome]:
     for number in numbers:
         try:
-            outcome = Outcome(number, task(run_dir, number))
+            outcome = TaskOutcome(number, task(run_dir, number))
         except Exception as error:
-            outcome = Outcome(number, error=error)
+            outcome = TaskOutcome(number, error=error)
         yield outcome
         if isinstance(outcome.error, DistsvcError):
             return
@@ -111,13 +111,13 @@ def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[Outcom
 
 def _locally(
     client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
-) -> Iterator[Outcome]:
+) -> Iterator[TaskOutcome]:
     return _one_by_one(task, run_dir, numbers)
 
 
 def _on_cluster(
     client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
-) -> Iterator[Outcome]:
+) -> Iterator[TaskOutcome]:
     waiting = deque(numbers)
     token = f"{meter.name}-{time.time_ns()}"
     group_of: dict[Any, list[int]] = {}
@@ -133,7 +133,7 @@ def _on_cluster(
             future.add_done_callback(done.put)
 
     with loss_is_temporary("the cluster was lost"):
-        watch = Watch(client, meter)
+        watch = WorkerWatch(client, meter)
         window, size = IN_FLIGHT * max(watch.threads(), 1), 1
         for _ in range(window):
             submit(size)
@@ -152,7 +152,7 @@ def _on_cluster(
 
 def _on_worker(
     task: Task, run_dir: str, numbers: list[int], expected: Versions | None
-) -> tuple[list[Outcome], float]:
+) -> tuple[list[TaskOutcome], float]:
     """Return what became of a group of numbers, and the seconds that it took."""
     from distributed import get_worker
 
@@ -161,7 +161,7 @@ def _on_worker(
         compare_versions(address, expected, versions())
     found = [(o.number, o.rows, _sendable(o.error)) for o in _one_by_one(task, run_dir, numbers)]
     peak_mb = peak_memory_mb()
-    outcomes = [Outcome(*one, address, peak_mb) for one in found]
+    outcomes = [TaskOutcome(*one, address, peak_mb) for one in found]
     return outcomes, time.perf_counter() - began
 
 
@@ -181,7 +181,7 @@ def _sendable(error: BaseException | None) -> BaseException | None:
     return error
 
 
-def _outcomes(future: Any, group: list[int]) -> tuple[list[Outcome], float]:
+def _outcomes(future: Any, group: list[int]) -> tuple[list[TaskOutcome], float]:
     """Return what became of a group of numbers, all of which may be to blame for a lost worker.
 
     Raises what happened to the cluster instead.
@@ -193,4 +193,4 @@ def _outcomes(future: Any, group: list[int]) -> tuple[list[Outcome], float]:
         raise error
     error = error.with_traceback(future.traceback())
     worker = getattr(getattr(error, "last_worker", None), "address", "unknown")
-    return [Outcome(number, error=error, worker=worker) for number in group], GROUP_SECONDS
+    return [TaskOutcome(number, error=error, worker=worker) for number in group], GROUP_SECONDS

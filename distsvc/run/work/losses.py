@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from distsvc.errors import TemporaryError
 from distsvc.run.work.progress import Meter
@@ -17,7 +18,22 @@ IDLE_SECONDS = 120.0
 """How long no worker may run, or the scheduler not answer, before a run is given up."""
 
 
-class Watch:
+class WorkerSeen(NamedTuple):
+    """A worker as its scheduler sees it; bytes of memory in use, and their limit or 0."""
+
+    threads: int
+    status: str
+    used: int
+    limit: int
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> WorkerSeen:
+        """Return the worker that a scheduler's answer tells of."""
+        used, limit = told.get("metrics", {}).get("memory", 0), told.get("memory_limit") or 0
+        return cls(told.get("nthreads", 0), told["status"], used, limit)
+
+
+class WorkerWatch:
     """Asks the scheduler for its workers now and then, and gives up where none of them runs.
 
     A worker near its memory limit is paused: it is alive, and whoever waits for it waits for ever.
@@ -30,7 +46,7 @@ class Watch:
 
     def threads(self) -> int:
         """Return the number of threads of all workers."""
-        return sum(worker["nthreads"] for worker in self._workers(IDLE_SECONDS).values())
+        return sum(worker.threads for worker in self._workers(IDLE_SECONDS).values())
 
     def next_of(self, done: SimpleQueue[Any]) -> Any:
         """Wait for an item of a queue, and look at the workers now and then; raises as `look`."""
@@ -56,7 +72,7 @@ class Watch:
             matter = "the scheduler does not answer"
         else:
             self._tell(workers)
-            if any(worker["status"] == "running" for worker in workers.values()):
+            if any(worker.status == "running" for worker in workers.values()):
                 self._last_running = time.monotonic()
             matter = _matter(workers)
         idle = time.monotonic() - self._last_running
@@ -64,12 +80,13 @@ class Watch:
             raise TemporaryError(f"{self._meter.name}: for {idle:.0f} s, {matter}")
         self._next_look = time.monotonic() + LOOK_SECONDS
 
-    def _workers(self, seconds: float) -> dict[str, dict[str, Any]]:
+    def _workers(self, seconds: float) -> dict[str, WorkerSeen]:
         ask = self._client.scheduler.identity
-        return self._client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"]
+        found = self._client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"]
+        return {address: WorkerSeen.of(worker) for address, worker in found.items()}
 
-    def _tell(self, workers: dict[str, dict[str, Any]]) -> None:
-        status = {address: worker["status"] for address, worker in workers.items()}
+    def _tell(self, workers: dict[str, WorkerSeen]) -> None:
+        status = {address: worker.status for address, worker in workers.items()}
         for address in self._status | status:
             before, now = self._status.get(address), status.get(address, "lost")
             if now != (before or "running"):
@@ -77,12 +94,11 @@ class Watch:
         self._status = status
 
 
-def _matter(workers: dict[str, dict[str, Any]]) -> str:
-    paused = [worker for worker in workers.values() if worker["status"] == "paused"]
+def _matter(workers: dict[str, WorkerSeen]) -> str:
+    paused = [worker for worker in workers.values() if worker.status == "paused"]
     if not paused:
         return "no worker is left"
-    limits = [(w["metrics"].get("memory", 0), w["memory_limit"]) for w in paused]
-    used, limit = max(limits, key=lambda pair: pair[0] / (pair[1] or 1))
+    *_, used, limit = max(paused, key=lambda worker: worker.used / (worker.limit or 1))
     share = f" at {used / limit:.0%} of their limit of {limit / 1e6:.0f} MB" if limit else ""
     return (
         f"all workers are paused for want of memory{share}: raise the limit,"

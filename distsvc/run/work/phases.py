@@ -15,17 +15,21 @@ from typing import Any
 from distsvc.errors import DataError, JobFileError, TemporaryError
 from distsvc.errors.urls import is_private, shown_url
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.checkpoints import Checkpoint
+from distsvc.run.work.checkpoints import TaskCheckpoints
 from distsvc.run.work.cluster import Workers, connected, workers_of
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE, ClusterAddress
 
 NAMED = 10
 """Missing results that an error names."""
 
 Task = Callable[..., Result]
-"""Of the run's directory and a number; where it is sequential, of its `Checkpoint` besides."""
+"""Of the run's directory and a number; where it is sequential, of its `TaskCheckpoints` besides."""
+
+Work = Callable[[TaskCheckpoints], Result]
+"""What the driver, or a sequential task, does from its last checkpoint on."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Steps:
         """Do a phase like `map`, whose errors it raises, without reading its results."""
         self._check_there(phase, list(self._numbers(phase, n)))
 
-    def work_out(self, name: str, function: Callable[[Checkpoint], Result]) -> Result:
+    def work_out(self, name: str, function: Work) -> Result:
         """Do once what the driver works out between phases; return the result, as read back."""
         if not self.run.has(name):
             with self.progress.phase(name) as meter:
@@ -145,32 +149,26 @@ def in_order(n: int, missing: Iterable[int], finished: Iterable[int]) -> Iterato
 
 @contextmanager
 def steps_on(
-    run: RunDirectory,
-    progress: Progress,
-    config: ClusterConfig,
-    n_bytes: int,
-    scheduler: str | None = None,
-    scheduler_file: str | None = None,
-    require_tls: bool = False,
+    run: RunDirectory, progress: Progress, config: ClusterConfig, at: ClusterAddress = ANYWHERE
 ) -> Iterator[Steps]:
-    """Yield the steps of a run on the cluster that `cluster.connected` finds.
+    """Yield the steps of a run that is planned, on the cluster that `cluster.connected` finds.
 
     `JobFileError` where its workers were not started here and the input's URL holds secrets.
     """
-    where = scheduler, scheduler_file, require_tls
-    with connected(config, n_bytes, progress, *where) as client:
+    table = run.plan.table
+    with connected(config, table.nbytes, progress, at) as client:
         if client is not None and client.cluster is None:
-            for source in run.plan.table.sources:
+            for source in table.sources:
                 _check_sendable(source)
         yield Steps(run, client, progress)
 
 
-def _checkpointed(run: RunDirectory, name: str, function: Callable[[Checkpoint], Result]) -> Result:
+def _checkpointed(run: RunDirectory, name: str, function: Work) -> Result:
     """Write the result of what goes on from its checkpoints; they are not needed afterwards."""
-    checkpoint = Checkpoint(run, name)
-    result = function(checkpoint)
+    checkpoints = TaskCheckpoints(run, name)
+    result = function(checkpoints)
     run.write(name, result)
-    checkpoint.remove()
+    checkpoints.remove()
     return result
 
 

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.job.config import Job
+from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.categories import strangers, with_categories
 from distsvc.run.work.partitions import choose_block_rows, plan_partitions
 from distsvc.run.work.progress import Meter
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
+from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.usable import chosen, unusable, usable_rows
-from distsvc.storage.tables.opening import Block, Table, read_blocks
+from distsvc.storage.tables.opening import read_blocks
 
 PILOT_BYTES = 16 * 2**20
 FIRST_VALUES = 2**26
@@ -50,16 +51,10 @@ class Plan:
     pilot_rows : int
     shift : ndarray of shape (d,), float64
         A point near the data, about which sums of squares are taken; read-only.
-    output, output_format : str
-        Absolute path or URL of where the run is published, and how.
-    reasons : int
-        Columns named for each outlier.
+    output : OutputConfig
+        As in the job, with an absolute path or URL.
     notes : list of str
         What is remarkable about the categories, for the top of the page.
-    shares : bool
-        Whether the share of every row's own cluster is published.
-    top : int
-        Other clusters that are published with their shares.
 
     """
 
@@ -71,12 +66,8 @@ class Plan:
     seed: int
     pilot_rows: int
     shift: np.ndarray
-    output: str
-    output_format: str
-    reasons: int
+    output: OutputConfig
     notes: list[str]
-    shares: bool
-    top: int
 
     @classmethod
     def of(
@@ -107,21 +98,14 @@ class Plan:
             seed=job.model.seed,
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
-            output=place_of(job.output.path).address,
-            output_format=job.output.format,
-            reasons=job.output.reasons,
+            output=job.output.model_copy(update={"path": store_of(job.output.path).address}),
             notes=[*notes, *strangers(table, first.X)],
-            shares=job.output.shares,
-            top=job.output.top,
         )
-
-    def extras(self) -> dict[str, Any]:
-        """Return the keys of ``[output]`` that ask for more columns, as a model keeps them."""
-        return {"reasons": self.reasons, "membership": self.shares, "top": self.top}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as what JSON can hold."""
-        return vars(self) | {"table": self.table.to_dict(), "shift": self.shift.tolist()}
+        output = {"output": self.output.model_dump(), "shift": self.shift.tolist()}
+        return vars(self) | {"table": self.table.to_dict()} | output
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Plan:
@@ -132,6 +116,7 @@ class Plan:
             "table": Table.from_dict(content["table"]),
             "partitions": [(start, stop) for start, stop in content["partitions"]],
             "shift": shift,
+            "output": OutputConfig.model_validate(content["output"]),
         }
         return cls(**content | fields)
 
@@ -163,7 +148,7 @@ def cut(job: Job, table: Table) -> list[tuple[int, int]]:
             f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
             f"more than {MOST_PARTITIONS} partitions of {rows} rows"
         )
-    return plan_partitions(table.extents, rows)
+    return plan_partitions(table.layout.extents, rows)
 
 
 def pilot_rows(n_columns: int) -> int:

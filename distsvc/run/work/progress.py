@@ -4,7 +4,7 @@ Events are records of the logger ``distsvc``, whose message is the event's name 
 ``fields`` is a dictionary. A `Progress` shows its own and those of no other, such as a store's,
 unless it is quiet; whoever runs a job from Python can attach other handlers.
 
-The time left of a phase follows from the tasks that are done, of later phases from a forecast.
+The time left of a phase follows from the tasks that are done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from rich.text import Text
 from distsvc.errors import one_line
 from distsvc.errors.urls import masked
 from distsvc.report.content.report import PhaseCost
+from distsvc.storage.places.lease import Doing
 
 LOG = logging.getLogger("distsvc")
 FINISHED = "phase finished"
@@ -103,17 +104,12 @@ def attached(handler: logging.Handler) -> Iterator[None]:
         LOG.setLevel(level)
 
 
-def log_defect(error: Exception) -> str:
-    """Write an exception that no user should meet to standard error, with its traceback.
-
-    Returns what it says, in a form that may be shown.
-    """
-    what = one_line(masked(f"{type(error).__name__}: {error}"))
+def log_defect(error: Exception, words: str) -> None:
+    """Write an exception that no user should meet to standard error, with its traceback."""
     handler = logging.StreamHandler()
     handler.setFormatter(Plain() if sys.stderr.isatty() else JsonLines())
     with attached(handler):
-        LOG.error("defect", exc_info=error, extra={"fields": {"error": what}})
-    return what
+        LOG.error("defect", exc_info=error, extra={"fields": {"error": words}})
 
 
 def _shown(value: Any) -> Any:
@@ -123,13 +119,12 @@ def _shown(value: Any) -> Any:
 class Meter:
     """One phase while it runs: counts finished tasks and what they report."""
 
-    def __init__(self, progress: Progress, name: str, expected: float | None = None):
+    def __init__(self, progress: Progress, name: str):
         self._progress, self.name = progress, name
         self.total, self.before, self.done, self.rows, self.worker_peak_mb = 0, 0, 0, 0, 0.0
         self.began = self.last = time.perf_counter()
         self.since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self.latest: dict[str, Any] = {}
-        self._expected = expected
+        self.latest: dict[str, object] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
         """Say how many tasks there are, and how many of them an earlier run has done."""
@@ -150,18 +145,12 @@ class Meter:
         self._progress.update(self)
 
     def seconds_left(self) -> float | None:
-        """Return how long the tasks not done will take at the pace so far; None if not known.
-
-        Until a task is done that is the forecast, less what has passed.
-        """
+        """Return how long the tasks not done will take at the pace so far; None before one is."""
         here = self.done - self.before
-        if here:
-            ahead = (self.total - self.done) * (self.last - self.began) / here
-            return max(ahead - (time.perf_counter() - self.last), 0.0)
-        if self._expected is None:
+        if not here:
             return None
-        share = 1.0 - self.before / self.total if self.total else 1.0
-        return max(share * self._expected - (time.perf_counter() - self.began), 0.0)
+        ahead = (self.total - self.done) * (self.last - self.began) / here
+        return round(max(ahead - (time.perf_counter() - self.last), 0.0), 1)
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
         """Tell of something that happened in the phase; the traceback of an error is logged."""
@@ -184,7 +173,6 @@ class Progress:
         self._bars: Bars | None = None
         self._last_update = 0.0
         self._meter: Meter | None = None
-        self._expected: dict[str, float] | None = None
         self.run: str | None = None
         self.phases: list[PhaseCost] = []
         if not quiet:
@@ -219,33 +207,21 @@ class Progress:
             fields = {"run": self.run, **fields}
         LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
 
-    def expect(self, seconds: Mapping[str, float]) -> None:
-        """Take a forecast of the seconds of phases to come, in their order."""
-        self._expected = dict(seconds)
-
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Doing:
         """Return how far the run is, as what JSON can hold; any thread may ask.
 
         Keys are ``phase``, ``done`` and ``total`` tasks, ``since`` (when it began, UTC, ISO 8601)
-        and, each None where it is not known, ``seconds_left`` of the phase and
-        ``seconds_left_in_all``. Between phases the first four are None, too.
+        and ``seconds_left`` of the phase. Between phases, or where it is not known, each is None.
         """
         meter = self._meter
         names = {"phase": "name", "done": "done", "total": "total", "since": "since"}
-        known = {key: getattr(meter, name, None) for key, name in names.items()}
-        return known | self._times_left(meter)
-
-    def _times_left(self, meter: Meter | None) -> dict[str, float | None]:
-        left = None if meter is None else meter.seconds_left()
-        in_all = None
-        if self._expected is not None:
-            in_all = sum(self._expected.values()) + (left or 0.0)
-        return {"seconds_left": _rounded(left), "seconds_left_in_all": _rounded(in_all)}
+        known: Doing = {key: getattr(meter, name, None) for key, name in names.items()}
+        return known | {"seconds_left": meter.seconds_left() if meter is not None else None}
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Meter]:
         """Time a phase; its record is kept when it succeeds."""
-        meter = self._begin(name)
+        self._meter = meter = Meter(self, name)
         bar = None if self._bars is None else self._bars.add_task(name, total=None)
         try:
             yield meter
@@ -264,17 +240,6 @@ class Progress:
             self._bars.update(bar, total=n, completed=n)
         self.event(FINISHED, phase=name, **cost.model_dump(exclude={"name"}))
 
-    def _begin(self, name: str) -> Meter:
-        """Begin a phase; what was expected before it does not come any more."""
-        expected = None
-        if self._expected is not None and name in self._expected:
-            names, seconds = zip(*self._expected.items(), strict=True)
-            place = names.index(name)
-            expected = seconds[place]
-            self._expected = dict(zip(names[place + 1 :], seconds[place + 1 :], strict=True))
-        self._meter = Meter(self, name, expected)
-        return self._meter
-
     def update(self, meter: Meter) -> None:
         """Show how many tasks of a phase are done; as an event at most once a second."""
         if self._bars is not None:
@@ -284,12 +249,12 @@ class Progress:
             self._last_update = time.perf_counter()
             pace = meter.rows / ((meter.last - meter.began) or math.inf)
             counts = {"done": meter.done, "total": meter.total, "rows": meter.rows}
-            times = {"rows_per_s": round(pace), **self._times_left(meter)}
+            times = {"rows_per_s": round(pace), "seconds_left": meter.seconds_left()}
             meter.event("progress", **meter.latest, **counts, **times)
 
 
 class _TimeLeft(ProgressColumn):
-    """The time left of the phase that runs, and of the run."""
+    """The time left of the phase that runs."""
 
     def __init__(self, progress: Progress):
         super().__init__(Column(no_wrap=True, overflow="ellipsis"))
@@ -298,18 +263,10 @@ class _TimeLeft(ProgressColumn):
     def render(self, task: Bar) -> Text:
         """Return it as hours, minutes and seconds."""
         state = self._progress.state()
-        if task.finished or state["phase"] != task.description:
+        left = state["seconds_left"]
+        if task.finished or state["phase"] != task.description or not isinstance(left, float):
             return Text()
-        times = ("seconds_left", "left"), ("seconds_left_in_all", "in all")
-        return Text(", ".join(f"{_clock(state[n])} {word}" for n, word in times if state[n]))
-
-
-def _clock(seconds: float) -> str:
-    return str(datetime.timedelta(seconds=math.ceil(seconds)))
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
+        return Text(f"{datetime.timedelta(seconds=math.ceil(left))} left")
 
 
 def peak_memory_mb() -> float:

@@ -1,12 +1,12 @@
 """Arrays and JSON as files that are whole or absent, and that hold nothing executable.
 
-Whatever a run writes, it writes with a function of this module, or within `writing`. Small arrays
-that belong together are one ``.npz`` file; a large one, of which readers want parts, is an ``.npy``
-file that is mapped.
+A run writes with the functions of this module, or within `writing`. Small arrays that belong
+together are one ``.npz`` file; a large one, read in parts, is an ``.npy`` file that is mapped.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -63,7 +63,7 @@ def writing(path: Path | str) -> Iterator[None]:
 def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Call `write` on a new file beside `path`, then rename it to `path`; errors as in `writing`.
 
-    Errors of what `write` reads are to be none of `OSError`.
+    `write` must not read anything whose errors are `OSError`.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with writing(path):
@@ -77,13 +77,13 @@ def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those that hold it, unless it is there; errors as in `writing`."""
+    """Make a folder and its parents, unless it exists; errors as in `writing`."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed processes left in a folder when they were to write files there."""
+    """Remove the unfinished files of killed processes from a folder."""
     if folder.is_symlink():
         return
     for unfinished in folder.glob(f".*.{'[0-9a-f]' * 32}"):
@@ -92,12 +92,12 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text as UTF-8; what UTF-8 can't hold becomes a question mark."""
+    """Write a text as UTF-8, with a question mark for each character that UTF-8 can't hold."""
     write_whole(path, lambda stream: stream.write(text.encode("utf-8", errors="replace")))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write what JSON can hold, keys in the order given."""
+    """Write content as JSON, keys in the order given."""
     encoded = json_bytes(content)
     write_whole(path, lambda stream: stream.write(encoded))
 
@@ -113,7 +113,7 @@ def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
 
 
 def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) -> Any:
-    """Return what JSON holds that was read from `name`; what and errors as in `read_json`."""
+    """Return the content of JSON that was read from `name`; rules and errors as in `read_json`."""
     with _readable(name):
         if len(content) > most_bytes:
             raise ValueError(f"it has more than {most_bytes:,} bytes")
@@ -129,12 +129,18 @@ def json_bytes(content: Any) -> bytes:
     return (json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n").encode()
 
 
+def described(path: Path) -> dict[str, int | str]:
+    """Return a file's size in bytes and SHA-256."""
+    with open(path, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
+
+
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write named arrays to one ``.npz`` file; the same arrays give the same bytes."""
     for name, array in arrays.items():
         _check_plain(name, array)
-    content: dict[str, Any] = arrays  # the names of arrays could be those of other arguments
-    write_whole(path, lambda stream: np.savez(stream, **content))
+    write_whole(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:

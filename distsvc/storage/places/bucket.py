@@ -1,8 +1,8 @@
-"""A prefix of an object store's bucket, as a place for the files of runs.
+"""A prefix of an object store's bucket, as a store.
 
-A store has no locks and no renaming, but it writes an object whole or not at all, and on a
-condition: that none is there, or that the one there has a certain ETag. A commit needs no more.
-Files that never change are kept in a folder of this process once they were written or read.
+A bucket has no locks and no renaming, but it writes an object whole or not at all, and on a
+condition: that there is none, or that it has a certain ETag. A commit needs no more. Files that
+never change are cached in a folder of this process.
 """
 
 from __future__ import annotations
@@ -12,37 +12,25 @@ import tempfile
 import weakref
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from distsvc.errors import (
-    DistsvcError,
-    InputNotFoundError,
-    JobFileError,
-    OutputPermissionError,
-)
-from distsvc.errors.faults import CREDENTIALS, fault
+from distsvc.errors import DistsvcError, InputNotFoundError, JobFileError
+from distsvc.errors.faults import fault
 from distsvc.errors.urls import shown_url, without_user
 from distsvc.storage.places.arrays import make_folder, write_whole
 from distsvc.storage.places.folder import ChangedError
-from distsvc.storage.places.remote import CONNECT_SECONDS, SILENCE_SECONDS
+from distsvc.storage.places.remote import obstore_options
 
-SCHEMES = ("s3", "gs", "az")
-"""What begins the URL of a bucket. Only the first is tested."""
-
-MOST_TRIES, MOST_SECONDS, FIRST_PAUSE = 8, 60, 0.2
-"""Retries of a request, with pauses that grow from 0.2 to 5 seconds, and their time in all."""
+SCHEME = "s3"
+"""The only kind of bucket. Google's store takes no condition on an ETag, so no commit is safe."""
 
 CHUNK_BYTES = 8 * 2**20
 
-ASKED_AGAIN = timedelta(minutes=5)
-"""After which botocore is asked for credentials again; it renews those that expire."""
-
 
 class Bucket:
-    """A prefix of a bucket, whose methods are those of `distsvc.storage.places.place.Place`.
+    """A prefix of a bucket, with the methods of `distsvc.storage.places.store.Store`.
 
     Raises
     ------
@@ -75,48 +63,35 @@ class Bucket:
         return Bucket(f"{self.address}/{name}")
 
     def has(self, name: str) -> bool:
-        """Return whether an object is there."""
-        if self._cached(name).exists():
+        """Return whether an object exists."""
+        if self._cached(name).is_file():
             return True
-        import obstore
-
         try:
-            with self._reading(name):
-                obstore.head(self._store, self._key(name))
+            with self._asking(name):
+                self._store.head(self._key(name))
         except InputNotFoundError:
             return False
         return True
 
     def sizes(self, name: str = "") -> dict[str, int]:
         """Return the bytes of every object below a prefix, by its name here, in order."""
-        import obstore
-
-        prefix = self._key(name)
-        with self._reading(name):
-            found = [meta for chunk in obstore.list(self._store, prefix) for meta in chunk]
+        with self._asking(name):
+            found = [meta for chunk in self._store.list(self._key(name)) for meta in chunk]
         start = len(self._prefix) + 1 if self._prefix else 0
         return dict(sorted((meta["path"][start:], meta["size"]) for meta in found))
 
     def folders(self, name: str = "") -> list[str]:
         """Return the names of the prefixes that are directly below one."""
-        import obstore
-
-        with self._reading(name):
-            found = obstore.list_with_delimiter(self._store, self._key(name))
-        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
-
-    def damaged(self, name: str) -> list[str]:
-        """Return nothing: what a store has taken is safe."""
-        return []
+        with self._asking(name):
+            found = self._store.list_with_delimiter(self._key(name))["common_prefixes"]
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
     def local(self, name: str) -> Path:
         """Return where a copy of an object that never changes can be read, fetched if need be."""
         path = self._cached(name)
         if not path.exists():
-            import obstore
-
-            with suppress(InputNotFoundError), self._reading(name):
-                chunks = obstore.get(self._store, self._key(name)).stream(CHUNK_BYTES)
+            with suppress(InputNotFoundError), self._asking(name):
+                chunks = self._store.get(self._key(name)).stream(CHUNK_BYTES)
                 make_folder(path.parent)
                 write_whole(path, lambda stream: [stream.write(chunk) for chunk in chunks])
         return path
@@ -124,63 +99,48 @@ class Bucket:
     @contextmanager
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
         """Yield a file that becomes an object; it is kept where it will be read `again`."""
-        import obstore
-
         path = self._cached(name)
         make_folder(path.parent)
         yield path
-        with self._writing(name):
-            obstore.put(self._store, self._key(name), path)
+        with self._asking(name, write=True):
+            self._store.put(self._key(name), path)
         if not again:
             path.unlink()
 
     def put(self, name: str, content: bytes) -> None:
         """Write a small object, or another content of it."""
-        import obstore
+        with self._asking(name, write=True):
+            self._store.put(self._key(name), content)
 
-        with self._writing(name):
-            obstore.put(self._store, self._key(name), content)
-
-    def copy(self, name: str, to: str) -> None:
-        """Copy an object over another."""
-        import obstore
-
-        with self._writing(to):
-            obstore.copy(self._store, self._key(name), self._key(to))
-
-    def remove(self, name: str) -> bool:
-        """Remove an object; return whether it was there."""
-        import obstore
-
+    def remove(self, name: str, mark: str | None = None) -> bool:
+        """Remove an object, or empty it if its ETag is `mark`; return whether it existed."""
+        if mark is not None:  # no store removes on a condition
+            with suppress(ChangedError):
+                self.swap(name, b"{}\n", mark)
+                return True
+            return False
         if not self.has(name):
             return False
-        with self._writing(name):
-            obstore.delete(self._store, self._key(name))
+        with self._asking(name, write=True):
+            self._store.delete(self._key(name))
         self._cached(name).unlink(missing_ok=True)
         return True
 
     def clear(self, name: str, known: Collection[str] = ()) -> list[str]:
         """Remove all objects below a prefix but known ones; return the others' names."""
-        import obstore
-
         names = [found for found in self.sizes(name) if found not in known]
         if names:
-            with self._writing(name):
-                obstore.delete(self._store, [self._key(found) for found in names])
+            with self._asking(name, write=True):
+                self._store.delete([self._key(found) for found in names])
         for found in names:
             self._cached(found).unlink(missing_ok=True)
         return names
 
-    def prune(self, name: str) -> None:
-        """Do nothing: a prefix is not there without objects."""
-
     def current(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of an object and its ETag, if it is there."""
-        import obstore
-
+        """Return the content of an object and its ETag, if it exists."""
         try:
-            with self._reading(name):
-                found = obstore.get(self._store, self._key(name))
+            with self._asking(name):
+                found = self._store.get(self._key(name))
                 return bytes(found.bytes()), str(found.meta["e_tag"])
         except InputNotFoundError:
             return None
@@ -189,22 +149,13 @@ class Bucket:
         """Replace an object of a certain ETag, or make the first; return the new one's.
 
         The store may have done it though its answer was lost, and then refuses the second try. So
-        what is there after a refusal is compared with the content, which no other writer has.
-
-        Raises
-        ------
-        ChangedError
-            Another object is there, or none.
-        OutputPermissionError, TemporaryError
-            It can't be written.
-
+        after a refusal the object is compared with the content, which no other writer has. Errors
+        as in `Store.swap`.
         """
-        import obstore
-
         mode: Any = "create" if mark is None else {"e_tag": mark}
         try:
-            with self._writing(name):
-                put = obstore.put(self._store, self._key(name), content, mode=mode)
+            with self._asking(name, write=True):
+                put = self._store.put(self._key(name), content, mode=mode)
                 return str(put["e_tag"])
         except DistsvcError:
             there = self.current(name)
@@ -212,20 +163,9 @@ class Bucket:
                 raise
             return there[1]
 
-    def withdraw(self, name: str, mark: str | None) -> None:
-        """Empty an object if its ETag is `mark`; no store removes one on a condition."""
-        with suppress(ChangedError):
-            self.swap(name, b"{}\n", mark)
-
-    def settle(self, names: Collection[str]) -> None:
-        """Do nothing: what a store has taken is safe."""
-
-    def refuse_links(self, names: Collection[str]) -> None:
-        """Do nothing: a store has no links."""
-
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Yield False: nobody is kept out by more than the sign of life of who is there."""
+        """Yield False: a bucket has no lock; only the lease protects it."""
         yield False
 
     @property
@@ -239,25 +179,18 @@ class Bucket:
         return self._opened.cache / self._key(name)
 
     @contextmanager
-    def _reading(self, name: str) -> Iterator[None]:
+    def _asking(self, name: str, write: bool = False) -> Iterator[None]:
+        """Turn the errors of the store into those that users meet."""
+        where = f"{self.address}/{name}"
         try:
             yield
         except DistsvcError:
             raise
         except Exception as error:
-            raise fault(error, reading=f"{self.address}/{name}") or error from None
-
-    @contextmanager
-    def _writing(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except DistsvcError:
-            raise
-        except Exception as error:
-            where = f"{self.address}/{name}"
-            if type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
+            if write and type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
                 raise ChangedError(f"{where} was changed by another process") from None
-            raise fault(error, writing=where) or error from None
+            known = fault(error, writing=where) if write else fault(error, reading=where)
+            raise known or error from None
 
 
 class _Opened:
@@ -277,49 +210,7 @@ def _opened(root: str) -> _Opened:
     except ImportError:
         what = f"{root} needs obstore, which comes with distsvc[s3]"
         raise JobFileError(what) from None
-    seconds = {"connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{SILENCE_SECONDS}s"}
-    given: dict[str, Any] = _s3(root) if root.startswith("s3:") else {}
-    plain = str(given.get("endpoint", "")).startswith("http:")
-    pauses = {"init_backoff": timedelta(seconds=FIRST_PAUSE), "max_backoff": timedelta(seconds=5)}
-    tries = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(seconds=MOST_SECONDS)}
-    options: dict[str, Any] = {
-        "client_options": seconds | ({"allow_http": True} if plain else {}),
-        "retry_config": tries | {"backoff": pauses | {"base": 2}},
-    }
     try:
-        return _Opened(from_url(root, **options, **given))
+        return _Opened(from_url(root, **obstore_options(root)))
     except Exception as error:  # of the settings, such as that there are no credentials
         raise fault(error, writing=root) or JobFileError(f"can't open {root}: {error}") from None
-
-
-def _s3(root: str) -> dict[str, Any]:
-    """Return what botocore finds of S3 in the environment and the usual files.
-
-    Raises
-    ------
-    OutputPermissionError
-        There are no credentials.
-
-    """
-    from botocore.session import get_session
-
-    session = get_session()
-    credentials = session.get_credentials()
-    if credentials is None:
-        raise OutputPermissionError(f"no permission to use {root}: no credentials; {CREDENTIALS}")
-    region = session.get_config_variable("region") or "us-east-1"
-    client = session.create_client("s3", region_name=region)
-
-    def provided() -> dict[str, Any]:
-        known = credentials.get_frozen_credentials()
-        return {
-            "access_key_id": known.access_key,
-            "secret_access_key": known.secret_key,
-            "token": known.token,
-            "expires_at": datetime.now(UTC) + ASKED_AGAIN,
-        }
-
-    found: dict[str, Any] = {"credential_provider": provided, "region": client.meta.region_name}
-    if not client.meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-        found["endpoint"] = client.meta.endpoint_url
-    return found

@@ -1,11 +1,7 @@
-"""A folder of a local or shared disk, as a place for the files of runs.
-
-Links in it are not followed: what they point to is somebody else's.
-"""
+"""A folder of a local or shared disk as a store; links in it are not followed."""
 
 from __future__ import annotations
 
-import filecmp
 import hashlib
 import os
 import shutil
@@ -31,11 +27,15 @@ class ChangedError(TemporaryError):
 
 
 class HeldError(TemporaryError):
-    """Another process holds a place."""
+    """Another process holds a store."""
 
 
 class Folder:
-    """A folder, whose methods are those of `distsvc.storage.places.place.Place`."""
+    """A folder, with the methods of `distsvc.storage.places.store.Store`.
+
+    `damaged`, `settle` and `refuse_links` are those of a disk alone, which has links, and files
+    that a loss of power cuts short.
+    """
 
     def __init__(self, path: str | os.PathLike[str]):
         self.root = Path(os.path.abspath(path))
@@ -46,11 +46,11 @@ class Folder:
         return str(self.root)
 
     def below(self, name: str) -> Folder:
-        """Return a folder of this one, which need not be there."""
+        """Return a folder of this one, which need not exist."""
         return Folder(self.root / name)
 
     def has(self, name: str) -> bool:
-        """Return whether a file is there."""
+        """Return whether a file exists."""
         return (self.root / name).exists()
 
     def sizes(self, name: str = "") -> dict[str, int]:
@@ -91,53 +91,38 @@ class Folder:
         make_folder((self.root / name).parent)
         self._replace(name, lambda stream: stream.write(content))
 
-    def copy(self, name: str, to: str) -> None:
-        """Copy a file over another, unless they are equal; errors as in `writing`."""
-        original, copy = self.root / name, self.root / to
-        if not (copy.exists() and filecmp.cmp(original, copy, shallow=False)):
-            with open(original, "rb") as source:
-                self._replace(to, lambda stream: shutil.copyfileobj(source, stream))
-
-    def remove(self, name: str) -> bool:
-        """Remove a file and the folders that are empty then; return whether it was removed."""
+    def remove(self, name: str, mark: str | None = None) -> bool:
+        """Remove a file, or the empty folders in a folder, and the folders that are empty then."""
         path = self.root / name
-        folders = [folder for folder in path.parents if folder.is_relative_to(self.root)][:-1]
-        if any(folder.is_symlink() for folder in folders) or not path.is_file():
+        if any(folder.is_symlink() for folder in self._around(path)):
             return False
-        with suppress(OSError):  # another user's, perhaps
-            path.unlink()
-        if path.exists():
+        is_file = path.is_file()
+        if not is_file and (path.is_symlink() or not path.is_dir()):
             return False
-        with suppress(OSError):  # the first one that is not empty
-            for folder in folders:
-                folder.rmdir()
-        return True
+        if mark is not None and (self.current(name) or (b"", ""))[1] != mark:
+            return False
+        if is_file:
+            with suppress(OSError):  # another user's, perhaps
+                path.unlink()
+            if path.exists():
+                return False
+        self._prune(path)
+        return is_file
 
     def clear(self, name: str, known: Collection[str] = ()) -> list[str]:
         """Remove all files below a folder but known ones, and folders that are empty then."""
         names = self._files(name)
         if not set(names).isdisjoint(known):
             removed = [n for n in names if n not in known and self.remove(n)]
-            self.prune(name)
+            self._prune(self.root / name)
             return removed
         if not (self.root / name).is_symlink():
             shutil.rmtree(self.root / name, ignore_errors=True)
-        self.prune(name)
+        self._prune(self.root / name)
         return [n for n in names if not (self.root / n).exists()]
 
-    def prune(self, name: str) -> None:
-        """Remove a folder, those in it and those it is in, as far as they are empty."""
-        path = self.root / name
-        for place, _, _ in os.walk(path, topdown=False):
-            with suppress(OSError):
-                os.rmdir(place)
-        with suppress(OSError):  # the first one that is not empty
-            for folder in path.parents:
-                if folder.is_relative_to(self.root) and folder != self.root:
-                    folder.rmdir()
-
     def current(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of a file and its SHA-256, if it is there."""
+        """Return the content of a file and its SHA-256, if it exists."""
         try:
             content = (self.root / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -148,27 +133,15 @@ class Folder:
         return content, hashlib.sha256(content).hexdigest()
 
     def swap(self, name: str, content: bytes, mark: str | None) -> str:
-        """Replace a file of a certain version; whoever calls holds the folder.
+        """Replace a file of a certain version in a folder that is held; errors as in `Store.swap`.
 
-        Raises
-        ------
-        ChangedError
-            The version that is there is another, since locks mean nothing to this file system.
-        OutputPermissionError, TemporaryError
-            It can't be written.
-
+        It can have another version where locks mean nothing to the file system.
         """
         there = self.current(name)
         if (there and there[1]) != mark:
             raise ChangedError(f"{self.root / name} was changed by another process")
         self._replace(name, lambda stream: stream.write(content), settled=True)
         return hashlib.sha256(content).hexdigest()
-
-    def withdraw(self, name: str, mark: str | None) -> None:
-        """Remove a file if its version is `mark`."""
-        there = self.current(name)
-        if there is not None and there[1] == mark:
-            self.remove(name)
 
     def settle(self, names: Collection[str]) -> None:
         """Write files and the folders that hold them to the disk; errors as in `writing`."""
@@ -179,9 +152,9 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Make the folder, lock it, and remove what killed processes left half-written in it.
+        """Make the folder, lock it, and remove files that killed processes left half-written.
 
-        Yields True. The lock file stays, since removing it is a race; errors as in `Place.held`.
+        Yields True. The lock file stays, since removing it is a race; errors as in `Store.held`.
         """
         with writing(f"output.path {self.root.parent}"):
             try:
@@ -210,6 +183,19 @@ class Folder:
                     f"output.path {self.root} can't be written: {self.root / name} is a link, "
                     "and links are not followed"
                 )
+
+    def _around(self, path: Path) -> list[Path]:
+        """Return the folders that a path is in, the innermost first, below this one."""
+        return [one for one in path.parents if one.is_relative_to(self.root) and one != self.root]
+
+    def _prune(self, path: Path) -> None:
+        """Remove a folder, those in it and those it is in, as far as they are empty."""
+        for inner, _, _ in os.walk(path, topdown=False):
+            with suppress(OSError):
+                os.rmdir(inner)
+        with suppress(OSError):  # the first one that is not empty
+            for folder in self._around(path):
+                folder.rmdir()
 
     def _files(self, name: str) -> list[str]:
         """Return the names of all files below a folder, in order."""

@@ -1,7 +1,7 @@
-"""Who may write to an output: one run at a time, which others can see is alive.
+"""The lease of an output: one run at a time writes to it, and shows that it is alive.
 
-The holder says who it is in a file, and says so again every few seconds, with how far it is. Who
-finds the file waits until it is sure that its writer is gone: at once where that ran on this
+The holder writes a record of itself to a file, and again every few seconds, with its progress. A
+process that meets the file waits until the holder is surely gone: at once where it ran on this
 machine, else once the file has stayed the same for a while. So no clocks are compared.
 """
 
@@ -18,12 +18,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
+
+from pydantic import JsonValue
 
 from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError
+from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import json_bytes, parse_json
 from distsvc.storage.places.folder import ChangedError, HeldError
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 
 HOLDER = "holder.json"
 BEAT_SECONDS = 5.0
@@ -31,12 +34,39 @@ BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 30.0
 """How long a holder on another machine gives no sign of life before it counts as dead."""
 PATIENCE, LOOK_SECONDS = 20, 0.05
-"""How often, and at what distance, one who is refused looks for the name of the holder."""
+"""The number of looks for the name of the holder after a refusal, and the time between them."""
 
-State = Callable[[], dict[str, Any]]
-"""Returns what the holder is doing, as JSON can hold it; called from another thread."""
+Doing: TypeAlias = dict[str, JsonValue]
+"""The state of a run: its name, phase, counts and times."""
+State = Callable[[], Doing]
+"""Returns the state of the holder's run; called from another thread."""
 
 _LOG = logging.getLogger("distsvc")
+
+
+class Holder(Form):
+    """The record of a holder: its process, its job, and its last sign of life.
+
+    `started` is the time when the process began, as its machine counts, `since` when it took the
+    output, `now` that of the last sign of life, and `beat` their number.
+    """
+
+    host: str | None = None
+    boot: str | None = None
+    process: int | None = None
+    started: str | None = None
+    since: str | None = None
+    job_sha256: str | None = None
+    beat: int = 0
+    now: str | None = None
+    doing: Doing | None = None
+
+    def content(self) -> bytes:
+        """Return the record as it is written."""
+        return json_bytes({name: value for name, value in self if name in self.model_fields_set})
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}, since {self.since}"
 
 
 @dataclass
@@ -45,16 +75,16 @@ class Lease:
 
     Attributes
     ----------
-    before : dict
-        What a holder that died here had said last; empty where there was none.
-    record : dict
-        What is said of this one.
+    before : Holder or None
+        The last record of a holder that died here.
+    record : Holder
+        The record of this one.
 
     """
 
-    runs: Place
-    record: dict[str, Any]
-    before: dict[str, Any] = field(default_factory=dict)
+    runs: Store
+    record: Holder
+    before: Holder | None = None
     _mark: str | None = None
     _lost: bool = False
     _beating: threading.Lock = field(default_factory=threading.Lock)
@@ -73,12 +103,13 @@ class Lease:
                 "had given no sign of life"
             )
 
-    def beat(self, doing: dict[str, Any]) -> None:
-        """Give a sign of life; what fails is tried again the next time."""
-        record = self.record | {"beat": self.record["beat"] + 1, "now": _now(), "doing": doing}
+    def beat(self, doing: Doing) -> None:
+        """Give a sign of life; one that fails is tried again the next time."""
+        news = {"beat": self.record.beat + 1, "now": _now(), "doing": doing}
+        record = self.record.model_copy(update=news)
         with self._beating:
             try:
-                self._mark = self.runs.swap(HOLDER, json_bytes(record), self._mark)
+                self._mark = self.runs.swap(HOLDER, record.content(), self._mark)
                 self.record = record
             except ChangedError:
                 self._lost = True
@@ -88,10 +119,11 @@ class Lease:
 
 @contextmanager
 def held(
-    runs: Place, output: str, job_sha256: str, overwrite: bool, doing: State = dict
+    runs: Store, output: str, job_sha256: str, overwrite: bool, doing: State = dict
 ) -> Iterator[Lease]:
     """Hold the folder `runs` of an output; errors as in `publication.Output.locked`."""
-    lease = Lease(runs, _who() | {"since": _now(), "job_sha256": job_sha256, "beat": 0})
+    job = {"since": _now(), "job_sha256": job_sha256, "beat": 0}
+    lease = Lease(runs, Holder.model_validate(_who() | job))
     asking = output, job_sha256, overwrite
     try:
         with runs.held() as alone_here:
@@ -101,30 +133,30 @@ def held(
                     yield lease
             finally:
                 with suppress(DistsvcError, OSError):
-                    runs.withdraw(HOLDER, lease._mark)
+                    runs.remove(HOLDER, lease._mark)
     except HeldError:
         raise _refusal(_named_holder(runs), *asking) from None
 
 
-def is_gone(holder: dict[str, Any]) -> bool | None:
-    """Return whether who wrote a record is gone; None where that can't be known from here."""
+def is_gone(holder: Holder) -> bool | None:
+    """Return whether the process of a record is gone; None where that can't be known from here."""
     who = _who()
-    if any(holder.get(key) != who[key] for key in ("host", "boot")):
+    if any(getattr(holder, key) != who[key] for key in ("host", "boot")):
         return None
-    return _started(holder.get("process")) != holder.get("started")
+    return _started(holder.process) != holder.started
 
 
-def read_holder(runs: Place) -> dict[str, Any]:
-    """Return what the holder of an output, alive or dead, said last; empty if there is none."""
+def read_holder(runs: Store) -> Holder | None:
+    """Return the last record of the holder of an output, alive or dead; None if there is none."""
     found = runs.current(HOLDER)
     with suppress(DataError):
-        holder = parse_json(found[0], HOLDER) if found else {}
-        return holder if isinstance(holder, dict) else {}
-    return {}
+        holder = parsed(Holder, parse_json(found[0], HOLDER), HOLDER) if found else None
+        return holder if holder and holder.model_fields_set else None
+    return None
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record, once nobody who lives has written another."""
+    """Write the record, once no living process has written another."""
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + SILENCE_SECONDS
     first = found
@@ -139,15 +171,15 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
             _tell_waiting(holder)
         time.sleep(min(BEAT_SECONDS / 5, SILENCE_SECONDS / 5))
         found = runs.current(HOLDER)
-    lease.before = read_holder(runs) if found else {}
+    lease.before = read_holder(runs) if found else None
     try:
-        lease._mark = runs.swap(HOLDER, json_bytes(lease.record), found and found[1])
+        lease._mark = runs.swap(HOLDER, lease.record.content(), found and found[1])
     except ChangedError:
         raise _refusal(read_holder(runs), *asking) from None
 
 
-def _tell_waiting(holder: dict[str, Any]) -> None:
-    fields = {"for": f"a sign of life of {_words(holder)}", "seconds": SILENCE_SECONDS}
+def _tell_waiting(holder: Holder | None) -> None:
+    fields = {"for": f"a sign of life of {holder}", "seconds": SILENCE_SECONDS}
     _LOG.info("waiting", extra={"fields": fields})
 
 
@@ -169,38 +201,33 @@ def _beating(lease: Lease, doing: State) -> Iterator[None]:
         thread.join()
 
 
-def _refusal(holder: dict[str, Any], output: str, job_sha256: str, overwrite: bool) -> DistsvcError:
-    if not holder:
+def _refusal(holder: Holder | None, output: str, job_sha256: str, overwrite: bool) -> DistsvcError:
+    if holder is None:
         return TemporaryError(f"another run is writing to {output}")
-    words = f"another run is writing to {output}: {_words(holder)}"
-    theirs = holder.get("job_sha256")
+    words = f"another run is writing to {output}: {holder}"
+    theirs = holder.job_sha256
     if job_sha256 and theirs and theirs != job_sha256 and not overwrite:
         return JobFileError(f"{words}; it has another job, so give another output.path")
     return TemporaryError(words)
 
 
-def _words(holder: dict[str, Any]) -> str:
-    who = f"process {holder.get('process')} on {holder.get('host')}"
-    return f"{who}, since {holder.get('since')}"
-
-
-def _named_holder(runs: Place) -> dict[str, Any]:
-    """Return what the holder said of itself, which it may be about to say."""
+def _named_holder(runs: Store) -> Holder | None:
+    """Return the record of the holder, which it may be about to write."""
     for _ in range(PATIENCE):
         with suppress(DistsvcError):
             holder = read_holder(runs)
             if holder and not is_gone(holder):
                 return holder
         time.sleep(LOOK_SECONDS)
-    return {}
+    return None
 
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _who() -> dict[str, Any]:
-    """Return what tells this process from all others."""
+def _who() -> dict[str, JsonValue]:
+    """Return the part of a record that identifies this process."""
     process = os.getpid()
     return {
         "host": socket.gethostname(),
@@ -217,9 +244,9 @@ def _boot() -> str:
     return ""
 
 
-def _started(process: Any) -> str | None:
+def _started(process: int | None) -> str | None:
     """Return when a process of this machine began, or None if there is none."""
-    if not isinstance(process, int):
+    if process is None:
         return None
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]

@@ -1,4 +1,4 @@
-"""A place where bytes are: its file system, its path there, and how messages name it."""
+"""The location of an input: its file system, its path there, and its name in messages."""
 
 from __future__ import annotations
 
@@ -17,16 +17,8 @@ from distsvc.errors.faults import fault
 from distsvc.errors.urls import NO_LAKE, LakeUrl, lake_url, masked, original, shown_url, stand_in
 from distsvc.storage.places.remote import connection, patient
 
-__all__ = ["Location", "shown_url"]
-
-
 METADATA = ".metadata.json"
-"""What the files are named like that say what an Iceberg table consists of."""
-
-
-def is_metadata(path: str) -> bool:
-    """Return whether a path is that of an Iceberg table's metadata, not its name in a catalog."""
-    return path.endswith(METADATA)
+"""The suffix of the metadata files of an Iceberg table."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +31,10 @@ class Location:
     path : str
         The path as the file system names it; absolute if local. It holds no secret.
     url : str
-        The path or URL that was given, or a stand-in where it holds secrets; of what was found in a
-        folder, its path.
+        The path or URL that was given, or a stand-in where it holds secrets; the path of a file
+        that was listed in a folder.
     lake : LakeUrl
-        Of which kind a table with a log is, and which state of it is asked for.
+        The kind of a table with a log, and the state of it that is asked for.
 
     """
 
@@ -66,7 +58,7 @@ class Location:
         """
         try:
             lake = lake_url(original(url))
-            if lake.kind == "iceberg" and not is_metadata(lake.path):
+            if lake.kind == "iceberg" and not lake.path.endswith(METADATA):
                 return cls(None, lake.path, url, lake)  # a name in a catalog
             bare, options = connection(lake.path, s3)
             fs, path = fsspec.core.url_to_fs(bare, **options)
@@ -82,9 +74,9 @@ class Location:
 
     @property
     def address(self) -> str:
-        """What finds the place again from any folder: the absolute path if local, else the URL.
+        """The absolute path if local, else the URL, which open it again from any folder.
 
-        It may be written: a stand-in is there for secrets.
+        It may be written: secrets are replaced by a stand-in.
         """
         if not self.is_local:
             return self.url
@@ -101,11 +93,11 @@ class Location:
         return self.path.partition("?")[0] if self.path.startswith("http") else self.path
 
     def at(self, path: str) -> Location:
-        """Return another place in the same file system."""
+        """Return the location of another path in the same file system."""
         return Location(self.fs, path, path)
 
     def join(self, name: str) -> Location:
-        """Return the place of a file in this folder."""
+        """Return the location of a file in this folder."""
         return self.at(f"{self.path}/{name}")
 
     def pinned(self, pin: str) -> Location:
@@ -118,7 +110,7 @@ class Location:
         return self.bare.lower().endswith(tuple(suffixes))
 
     def info(self) -> dict[str, Any] | None:
-        """Return what the file system knows about the place, or None if there is nothing."""
+        """Return the information of the file system, or None if nothing exists here."""
         try:
             return self.fs.info(self.path)
         except FileNotFoundError as error:
@@ -128,7 +120,7 @@ class Location:
             return None
 
     def exists(self) -> bool:
-        """Return whether something is here; what may not be read is not."""
+        """Return whether something that may be read exists here."""
         if not self.path.startswith("http"):
             return self.fs.exists(self.path)
         try:
@@ -140,7 +132,7 @@ class Location:
             raise known or error from error
 
     def zarr_store(self) -> Any:
-        """Return the place as a store of Zarr."""
+        """Return the location as a store of Zarr."""
         from zarr.storage import FsspecStore, LocalStore
 
         if self.is_local:
@@ -158,17 +150,17 @@ class Location:
         return self.fs.open(self.path, "rb", cache_type=cache)
 
     def not_found(self) -> InputNotFoundError:
-        """Return the error that there is nothing here."""
+        """Return the error that nothing exists here."""
         return InputNotFoundError(f"{self.shown} does not exist")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turn the errors of reading here into errors that name the place and whom to blame.
+        """Turn the errors of reading here into errors that name the location and whom to blame.
 
         Raises
         ------
         DataError
-            What is here is damaged, has gone or may not be read.
+            The file is damaged, has gone or may not be read.
         TemporaryError
             The store does not answer.
 

@@ -1,7 +1,9 @@
-"""How a store is asked: with its secrets, for how long, and how often.
+"""The settings of remote stores, in the words of each library: secrets, time limits, retries.
 
-The secrets of an HTTP URL go with the requests, not with the path: paths are what plans, messages
-and names of files are made of.
+Inputs are read with fsspec, outputs written with obstore, lake tables opened by deltalake or
+pyiceberg. Each gets the S3 settings that botocore takes from the environment and the usual files,
+or those of a catalog. The secrets of an HTTP URL go with the requests, not with the path, which
+plans, messages and file names hold.
 """
 
 from __future__ import annotations
@@ -11,57 +13,68 @@ import base64
 import logging
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import fsspec
 
-from distsvc.errors import JobFileError
+from distsvc.errors import JobFileError, OutputPermissionError
+from distsvc.errors.faults import CREDENTIALS
 from distsvc.errors.urls import is_broken, links, shown_url, without_user
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10, 30
-"""How long a store may take to accept a connection, and to send anything."""
+"""Time limits for a connection to a store, and for each part of its answer."""
 
 PAUSES = (0.5, 2.0)
-"""Seconds before the second and the third try of a request."""
+"""Seconds before the second and the third try of a request for an input."""
+
+MOST_TRIES, MOST_SECONDS, FIRST_PAUSE = 8, 60, 0.2
+"""Retries of a request for an output, their time in all, and the first pause in seconds."""
+
+ASKED_AGAIN = timedelta(minutes=5)
+"""The time after which credentials are asked for again; botocore renews those that expire."""
+
+Options: TypeAlias = dict[str, Any]
+"""Keyword arguments of a library."""
 
 _LOG = logging.getLogger("distsvc")
 _BUSY = {425, 429, 500, 502, 503, 504}
 _S3 = ("s3", "s3a")
+_UNTRIED = ("gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs")
 _KEYED = (*_S3, "gs", "gcs", "gdrive", "oss", "oci", "r2", "b2", "hf")
 _NAMED = ("abfs", "abfss", "adl", "az", "wasb", "wasbs")  # container@account is no secret
 _LINK = re.compile(r"(?P<protocol>[\w+.-]+)://(?:(?P<user>[^/?#]*)@)?(?P<rest>.*)", re.DOTALL)
 
 
-def connection(
-    url: str, s3: Mapping[str, Any] = MappingProxyType({})
-) -> tuple[str, dict[str, Any]]:
-    """Return a URL without its secrets and the options with which fsspec opens it.
+def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> tuple[str, Options]:
+    """Return a URL without its secrets, and fsspec's options for it by protocol.
 
-    The options are fsspec's, by protocol; `s3` are more of them for S3. What the user's
-    configuration of fsspec says of limits goes before what is said here.
+    `s3` are more options for S3. Limits in the user's configuration of fsspec override ours.
 
     Raises
     ------
     JobFileError
-        The URL of an object store holds a key, or a password has to be encoded.
+        The URL is Google's or Azure's, that of an object store holds a key, or a password has to be
+        encoded.
 
     """
-    chain, options = links(url), {}
+    chain = links(url)
+    options: Options = {}
     for k, link in enumerate(chain):
         found = _LINK.fullmatch(link)
         if not found:
             continue
         protocol = found["protocol"]
-        _check_user(link, protocol)
+        _check_link(link, protocol)
         if protocol in ("http", "https"):
             host, query = found["rest"].partition("?")[::2]
             chain[k] = f"{protocol}://{host}"
             options[protocol] = {"client_kwargs": _http(chain[k], found["user"], query)}
         elif protocol in _S3:
-            options[protocol] = {"config_kwargs": _s3()} | dict(s3)
+            options[protocol] = {"config_kwargs": _s3_limits()} | dict(s3)
     return "::".join(chain), options
 
 
@@ -75,7 +88,7 @@ def patient(fs: Any) -> Any:
     return fs
 
 
-def _check_user(link: str, protocol: str) -> None:
+def _check_link(link: str, protocol: str) -> None:
     if is_broken(link):
         raise JobFileError(
             f"input.path: {shown_url(link)}: '/', '?' and '#' in a password are written %2F, %3F "
@@ -88,50 +101,131 @@ def _check_user(link: str, protocol: str) -> None:
             f"input.path: {shown_url(link)} holds a key; credentials belong in the environment, "
             "the files of the store's library or the configuration of fsspec"
         )
+    if protocol in _UNTRIED:
+        raise JobFileError(
+            f"input.path: {shown_url(link)}: {protocol}:// is not supported; expected a path, or a "
+            "URL of s3://, http:// or https://"
+        )
 
 
-def _http(url: str, user: str | None, query: str) -> dict[str, Any]:
+def _http(url: str, user: str | None, query: str) -> Options:
     from aiohttp import ClientTimeout
 
     limits = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
     secrets = [_Secrets.of(url, user, query)] if user or query else []
-    configured: dict[str, Any] = {}
+    configured: Options = {}
     for protocol in ("http", "https"):
         configured |= fsspec.config.conf.get(protocol, {}).get("client_kwargs", {})
     return {"timeout": limits} | configured | {"middlewares": (again, *secrets)}
 
 
-def _s3() -> dict[str, Any]:
+def _s3_limits() -> Options:
     limits = {"connect_timeout": CONNECT_SECONDS, "read_timeout": SILENCE_SECONDS}
     retries = {"mode": "standard", "total_max_attempts": len(PAUSES) + 1}
-    configured: dict[str, Any] = {}
+    configured: Options = {}
     for protocol in _S3:
         configured |= fsspec.config.conf.get(protocol, {}).get("config_kwargs", {})
     return {**limits, "retries": retries} | configured
 
 
-def s3_settings() -> dict[str, str]:
-    """Return what botocore finds of S3 in the environment and the usual files, for other libraries.
+def is_s3(url: str) -> bool:
+    """Return whether a URL is one of S3."""
+    return url.startswith(("s3:", "s3a:"))
 
-    That is ``access_key_id``, ``secret_access_key``, ``session_token``, ``region`` and
-    ``endpoint``, as far as they are known; nothing without botocore.
+
+def catalog_options(properties: Mapping[str, str]) -> Options:
+    """Return fsspec's options for the S3 settings that an Iceberg catalog gives for a table."""
+
+    def known(name: str) -> str | None:
+        """Return a setting of S3, or that of all of AWS."""
+        return properties.get(f"s3.{name}") or properties.get(f"client.{name}")
+
+    names = {"endpoint_url": "endpoint", "key": "access-key-id", "secret": "secret-access-key"}
+    names |= {"token": "session-token"}
+    options: Options = {own: known(name) for own, name in names.items() if known(name)}
+    if known("region"):
+        options["client_kwargs"] = {"region_name": known("region")}
+    return options
+
+
+def iceberg_options(url: str) -> dict[str, str]:
+    """Return pyiceberg's properties for a table without a catalog."""
+    if not is_s3(url):
+        return {}
+    return {f"s3.{name.replace('_', '-')}": value for name, value in _s3_settings().items()}
+
+
+def delta_options(url: str) -> dict[str, str]:
+    """Return deltalake's options; it looks for other stores than S3 in the environment."""
+    options = {"max_retries": str(len(PAUSES) + 1), "retry_timeout": f"{SILENCE_SECONDS}s"}
+    options |= {"connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{SILENCE_SECONDS}s"}
+    if is_s3(url):
+        options |= {f"aws_{name}": value for name, value in _s3_settings().items()}
+        if options.get("aws_endpoint", "").startswith("http:"):
+            options["aws_allow_http"] = "true"
+    return options
+
+
+def obstore_options(root: str) -> Options:
+    """Return obstore's options for a bucket of S3, whose credentials are renewed.
+
+    Raises
+    ------
+    OutputPermissionError
+        There are no credentials.
+
     """
+    session = _botocore()
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise OutputPermissionError(f"no permission to use {root}: no credentials; {CREDENTIALS}")
+
+    def provided() -> Options:
+        known = credentials.get_frozen_credentials()
+        keys = {"access_key_id": known.access_key, "secret_access_key": known.secret_key}
+        return keys | {"token": known.token, "expires_at": datetime.now(UTC) + ASKED_AGAIN}
+
+    client: Options = {"connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{SILENCE_SECONDS}s"}
+    where = _s3_address(session)
+    if where.get("endpoint", "").startswith("http:"):
+        client["allow_http"] = True
+    pauses = {"init_backoff": timedelta(seconds=FIRST_PAUSE), "max_backoff": timedelta(seconds=5)}
+    tries = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(seconds=MOST_SECONDS)}
+    retries = tries | {"backoff": pauses | {"base": 2}}
+    return where | {
+        "credential_provider": provided, "client_options": client, "retry_config": retries,
+    }  # fmt: skip
+
+
+def _s3_settings() -> dict[str, str]:
+    """Return address and keys of S3, as far as botocore knows them; nothing without botocore."""
     try:
-        from botocore.session import get_session
+        session = _botocore()
     except ImportError:
         return {}
-    session = get_session()
-    region = session.get_config_variable("region") or "us-east-1"
-    client = session.create_client("s3", region_name=region)
-    found = {"region": client.meta.region_name}
     credentials = session.get_credentials()
-    if credentials is not None:
-        known = credentials.get_frozen_credentials()
-        found |= {"access_key_id": known.access_key, "secret_access_key": known.secret_key}
-        found |= {"session_token": known.token} if known.token else {}
-    if not client.meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-        found["endpoint"] = client.meta.endpoint_url
-    return found
+    known = credentials and credentials.get_frozen_credentials()
+    keys = known and {
+        "access_key_id": known.access_key,
+        "secret_access_key": known.secret_key,
+        "session_token": known.token,
+    }
+    return _s3_address(session) | {name: value for name, value in (keys or {}).items() if value}
+
+
+def _s3_address(session: Any) -> dict[str, str]:
+    """Return the region of S3, and its endpoint unless that is Amazon's own."""
+    region = session.get_config_variable("region") or "us-east-1"
+    meta = session.create_client("s3", region_name=region).meta
+    if meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+        return {"region": meta.region_name}
+    return {"region": meta.region_name, "endpoint": meta.endpoint_url}
+
+
+def _botocore() -> Any:
+    from botocore.session import get_session
+
+    return get_session()
 
 
 async def again(request: Any, send: Any) -> Any:

@@ -1,24 +1,27 @@
-"""A manifest as it is read: its form, and the files that it lists with sizes and checksums."""
+"""The manifest of a published run: its form, and its files with sizes and checksums."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
-from distsvc.storage.places.arrays import parse_json
+from distsvc.storage.places.arrays import described, json_bytes, parse_json
 from distsvc.storage.places.folder import SPARE
-from distsvc.storage.places.place import Place
-from distsvc.storage.publishing.columns import described
+from distsvc.storage.places.store import Store
 
-MANIFEST = "manifest.json"
+MANIFEST, SUCCESS = "manifest.json", "_SUCCESS"
+COPIES = ("report.html", "report.json")
+"""Copies beside the manifest, for people; the manifest lists the originals."""
 FORMAT = 2
 """The version of the manifest that is written, and read."""
+
+_OF_ALL_VERSIONS = "format", "run_id", "created", "job_sha256", "input_sha256", "rows", "clusters"
 
 
 def _plain_path(text: str) -> str:
@@ -33,13 +36,38 @@ Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class ListedFile(Form):
-    """A file below the manifest's folder: its path, bytes and SHA-256, and rows of labels."""
+class Listed(Form):
+    """A part of a manifest, which keeps keys that are not known here."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ListedFile(Listed):
+    """A file below the manifest's folder: its path, rows if it holds labels, bytes and SHA-256."""
 
     file: Annotated[str, AfterValidator(_plain_path)]
+    rows: Size | None = None
     bytes: Size
     sha256: Sha256
-    rows: Size | None = None
+
+
+class Continued(Listed):
+    """The published run that a run continues: its path and id, and the SHA-256 of its model."""
+
+    path: str = ""
+    run_id: str = ""
+    model_sha256: str = ""
+
+
+class CheckRecord(Listed):
+    """The outcome of a check, as the report has it."""
+
+    name: str = ""
+    level: str = ""
+    limit: JsonValue = None
+    found: JsonValue = None
+    state: str = ""
+    words: str = ""
 
 
 def _listed_once(files: list[ListedFile]) -> list[ListedFile]:
@@ -50,22 +78,69 @@ def _listed_once(files: list[ListedFile]) -> list[ListedFile]:
     return files
 
 
-class Manifest(Form):
-    """What is read of a manifest; it holds more, for people."""
-
-    model_config = ConfigDict(extra="allow")
+class Manifest(Listed):
+    """The content of ``manifest.json``, whose keys are written in this order."""
 
     format: int
     run_id: Annotated[str, AfterValidator(_plain_path)]
+    created: str = ""
     job_sha256: Sha256
     input_sha256: Sha256
+    job: dict[str, JsonValue] = Field(default={})
     rows: Size
     clusters: Size
+    columns: dict[str, str] = Field(default={}, alias="schema")
     files: Annotated[list[ListedFile], AfterValidator(_listed_once)]
+    versions: dict[str, str] = Field(default={})
+    checks: list[CheckRecord] = Field(default=[])
+    previous: Continued | None = None
+    override: bool = False
+    write_id: str = ""
+
+    @property
+    def run_date(self) -> str:
+        """The day that the run was for, else the day that it was made."""
+        named = self.job.get("job")
+        return str((isinstance(named, dict) and named.get("run_date")) or self.created[:10])
+
+    @property
+    def failed(self) -> list[CheckRecord]:
+        """The checks that failed."""
+        return [check for check in self.checks if check.state == "failed"]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files, as `own_names` gives them."""
+        return own_names(file.file for file in self.files)
+
+    def dumped(self) -> dict[str, Any]:
+        """Return the manifest as JSON holds it."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+    def content(self) -> bytes:
+        """Return the manifest as it is written."""
+        return json_bytes(self.dumped())
 
 
-def read_manifest(place: Place) -> dict[str, Any]:
-    """Return the manifest of the run that is published at a place.
+def checked_form(content: Any, path: str, any_version: bool = False) -> Manifest:
+    """Return the manifest that is the JSON of the file `path`; errors as in `read_manifest`.
+
+    With `any_version`, that of another one, too, as far as it is known.
+    """
+    version = content.get("format") if isinstance(content, dict) else None
+    if any_version and (not isinstance(content, dict) or "job_sha256" not in content):
+        raise DataError(f"{path} is not a manifest of distsvc")
+    if any_version and version != FORMAT:
+        known = {name: content.get(name) for name in _OF_ALL_VERSIONS}
+        files = [ListedFile.model_construct(file=name) for name in names_in(content)]
+        return Manifest.model_construct(**known, files=files)
+    if type(version) is int and version != FORMAT:
+        raise JobFileError(f"{path} has format {shown(version)}, expected {FORMAT}")
+    return parsed(Manifest, content, path)
+
+
+def read_manifest(store: Store) -> Manifest:
+    """Return the manifest of the run that is published in a store.
 
     Raises
     ------
@@ -77,24 +152,15 @@ def read_manifest(place: Place) -> dict[str, Any]:
         It is damaged.
 
     """
-    found, path = place.current(MANIFEST), f"{place.address}/{MANIFEST}"
+    found = store.current(MANIFEST)
     if found is None:
-        raise InputNotFoundError(f"no run is published in {place.address}: it has no {MANIFEST}")
-    content = parse_json(found[0], path)
-    check_manifest(content, path)
-    return content
+        raise InputNotFoundError(f"no run is published in {store.address}: it has no {MANIFEST}")
+    path = f"{store.address}/{MANIFEST}"
+    return checked_form(parse_json(found[0], path), path)
 
 
-def check_manifest(content: Any, path: str) -> None:
-    """Check the form of what `path` held; errors as in `read_manifest`."""
-    version = content.get("format") if isinstance(content, dict) else None
-    if type(version) is int and version != FORMAT:
-        raise JobFileError(f"{path} has format {shown(version)}, expected {FORMAT}")
-    parsed(Manifest, content, path)
-
-
-def listed(place: Place, manifest: dict[str, Any], name: str) -> str:
-    """Return the path, below the place, of the only listed file of a name.
+def listed(store: Store, manifest: Manifest, name: str) -> str:
+    """Return the path, below the store, of the only listed file of a name.
 
     Raises
     ------
@@ -102,58 +168,60 @@ def listed(place: Place, manifest: dict[str, Any], name: str) -> str:
         No file of the name is listed, or several are.
 
     """
-    found = [file["file"] for file in manifest["files"] if PurePosixPath(file["file"]).name == name]
+    found = [one.file for one in manifest.files if PurePosixPath(one.file).name == name]
     if len(found) != 1:
-        where = f"{place.address}/{MANIFEST}"
+        where = f"{store.address}/{MANIFEST}"
         raise DataError(f"{where}: expected one file {name}, found {len(found)}")
     return found[0]
 
 
-def names_of(manifest: dict[str, Any], without: Collection[str]) -> list[str]:
-    """Return the names of a manifest's files, less those that can't be of a run, and others."""
-    files = manifest.get("files", [])
-    files = files if isinstance(files, list) else []  # of another version, perhaps
+def names_in(content: Any) -> list[str]:
+    """Return the names of the files that JSON lists as a manifest does, whatever its version."""
+    files = content.get("files", [])
+    files = files if isinstance(files, list) else []
     names = [str(file["file"]) for file in files if isinstance(file, dict) and "file" in file]
+    return own_names(names)
+
+
+def own_names(names: Iterable[str]) -> list[str]:
+    """Return those names that can be a run's files: no copies, and nothing outside."""
     return [
         name
         for name in names
         if not PurePosixPath(name).is_absolute()
         and not {"..", SPARE}.intersection(PurePosixPath(name).parts)
-        and name not in without
+        and name not in (MANIFEST, SUCCESS, *COPIES)
     ]
 
 
-def checked(place: Place, manifest: dict[str, Any], file: str) -> Path:
+def checked(store: Store, manifest: Manifest, file: str) -> Path:
     """Return where a listed file can be read, after comparing its bytes and SHA-256.
 
     Raises
     ------
     DataError
-        It is not there, lies outside of the folder, or is another one.
+        It does not exist, lies outside of the folder, or has other content.
 
     """
-    name, expected = (
-        f"{place.address}/{file}",
-        next(one for one in manifest["files"] if one["file"] == file),
-    )
+    name = f"{store.address}/{file}"
+    expected = next(one for one in manifest.files if one.file == file)
     try:
-        path = place.local(file)
+        path = store.local(file)
         root = path.parents[len(PurePosixPath(file).parts) - 1].resolve()
         if not path.resolve(strict=True).is_relative_to(root):
-            raise DataError(f"{name} is a link out of {place.address}, which is not followed")
+            raise DataError(f"{name} is a link out of {store.address}, which is not followed")
         if not path.is_file():
             raise DataError(f"{name} is not a file")
         n_bytes = os.stat(path).st_size
-        if n_bytes != expected["bytes"]:
+        if n_bytes != expected.bytes:
             raise DataError(
-                f"{name}: expected {expected['bytes']:,} bytes, as {MANIFEST} says, found "
-                f"{n_bytes:,}"
+                f"{name}: expected {expected.bytes:,} bytes, as {MANIFEST} says, found {n_bytes:,}"
             )
         found = described(path)["sha256"]
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{name}, which {MANIFEST} lists, can't be read: {error}") from None
-    if found != expected["sha256"]:
+    if found != expected.sha256:
         raise DataError(
-            f"{name}: expected the SHA-256 {expected['sha256']}, as {MANIFEST} says, found {found}"
+            f"{name}: expected the SHA-256 {expected.sha256}, as {MANIFEST} says, found {found}"
         )
     return path

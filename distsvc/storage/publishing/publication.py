@@ -1,9 +1,9 @@
-"""The folder where a run is published: its manifest is the commit, swapped in one step.
+"""The output of a job: the manifest is the commit, swapped in one step.
 
-What a run publishes lies in folders of its own, ``labels/<run>``, ``model/<run>`` and
-``report/<run>``, where it is written once and never moved. So what the manifest lists is whole at
-every moment, and stays so until another manifest takes its place and for a while after: what was
-replaced is removed when the next run is published, or by `Output.collect`.
+The published files of a run lie in folders of its own, ``labels/<run>``, ``model/<run>`` and
+``report/<run>``, written once and never moved. So the files of the manifest are whole at every
+moment, also for a while after another manifest has replaced it: replaced files are removed when the
+next run is published, or by `Output.collect`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import NamedTuple
 
 from distsvc.errors import (
     DataError,
@@ -26,35 +25,47 @@ from distsvc.errors import (
     TemporaryError,
 )
 from distsvc.errors.urls import lake_url, without_user
-from distsvc.storage.places.arrays import json_bytes, parse_json, read_json, write_text, write_whole
-from distsvc.storage.places.folder import SPARE, ChangedError
-from distsvc.storage.places.lease import Lease, State, held
+from distsvc.storage.places.arrays import described, json_bytes, parse_json, read_json, write_text
+from distsvc.storage.places.folder import SPARE, ChangedError, Folder
+from distsvc.storage.places.lease import Holder, Lease, State, held
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place, place_of
-from distsvc.storage.publishing.candidates import HELD, REPLACED, given_up, held_in, let_go
-from distsvc.storage.publishing.columns import described
+from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import (
+    COPIES,
     FORMAT,
     MANIFEST,
-    check_manifest,
+    SUCCESS,
+    ListedFile,
+    Manifest,
     checked,
+    checked_form,
     listed,
-    names_of,
+    names_in,
     read_manifest,
 )
 
-SUCCESS, RUNS = "_SUCCESS", SPARE
-PLACES = ("labels", "model", "report")
-"""The folders in which each run has a folder of what it publishes."""
+RUNS = SPARE
+KINDS = ("labels", "model", "report")
+"""The folders in which each run has a folder of published files."""
 WORKDIR = "workdir.json"
-"""What tells where a run's work is, if it is not beside this."""
-COPIES = ("report.html", "report.json")
-"""What is copied beside the manifest, for people; the manifest lists the originals."""
+"""The file that names the folder of a run's work, if that is not beside it."""
+HELD, REPLACED = "held", "replaced"
+"""The folders, in that of the runs, of candidates that a check held back and of old manifests."""
+KEPT = 3
+"""Candidates that an output keeps, the newest: each is a whole result."""
 _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
 
+class _Found(NamedTuple):
+    """The manifest at an output, as it is and parsed, and the mark of its version."""
+
+    content: bytes
+    manifest: Manifest
+    mark: str
+
+
 class Output:
-    """The place where a run is published.
+    """The folder, or prefix of a bucket, where a run is published.
 
     Raises
     ------
@@ -65,22 +76,22 @@ class Output:
 
     def __init__(self, path: str | Path):
         try:
-            self.place = place_of(path)
+            self.store = store_of(path)
         except JobFileError as error:
             raise JobFileError(f"output.path: {error}") from None
-        self.runs = self.place.below(RUNS)
+        self.runs = self.store.below(RUNS)
         self.shown = str(path)
-        self._found: tuple[dict[str, Any] | None, str | None] = None, None
+        self._found: _Found | None = None
         self._lease: Lease | None = None
 
     @contextmanager
     def locked(
         self, job_sha256: str = "", overwrite: bool = False, doing: State = dict
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Holder | None]:
         """Make the folder, and hold it against other runs.
 
-        `doing` is told to whoever asks, every few seconds. Yields what a process had said last
-        that held the output before and was killed; empty where there was none.
+        `doing` is told to whoever asks, every few seconds. Yields the last record of a process that
+        held the output before and was killed, or None.
 
         Raises
         ------
@@ -89,43 +100,44 @@ class Output:
         TemporaryError
             Another run holds it.
         JobFileError
-            Another run of another job does, and what it publishes is not to be overwritten.
+            A run of another job holds it, and the output is not to be overwritten.
 
         """
-        self.place.refuse_links((RUNS, *PLACES))
+        if isinstance(self.store, Folder):
+            self.store.refuse_links((RUNS, *KINDS))
         with held(self.runs, self.shown, job_sha256, overwrite, doing) as self._lease:
-            for name in PLACES:
-                self.place.prune(name)
+            for name in KINDS:
+                self.store.remove(name)
             for name in (MANIFEST, *COPIES):
                 self.runs.remove(name)
             self._discard_published()
             yield self._lease.before
 
-    def new_work(self, digest: str, workdir: str | None = None) -> Place:
-        """Return the place of a new run's work, whose name begins with the digest of its job.
+    def new_work(self, digest: str, workdir: str | None = None) -> Store:
+        """Return the store of a new run's work, whose name begins with the digest of its job.
 
         That is `workdir`, if one is given: the folder of runs remembers where.
         """
         name = f"{digest[:12]}-{secrets.token_hex(4)}"
         if workdir is not None:
-            self.runs.put(f"{name}/{WORKDIR}", json_bytes({"at": place_of(workdir).address}))
+            self.runs.put(f"{name}/{WORKDIR}", json_bytes({"at": store_of(workdir).address}))
         return self.work(name)
 
-    def work(self, run_id: str) -> Place:
-        """Return the place of a run's work."""
+    def work(self, run_id: str) -> Store:
+        """Return the store of a run's work."""
         here = self.runs.below(run_id)
         found = here.current(WORKDIR)
         at = parse_json(found[0], f"{here.address}/{WORKDIR}") if found else None
-        return place_of(at["at"]).below(run_id) if at else here
+        return store_of(at["at"]).below(run_id) if at else here
 
     def kept_works(self) -> list[str]:
-        """Return the names of the runs whose work is there."""
+        """Return the names of the runs whose work is kept."""
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
 
     def discard(self, run_id: str, first: str = "") -> None:
-        """Remove the work of a run that is over, and what it wrote unless that is published.
+        """Remove the work of a run that is over, and its files unless they are published.
 
-        `first` is what makes it a run, and goes before all else.
+        `first` is the file that makes it a run, and is removed before all else.
         Nothing is removed by a process that was thought dead: its successor goes on with the files.
         """
         with suppress(DataError, TemporaryError):
@@ -134,34 +146,41 @@ class Output:
             known = self._known()
             if first:
                 self.work(run_id).remove(first)
-            for name in PLACES:
-                self.place.clear(f"{name}/{run_id}", known)
+            for name in KINDS:
+                self.store.clear(f"{name}/{run_id}", known)
             self.work(run_id).clear("")
             self.runs.clear(run_id)
 
     def _discard_published(self) -> None:
         """Remove the work of the run that is published, which was killed after its commit."""
         with suppress(DataError):
-            name = (self.manifest() or {}).get("run_id")
+            name = self.run_id
             if name in self.kept_works():
                 self.discard(name)
 
-    def manifest(self) -> dict[str, Any] | None:
-        """Return what is published here, or None."""
-        return self._look()[0]
+    def manifest(self) -> Manifest | None:
+        """Return the manifest that is published here, or None."""
+        found = self._look()
+        return found and found.manifest
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that is published here; empty where there is none."""
+        found = self.manifest()
+        return found.run_id or "" if found else ""
 
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
         """Return whether a run of this job is published here, from this input if one is given."""
         found = self.manifest()
         return (
             found is not None
-            and found.get("format") == FORMAT
-            and found["job_sha256"] == job_sha256
-            and input_sha256 in (None, found["input_sha256"])
+            and found.format == FORMAT
+            and found.job_sha256 == job_sha256
+            and input_sha256 in (None, found.input_sha256)
         )
 
     def check_apart(self, path: str) -> None:
-        """Check that neither a table nor what is published from it lies in the other's folder.
+        """Check that neither a table nor the output of its job lies in the other's folder.
 
         Raises
         ------
@@ -169,7 +188,7 @@ class Output:
             One does.
 
         """
-        table, published = Location.of(path), self.place.address
+        table, published = Location.of(path), self.store.address
         given, own = table.shown, self.shown
         if table.is_local != ("://" not in published):
             return
@@ -195,11 +214,11 @@ class Output:
             Something else is, and `overwrite` is false.
 
         """
-        self._found = found, _ = self._look()
+        self._found = self._look()
         if overwrite:
             return
-        if found is None:
-            present = [name for name in (SUCCESS, *COPIES) if self.place.has(name)]
+        if self._found is None:
+            present = [name for name in (SUCCESS, *COPIES) if self.store.has(name)]
             if present:
                 raise JobFileError(
                     f"output.path {self.shown} holds {', '.join(present)} without a manifest; "
@@ -207,17 +226,18 @@ class Output:
                 )
             return
         what = "by a different configuration"
-        if found.get("format") != FORMAT:
-            what = f"by another version of distsvc (format {found.get('format')!r})"
-        elif found["job_sha256"] == job_sha256:
+        found = self._found.manifest
+        if found.format != FORMAT:
+            what = f"by another version of distsvc (format {found.format!r})"
+        elif found.job_sha256 == job_sha256:
             what = "from an input that has changed since"
         raise JobFileError(
             f"output.path {self.shown} was already published {what}; "
             "give --overwrite to replace it, or another path"
         )
 
-    def publish(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Commit what a manifest lists; until then, what was published before is untouched.
+    def publish(self, manifest: Manifest) -> Manifest:
+        """Commit the files of a manifest; until then, the run published before is untouched.
 
         Returns the manifest as it is published.
 
@@ -228,26 +248,44 @@ class Output:
 
         """
         held = self.held()
-        self._swap(manifest)
+        published = self._swap(manifest)
         for run_id in held:  # of an answer that is older, or this one
-            let_go(self.runs, run_id, manifest, _names)
+            self._let_go(run_id, published)
         try:
             self.finish()
         except DistsvcError as error:
             raise type(error)(f"the run is published in {self.shown}, but {error}") from error
-        return self._found[0] or {}
+        return published
 
-    def hold(self, manifest: dict[str, Any]) -> list[str]:
+    def hold(self, manifest: Manifest) -> list[str]:
         """Keep a candidate beside what is published; return older ones that are given up."""
-        self.place.settle(_names(manifest))
-        self.runs.put(f"{HELD}/{manifest['run_id']}.json", json_bytes(manifest))
-        gone = given_up(self.runs, manifest["run_id"], _names)
+        self._settle(manifest)
+        self.runs.put(f"{HELD}/{manifest.run_id}.json", manifest.content())
+        others = [one for run_id, one in self.held().items() if run_id != manifest.run_id]
+        others.sort(key=lambda one: (one.created, one.run_id))
+        gone = [one.run_id for one in others[: max(len(others) + 1 - KEPT, 0)]]
+        for run_id in gone:
+            self._let_go(run_id)
         self._remove_replaced(self._known(), [f"{REPLACED}/{run_id}.json" for run_id in gone])
         return gone
 
-    def held(self) -> dict[str, dict[str, Any]]:
+    def held(self) -> dict[str, Manifest]:
         """Return the manifests that are held back, by their runs; `DataError` for a damaged one."""
-        return held_in(self.runs)
+        names = self.runs.sizes(HELD)
+        contents = {f"{self.runs.address}/{one}": read_json(self.runs.local(one)) for one in names}
+        found = [checked_form(content, path) for path, content in contents.items()]
+        return {manifest.run_id: manifest for manifest in found}
+
+    def _let_go(self, run_id: str, published: Manifest | None = None) -> None:
+        """Hold a candidate back no more; its files that are not published go in due time."""
+        record = f"{HELD}/{run_id}.json"
+        found = self.runs.current(record)
+        if found is not None:
+            kept = published.names if published else []
+            lost = [name for name in names_in(parse_json(found[0], record)) if name not in kept]
+            files = {"files": [{"file": name} for name in lost]}
+            self.runs.put(f"{REPLACED}/{run_id}.json", json_bytes(files))
+            self.runs.remove(record)
 
     def revise(self, name: str, content: str) -> None:
         """Publish another content of a file: a new file, in whose favour the manifest is swapped.
@@ -255,42 +293,46 @@ class Output:
         Errors as in `file`.
         """
         self._found = self._look()
-        with self.rewritten(read_manifest(self.place), {name: content}) as manifest:
+        with self.rewritten(read_manifest(self.store), {name: content}) as manifest:
             self._swap(manifest)
         self.finish()
 
     @contextmanager
-    def rewritten(
-        self, manifest: dict[str, Any], contents: dict[str, str]
-    ) -> Iterator[dict[str, Any]]:
+    def rewritten(self, manifest: Manifest, contents: dict[str, str]) -> Iterator[Manifest]:
         """Yield a manifest with other contents of files: new ones, which go if it is not published.
 
         Errors as in `file`.
         """
-        folder = f"report/{manifest['run_id']}/{secrets.token_hex(4)}"
-        files = {file["file"]: file for file in manifest["files"]}
+        folder = f"report/{manifest.run_id}/{secrets.token_hex(4)}"
+        files = {file.file: file for file in manifest.files}
         try:
             for name, content in contents.items():
-                old = listed(self.place, manifest, name)
-                with self.place.created(f"{folder}/{name}") as path:
+                old = listed(self.store, manifest, name)
+                with self.store.created(f"{folder}/{name}") as path:
                     write_text(path, content)
-                    files[old] = {"file": f"{folder}/{name}"} | described(path)
-            yield manifest | {"files": list(files.values())}
+                    new = {"file": f"{folder}/{name}"} | described(path)
+                    files[old] = ListedFile.model_validate(new)
+            yield manifest.model_copy(update={"files": list(files.values())})
         finally:
-            self.place.clear(folder, self._known())
+            self.store.clear(folder, self._known())
 
     def finish(self) -> None:
-        """Bring what lies beside the manifest up to date: copies for people, ``_SUCCESS``."""
-        manifest = self.manifest() or {}
-        let_go(self.runs, manifest.get("run_id"), manifest, _names)
-        originals = {name.rpartition("/")[2]: name for name in _names(manifest)}
+        """Bring the files beside the manifest up to date: copies for people, ``_SUCCESS``."""
+        manifest = self.manifest()
+        if manifest is not None:
+            self._let_go(manifest.run_id, manifest)
+        names = manifest.names if manifest else ()
+        originals = {name.rpartition("/")[2]: name for name in names}
         for name in COPIES:
-            if name in originals:
-                self.place.copy(originals[name], name)
-            else:
-                self.place.remove(name)
-        if not self.place.has(SUCCESS):
-            self.place.put(SUCCESS, b"")
+            if name not in originals:
+                self.store.remove(name)
+                continue
+            content = self.store.local(originals[name]).read_bytes()
+            there = self.store.current(name)
+            if there is None or there[0] != content:
+                self.store.put(name, content)
+        if not self.store.has(SUCCESS):
+            self.store.put(SUCCESS, b"")
 
     def mend(self) -> None:
         """Finish what a killed run left undone after its commit, if that can be done now."""
@@ -298,9 +340,9 @@ class Output:
             self.finish()
 
     def collect(self) -> list[str]:
-        """Remove what runs left and the manifest does not name; return the names of the files.
+        """Remove files of runs that the manifest does not name; return their names.
 
-        No run lives, since we hold the output; what was interrupted can't go on then.
+        No run lives, since we hold the output; interrupted runs can't continue then.
         """
         known = self._known()
         removed = self._remove_replaced(known, list(self.runs.sizes(REPLACED)))
@@ -308,7 +350,7 @@ class Output:
             removed += [f"{RUNS}/{name}/{file}" for file in self.work(name).clear("")]
             self.runs.clear(name)
         for folder in self.folders():
-            removed += self.place.clear(folder, known)
+            removed += self.store.clear(folder, known)
         return removed
 
     def file(self, name: str) -> Path:
@@ -324,75 +366,73 @@ class Output:
             The run was published by another version of distsvc.
 
         """
-        found = read_manifest(self.place)
-        return checked(self.place, found, listed(self.place, found, name))
+        found = read_manifest(self.store)
+        return checked(self.store, found, listed(self.store, found, name))
 
-    def _look(self) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the manifest that is here and the mark of its version, or None twice."""
-        found = self.place.current(MANIFEST)
+    def _look(self) -> _Found | None:
+        """Return the manifest that is here, if there is one."""
+        found = self.store.current(MANIFEST)
         if found is None:
-            return None, None
+            return None
         path = f"{self.shown}/{MANIFEST}"
-        content = parse_json(found[0], path)
-        if not isinstance(content, dict) or "job_sha256" not in content:
-            raise DataError(f"{path} is not a manifest of distsvc")
-        if content.get("format") == FORMAT:
-            check_manifest(content, path)
-        return content, found[1]
+        manifest = checked_form(parse_json(found[0], path), path, any_version=True)
+        return _Found(found[0], manifest, found[1])
 
-    def _swap(self, manifest: dict[str, Any]) -> None:
-        """Put a manifest in the place of the one that is there, once what it lists is on disk."""
-        (old, mark), replaced = self._found, None
+    def _settle(self, manifest: Manifest) -> None:
+        """Return once the files of a manifest would outlast a loss of power."""
+        if isinstance(self.store, Folder):
+            self.store.settle(manifest.names)
+
+    def _swap(self, manifest: Manifest) -> Manifest:
+        """Replace the manifest that is there, once its files are on disk; return it as written."""
+        old, replaced = self._found, None
         if old is not None:
             # Named after its content: a run that was killed before its swap wrote the same record.
-            content = json_bytes(old)
-            replaced = f"{REPLACED}/{hashlib.sha256(content).hexdigest()[:32]}.json"
-            with self.runs.created(replaced) as path:
-                write_whole(path, lambda stream: stream.write(content))
-        manifest = manifest | {"write_id": secrets.token_hex(8)}
-        self.place.settle(_names(manifest))
+            replaced = f"{REPLACED}/{hashlib.sha256(old.content).hexdigest()[:32]}.json"
+            self.runs.put(replaced, old.content)
+        manifest = manifest.model_copy(update={"write_id": secrets.token_hex(8)})
+        content = manifest.content()
+        self._settle(manifest)
         if self._lease is not None:
             self._lease.check()
         try:
-            mark = self.place.swap(MANIFEST, json_bytes(manifest), mark)
+            mark = self.store.swap(MANIFEST, content, old and old.mark)
         except ChangedError:
             what = f"another run was published in {self.shown} in the meantime"
             raise TemporaryError(what) from None
-        self._found = manifest, mark
+        self._found = _Found(content, manifest, mark)
         records = [record for record in self.runs.sizes(REPLACED) if record != replaced]
-        self._remove_replaced(set(_names(manifest)), records)
+        self._remove_replaced(set(manifest.names), records)
+        return manifest
 
     def folders(self) -> list[str]:
-        """Return the folders of what runs published, or began to."""
-        found = [f"{name}/{run_id}" for name in PLACES for run_id in self.place.folders(name)]
+        """Return the folders of published files, whole or begun."""
+        found = [f"{name}/{run_id}" for name in KINDS for run_id in self.store.folders(name)]
         return [name for name in found if _RUN.fullmatch(PurePosixPath(name).name)]
 
     def _remove_replaced(self, known: set[str], records: Sequence[str]) -> list[str]:
-        """Remove the files that records of what was replaced list, and that are not `known`."""
+        """Remove the files that records of old manifests list, and that are not `known`."""
         removed = []
         for record in records:
             with suppress(OSError, DataError):  # it stays for the next time
-                names = _names(read_json(self.runs.local(record)))
-                removed += [n for n in names if n not in known and self.place.remove(n)]
+                names = names_in(read_json(self.runs.local(record)))
+                removed += [n for n in names if n not in known and self.store.remove(n)]
                 self.runs.remove(record)
         return removed
 
     def _known(self) -> set[str]:
         """Return the names of the files that are published, or held back."""
-        several = [self.manifest() or {}, *self.held().values()]
-        return {name for manifest in several for name in _names(manifest)}
-
-
-_names = partial(names_of, without=(MANIFEST, SUCCESS, *COPIES))
+        several = [self.manifest(), *self.held().values()]
+        return {name for manifest in several if manifest for name in manifest.names}
 
 
 def collect(path: str) -> list[str]:
-    """Remove what no manifest names from an output, and return the names of the files.
+    """Remove files that no manifest names from an output, and return their names.
 
-    Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote there.
+    Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote.
     """
     output = Output(path)
-    if RUNS not in output.place.folders():
+    if RUNS not in output.store.folders():
         raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
     with output.locked():
         return output.collect()

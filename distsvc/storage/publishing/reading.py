@@ -1,4 +1,4 @@
-"""The published labels of a run, read back: what its manifest lists, and nothing else."""
+"""The published labels of a run, read back from the files of its manifest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError
 from distsvc.storage.publishing.formats import FORMATS
+from distsvc.storage.publishing.manifest import Manifest
 from distsvc.storage.rows.where import Condition, parse_where
 
 FOLDER = "labels/"
@@ -18,14 +19,14 @@ Filter: TypeAlias = Any
 """An expression of `pyarrow.compute`, a text, or None."""
 
 
-def label_files(manifest: dict[str, Any]) -> list[str]:
-    """Return the files of labels that a manifest lists, in the order of the table's rows."""
-    names = [file["file"] for file in manifest["files"] if file["file"].startswith(FOLDER)]
+def label_files(manifest: Manifest) -> list[str]:
+    """Return the files of labels in a manifest, in the order of the table's rows."""
+    names = [one.file for one in manifest.files if one.file.startswith(FOLDER)]
     return sorted(names, key=lambda name: (len(name), name))
 
 
 def read_labels(
-    manifest: dict[str, Any],
+    manifest: Manifest,
     local: Callable[[str], Path],
     columns: Sequence[str] | str | None = None,
     filter: Filter = None,
@@ -53,7 +54,7 @@ def read_labels(
         The text of the filter can't be parsed.
 
     """
-    known = list(manifest.get("schema", {}))
+    known = list(manifest.columns)
     condition = _parsed(filter) if isinstance(filter, str) else None
     wanted = [columns] if isinstance(columns, str) else known if columns is None else list(columns)
     used = condition.columns if condition else known if filter is not None else ()

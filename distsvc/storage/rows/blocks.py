@@ -1,17 +1,19 @@
-"""A table as workers know it, and its rows as blocks of features made from Arrow arrays."""
+"""A table as workers know it, and its rows as blocks: a matrix of features from Arrow arrays."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from distsvc.errors import DataError
 from distsvc.errors.urls import lake_url, shown_urls
@@ -20,11 +22,9 @@ from distsvc.storage.rows.features import (
     Feature,
     UnusableValueError,
     descriptions,
-    fits_float32,
     names_of,
     restored,
 )
-from distsvc.storage.rows.filling import fill
 from distsvc.storage.rows.versions import Version, Versions
 from distsvc.storage.rows.where import parse_where
 
@@ -34,8 +34,77 @@ MOST_ROWS, MOST_UNITS = 2**40, 10**7
 _VECTOR = re.compile(r"(?:large_|fixed_size_)?list<\w+: (?P<value>.*)>(?:\[\d+\])?")
 """The words for an Arrow type of lists."""
 
+_TILE_ROWS = 8_192
+
+_MANY, _TURNED_ROWS, _TURNED_AT_ONCE = 24, 4_096, 256
+"""Columns that are many, and rows that are put aside and turned, both small beside a cache."""
+
+_LINE_BYTES = 64
+"""Between columns put aside: without, their values of a row would compete for a few cache lines."""
+
 Batches = Iterator[dict[str, pa.Array]]
 """Consecutive rows as equally long arrays, one for each column asked for."""
+
+
+@dataclass(frozen=True)
+class LakeFile:
+    """A file in the log of a table: its own names of columns, and whether rows are deleted.
+
+    `values` are those, as text, of columns that the file does not hold.
+    """
+
+    names: dict[str, str]
+    values: dict[str, str | None]
+    deleted: bool
+
+
+@dataclass(frozen=True)
+class LakeState:
+    """The files of a table with a log, in the state that is read.
+
+    `digest` is the SHA-256 of the files and the deleted rows, whose positions are in the folder
+    `staging`; `schema` holds the serialised Arrow types of all columns. With `by_catalog` a catalog
+    has the settings to open the files.
+    """
+
+    digest: str
+    files: tuple[LakeFile, ...]
+    schema: str
+    staging: str
+    by_catalog: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the rows of a table are stored.
+
+    Attributes
+    ----------
+    path : str
+        What is read: an absolute path or a URL; of a converted table, that in the staging folder.
+    format : str
+        The name of the source that reads it.
+    extents : tuple of int
+        Rows of each storage unit in table order, such as row groups or chunks.
+    root, files, file_units, file_depths
+        Of a table of many files: the folder, the files in it, the number of units of each, and how
+        many folders of its name belong to the path that it was listed at.
+    lake : LakeState or None
+        Of a table with a log.
+
+    """
+
+    path: str
+    format: str
+    extents: tuple[int, ...]
+    root: str = ""
+    files: tuple[str, ...] = ()
+    file_units: tuple[int, ...] = ()
+    file_depths: tuple[int, ...] = ()
+    lake: LakeState | None = None
+
+
+_LAYOUT = TypeAdapter(Layout)
 
 
 @dataclass(frozen=True)
@@ -44,54 +113,35 @@ class Table:
 
     Attributes
     ----------
-    path : str
-        What is read: an absolute path or a URL; of a converted table, that in the staging folder.
-    format : str
-        The name of the source that reads it.
+    layout : Layout
     features : tuple of Feature
         What is made of its columns, in order.
-    id, label, where : str or None
-        As in the job.
-    extents : tuple of int
-        Rows of each storage unit in table order, such as row groups or chunks.
-    sources : tuple of str
-        The paths that the job names; they differ from `path` where the table was converted.
-    root, files, file_units, file_depths
-        Of a table of many files: the folder, the files in it, the number of units of each, and how
-        many folders of its name belong to the path that it was found at.
-    schema : str
-        Arrow types of the id, label and ``where`` columns, serialised.
     types : tuple of str
         The words for the Arrow types of the features' columns.
+    id, label, where, ready : str or None
+        As in the job.
+    others : pyarrow.Schema
+        The id, label and ``where`` columns.
+    sources : tuple of str
+        The paths that the job names; they differ from `path` where the table was converted.
     left_out : dict
         Why the table's other columns are no features, by their names.
     versions : dict
         Which version of each file of the source was there before anything of it was read.
-    ready : str or None
-        The file that says that a path is complete, which is none of the table's.
-    lake : dict
-        Of a table with a log, what `sources.lake` knows of its files; else empty.
 
     """
 
-    path: str
-    format: str
+    layout: Layout
     features: tuple[Feature, ...]
+    types: tuple[str, ...]
     id: str | None
     label: str | None
     where: str | None
-    extents: tuple[int, ...]
+    others: pa.Schema
     sources: tuple[str, ...]
-    root: str
-    files: tuple[str, ...]
-    file_units: tuple[int, ...]
-    file_depths: tuple[int, ...]
-    schema: str
-    types: tuple[str, ...]
     left_out: dict[str, str]
     versions: Versions
     ready: str | None = None
-    lake: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -116,7 +166,7 @@ class Table:
     @property
     def n_rows(self) -> int:
         """Rows of the whole table, before `where`."""
-        return sum(self.extents)
+        return sum(self.layout.extents)
 
     @property
     def nbytes(self) -> int:
@@ -125,34 +175,52 @@ class Table:
 
     def type_of(self, column: str) -> pa.DataType:
         """Return the type of the id, the label or a column of ``where``."""
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
-        return schema.field(column).type
+        return self.others.field(column).type
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """What rows are read as: float32 where it holds every value there can be, or float64."""
         pairs = zip(self.features, self.types, strict=True)
         return np.dtype(
-            np.float32 if all(fits_float32(f, _value_kind(kind)) for f, kind in pairs)
+            np.float32 if all(f.fits_float32(_value_kind(kind)) for f, kind in pairs)
             else np.float64
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as what JSON can hold."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        fields["features"] = descriptions(self.features)
-        return {n: list(v) if isinstance(v, tuple) else v for n, v in fields.items()}
+        own = {
+            "lake": dataclasses.asdict(self.layout.lake) if self.layout.lake else {},
+            "features": descriptions(self.features),
+            "schema": base64.b64encode(self.others.serialize()).decode(),
+        }
+        fields = vars(self.layout) | vars(self) | own
+        return {name: fields[name] for name in _WRITTEN}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Table:
         """Return the table that `to_dict` described."""
-        fields: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in content.items()
-        }
-        fields["features"] = restored(content["features"])
-        fields["versions"] = {name: Version(*v) for name, v in content["versions"].items()}
-        return cls(**fields)
+        own = {name: content[name] for name in ("id", "label", "where", "left_out", "ready")}
+        return cls(
+            _LAYOUT.validate_python(content | {"lake": content["lake"] or None}),
+            features=restored(content["features"]),
+            types=tuple(content["types"]),
+            others=read_schema(content["schema"]),
+            sources=tuple(content["sources"]),
+            versions={name: Version(*one) for name, one in content["versions"].items()},
+            **own,
+        )
+
+
+_WRITTEN = (
+    "path", "format", "features", "id", "label", "where", "extents", "sources", "root", "files",
+    "file_units", "file_depths", "schema", "types", "left_out", "versions", "ready", "lake",
+)  # fmt: skip
+"""The keys of a table in JSON, in order."""
+
+
+def read_schema(text: str) -> pa.Schema:
+    """Return the schema that base64 of its serialised form is."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 @dataclass(frozen=True)
@@ -213,15 +281,9 @@ def _value_bytes(kind: str) -> int:
 def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
-    """Yield the blocks of a table whose format gives Arrow arrays.
+    """Yield the blocks of a span of a table whose format gives Arrow arrays.
 
-    Parameters
-    ----------
-    table, span
-        Which rows of what.
-    batches
-        Called with the names of columns; its batches together are the span's rows, in order.
-
+    `batches` gets the names of columns; its batches together are the span's rows, in order.
     """
     making = _Making(table, span)
     row, block = span.start, making.block(span.start)
@@ -310,3 +372,43 @@ class _Block:
 def undictionaried(array: pa.Array) -> pa.Array:
     """Return the values of an array, dictionary-encoded or not."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:
+    """Write features into a matrix X (n, d) of floats, from the values of each one's column."""
+    k = 0
+    several = (f.values(a) for f, a in zip(features, arrays, strict=True))
+    for (ndim, _), alike in itertools.groupby(several, lambda v: (v.ndim, v.dtype)):
+        group = list(alike)
+        width = len(group) if ndim == 1 else sum(values.shape[1] for values in group)
+        part = X[:, k : k + width]
+        if ndim == 1:
+            _fill_columns(part, group)
+        else:
+            np.concatenate(group, axis=1, out=part, casting="unsafe")
+        k += width
+
+
+def _fill_columns(X: np.ndarray, columns: Sequence[np.ndarray]) -> None:
+    """Write columns (n,) of one dtype into X (n, d).
+
+    A tile of X stays in the cache while columns are written into it one after another. Where they
+    are many, each row of a tile is far from the next, so they are put side by side first, and
+    turned a few rows at a time.
+    """
+    many = len(columns) >= _MANY
+    rows = _TURNED_ROWS if many else _TILE_ROWS
+    kind = columns[0].dtype
+    apart = min(rows, len(X)) + _LINE_BYTES // kind.itemsize
+    aside = np.empty((len(columns), apart), kind) if many else None
+    for first in range(0, len(X), rows):
+        tile = X[first : first + rows]
+        if aside is None:
+            for j, column in enumerate(columns):
+                tile[:, j] = column[first : first + rows]
+            continue
+        for j, column in enumerate(columns):
+            aside[j, : len(tile)] = column[first : first + rows]
+        for start in range(0, len(tile), _TURNED_AT_ONCE):
+            stop = min(start + _TURNED_AT_ONCE, len(tile))
+            tile[start:stop] = aside[:, start:stop].T

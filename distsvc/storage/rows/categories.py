@@ -7,14 +7,14 @@ Rare values, and those that come up only later, share a bucket.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from distsvc.errors.forms import Form
+from distsvc.storage.rows.feature import DescribedFeature
 
 MOST_ONE_HOT = 32
 """Values that have a column of their own."""
@@ -38,8 +38,8 @@ def is_category(kind: pa.DataType) -> bool:
     )
 
 
-class Category(Form):
-    """What one-hot columns and frequencies have in common; `kind` says which it is.
+class Category(DescribedFeature):
+    """A column of categories whose values are counted; `kind` says how it is encoded.
 
     Attributes
     ----------
@@ -52,13 +52,20 @@ class Category(Form):
 
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-    column: str
     kind: str
     known: Words
     rest: Share
-    expected: ClassVar[str] = "text, booleans or integers"
+    wants: ClassVar[str] = "text, booleans or integers"
+
+    @classmethod
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Any:
+        """Return the encoding by the rows of each value, of which `known` may be told apart."""
+        raise NotImplementedError
+
+    @property
+    def whole(self) -> str | None:
+        """The column's own name, where it makes several."""
+        return self.column if self.one_hot else None
 
     @property
     def shown(self) -> str:
@@ -75,6 +82,14 @@ class Category(Form):
     def takes(self, kind: pa.DataType) -> bool:
         """Return whether the type is one of text, booleans or integers."""
         return is_category(kind)
+
+    def fits_float32(self, kind: str) -> bool:
+        """Return whether float32 holds the numbers: ones and zeros."""
+        return self.one_hot
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        """Return which rows (n,) bool are in the bucket, by the columns X (n, len(names))."""
+        raise NotImplementedError
 
     @cached_property
     def _words(self) -> pa.Array:
@@ -93,6 +108,13 @@ class OneHot(Category):
     """A column for every known value, and one for the bucket: 1 in the row's own, 0 elsewhere."""
 
     kind: Literal["onehot"] = "onehot"
+    one_hot: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> OneHot:
+        """Return the encoding with the most frequent values, `MOST_ONE_HOT` at most."""
+        known = known[:MOST_ONE_HOT]
+        return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -133,6 +155,14 @@ class Frequency(Category):
     shares: Annotated[tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...], Field(strict=False)]
     rare: Annotated[float, Field(gt=0.0, le=1.0)]
 
+    @classmethod
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Frequency:
+        """Return the encoding with the shares of the values."""
+        n_rows, rest = max(sum(counts.values()), 1), _rest(counts, known)
+        shares = tuple(counts[value] / n_rows for value in known)
+        rare = rest / (len(counts) - len(known)) if rest else 1.0 / n_rows
+        return cls(column=column, known=tuple(known), rest=rest, shares=shares, rare=rare)
+
     @model_validator(mode="after")
     def _one_each(self) -> Any:
         if len(self.shares) != len(self.known):
@@ -153,18 +183,24 @@ class Frequency(Category):
         return np.asarray(X[:, 0] == np.log(self.rare))
 
 
-class Uncounted(Form):
+Encoding = OneHot | Frequency
+"""All encodings; `distsvc.job.config` has their names for ``preprocess.encode``."""
+
+ENCODINGS: dict[str, type[Category]] = {
+    of.model_fields["kind"].default: of for of in get_args(Encoding)
+}
+
+
+class Uncounted(DescribedFeature):
     """A column of categories whose values are still to be counted; it makes no columns yet."""
 
-    column: str
-    kind: Literal["onehot", "frequency"]
-    names: ClassVar[tuple[str, ...]] = ()
-    expected: ClassVar[str] = Category.expected
+    kind: str
+    wants: ClassVar[str] = Category.wants
 
     @property
-    def shown(self) -> str:
-        """The column's name."""
-        return self.column
+    def names(self) -> tuple[str, ...]:
+        """No names."""
+        return ()
 
     def takes(self, kind: pa.DataType) -> bool:
         """Return whether the type is one of text, booleans or integers."""
@@ -174,21 +210,18 @@ class Uncounted(Form):
         """Return no columns (n, 0)."""
         return np.empty((len(array), 0))
 
-    def counted(self, counts: dict[str, int]) -> OneHot | Frequency:
+    def counted(self, counts: dict[str, int]) -> Category:
         """Return the feature of a column whose values have so many rows each.
 
         The most frequent values are told apart, those of equal counts in the order of their text.
         """
-        n_rows = max(sum(counts.values()), 1)
-        least = max(LEAST_ROWS, LEAST_SHARE * n_rows)
+        least = max(LEAST_ROWS, LEAST_SHARE * max(sum(counts.values()), 1))
         order = sorted(counts, key=lambda value: (-counts[value], value))
         known = [value for value in order if counts[value] >= least]
-        if self.kind == "onehot":
-            known = known[:MOST_ONE_HOT]
-        rest = sum(counts[value] for value in order[len(known) :]) / n_rows
-        words = tuple(known)
-        if self.kind == "onehot":
-            return OneHot(column=self.column, known=words, rest=rest)
-        shares = tuple(counts[value] / n_rows for value in known)
-        rare = rest / (len(order) - len(known)) if rest else 1.0 / n_rows
-        return Frequency(column=self.column, known=words, rest=rest, shares=shares, rare=rare)
+        return ENCODINGS[self.kind].of(self.column, counts, known)
+
+
+def _rest(counts: dict[str, int], known: list[str]) -> float:
+    """Return the share of the rows that have none of the known values."""
+    unknown = sum(counts.values()) - sum(counts[value] for value in known)
+    return unknown / max(sum(counts.values()), 1)

@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
+from distsvc.storage.rows.blocks import Layout
 from distsvc.storage.rows.categories import is_category
 from distsvc.storage.rows.features import (
     MOST_COLUMNS,
@@ -39,12 +39,11 @@ UNKNOWN = pa.null()
 
 @dataclass(frozen=True)
 class Scan:
-    """What a look at a table's metadata tells.
+    """The columns of a table and where its rows are stored, by its metadata.
 
     Attributes
     ----------
-    format, path, root, files, file_units, file_depths, extents
-        As in a `blocks.Table`.
+    layout : Layout
     types : dict
         Each column's type, dictionary encoding undone.
     shown : dict
@@ -58,27 +57,18 @@ class Scan:
         The columns by which the table is cut into folders, or partitioned by its log.
     sources : tuple of str
         What finds the table again, in the state that was looked at; empty where the paths do.
-    lake : dict
-        As in a `blocks.Table`.
     apart : dict
         Why columns that are not in `default` are not there, of those of which the format tells.
 
     """
 
-    format: str
-    path: str
+    layout: Layout
     types: dict[str, pa.DataType]
     shown: dict[str, str]
     problems: dict[str, str]
     default: tuple[str, ...]
-    extents: tuple[int, ...]
-    root: str = ""
-    files: tuple[str, ...] = ()
-    file_units: tuple[int, ...] = ()
-    file_depths: tuple[int, ...] = ()
     keys: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    lake: dict[str, Any] = field(default_factory=dict)
     apart: dict[str, str] = field(default_factory=dict)
 
 
@@ -92,20 +82,9 @@ def plain(kind: pa.DataType) -> pa.DataType:
 def merge_schemas(
     schemas: Sequence[pa.Schema], names: Sequence[str]
 ) -> tuple[dict[str, pa.DataType], dict[str, str]]:
-    """Return the columns of several files with one type each, and the columns where they differ.
+    """Return the type of each column of several files, and a message for each that differs.
 
-    Parameters
-    ----------
-    schemas
-        One for each file.
-    names
-        The files, for the messages.
-
-    Raises
-    ------
-    DataError
-        A file holds two columns of one name.
-
+    `names` are those of the files. `DataError` if a file holds two columns of one name.
     """
     types: dict[str, pa.DataType] = {}
     problems: dict[str, str] = {}
@@ -205,13 +184,8 @@ def choose_features(
 def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) -> None:
     """Check the columns that ``preprocess.encode`` names.
 
-    Raises
-    ------
-    DataError
-        One is missing, differs between files or can't be read.
-    JobFileError
-        One holds no text, booleans or integers.
-
+    `DataError` if one is missing, differs between files or can't be read, `JobFileError` if it
+    holds no text, booleans or integers.
     """
     for name in names:
         _check(name, "preprocess.encode", config.shown, scan)
@@ -267,10 +241,10 @@ def too_wide(path: str, n_columns: int) -> DataError:
     return DataError(f"{path} has {n_columns} feature columns, expected at most {MOST_COLUMNS}")
 
 
-def some(words: Sequence[str]) -> str:
+def some(words: Sequence[str], most: int = 20) -> str:
     """Return the first of some words and how many more there are."""
-    more = f" and {len(words) - 20} more" if len(words) > 20 else ""
-    return ", ".join(words[:20]) + more
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def _default(config: InputConfig, scan: Scan, categories: Collection[str]) -> tuple[str, ...]:

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from distsvc.errors.forms import Form
 from distsvc.inputs.arrow import numbers
 from distsvc.storage.rows.categories import Category as Category
-from distsvc.storage.rows.categories import Frequency, OneHot
+from distsvc.storage.rows.categories import Encoding
 from distsvc.storage.rows.categories import Uncounted as Uncounted
+from distsvc.storage.rows.feature import DescribedFeature
+from distsvc.storage.rows.feature import Feature as Feature
 
 MOST_COLUMNS = 2**20
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
@@ -41,96 +42,31 @@ class UnusableValueError(ValueError):
         self.column, self.place = column, place
 
 
-class Feature(Protocol):
-    """What is made of one stored column: one column of numbers, or several."""
-
-    @property
-    def column(self) -> str:
-        """The stored column."""
-        ...
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns of numbers."""
-        ...
-
-    @property
-    def shown(self) -> str:
-        """What a list of the features that are used says of it."""
-        ...
-
-    @property
-    def expected(self) -> str:
-        """What the stored column has to hold, in a message."""
-        ...
-
-    def takes(self, kind: pa.DataType) -> bool:
-        """Return whether values of an Arrow type can be turned into the numbers."""
-        ...
-
-    def values(self, array: pa.Array) -> np.ndarray:
-        """Return some rows' numbers, (n,) or (n, len(names)), of their Arrow values; null is NaN.
-
-        The dtype is any whose values float64 holds, as far as the stored ones do.
-
-        Raises
-        ------
-        UnusableValueError
-            A value is not one that it can take.
-
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Number:
+class Numeric(Feature):
     """A column that holds numbers: integers, floats, decimals or booleans."""
 
     column: str
-    expected: ClassVar[str] = "numbers"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The column's own name."""
-        return (self.column,)
-
-    @property
-    def shown(self) -> str:
-        """The column's own name."""
-        return self.column
+    wants: ClassVar[str] = "numbers"
 
     def takes(self, kind: pa.DataType) -> bool:
         """Return whether the type is one of numbers."""
         return is_numeric(kind)
+
+    def fits_float32(self, kind: str) -> bool:
+        """Return whether float32 holds the stored numbers."""
+        return kind in _IN_FLOAT32
 
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the numbers (n,)."""
         return numbers(array)
 
 
-class _Described(Form):
-    """A feature that JSON holds as its fields."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-    column: str
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The column's own name."""
-        return (self.column,)
-
-    @property
-    def shown(self) -> str:
-        """The column's own name."""
-        return self.column
-
-
-class Log(_Described):
+class Log(DescribedFeature):
     """The logarithm of a number x as sign(x) log(1 + |x|), which is 0 at 0 and defined for all."""
 
     kind: Literal["log"] = "log"
-    expected: ClassVar[str] = "numbers"
+    wants: ClassVar[str] = "numbers"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -148,7 +84,7 @@ class Log(_Described):
 
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the logarithms (n,) float64."""
-        return _logarithms(Number(self.column).values(array))
+        return _logarithms(Numeric(self.column).values(array))
 
 
 def _logarithms(x: np.ndarray) -> np.ndarray:
@@ -157,12 +93,12 @@ def _logarithms(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.log1p(np.abs(x)), x)
 
 
-class Time(_Described):
+class Time(DescribedFeature):
     """A date or a time since 1970, a time of the day, or a duration, in days or in seconds."""
 
     kind: Literal["time"] = "time"
     unit: Literal["days", "seconds"]
-    expected: ClassVar[str] = "dates, times or durations"
+    wants: ClassVar[str] = "dates, times or durations"
 
     @classmethod
     def of(cls, column: str, kind: pa.DataType) -> Time:
@@ -185,11 +121,11 @@ class Time(_Described):
         else:
             in_a_day = 86_400 * _PARTS[array.type.unit]
         whole = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
-        x = Number(self.column).values(whole).astype(np.float64)
+        x = Numeric(self.column).values(whole).astype(np.float64)
         return x / (in_a_day if self.unit == "days" else in_a_day / 86_400)
 
 
-class Vector(_Described):
+class Vector(DescribedFeature):
     """A list of as many numbers in every row, such as an embedding; with `log` their logarithms."""
 
     kind: Literal["vector"] = "vector"
@@ -212,7 +148,7 @@ class Vector(_Described):
 
     @property
     def whole(self) -> str:
-        """What all the numbers together are called."""
+        """The column's name, of logarithms in ``log()``."""
         return f"log({self.column})" if self.log else self.column
 
     @property
@@ -235,6 +171,10 @@ class Vector(_Described):
         X = self._stored(array)
         return _logarithms(X) if self.log else X
 
+    def fits_float32(self, kind: str) -> bool:
+        """Return whether float32 holds the stored numbers, if these are used."""
+        return not self.log and kind in _IN_FLOAT32
+
     def _stored(self, array: pa.Array) -> np.ndarray:
         lengths = pc.list_value_length(array)
         wrong = pc.fill_null(pc.not_equal(lengths, self.width), False)
@@ -246,7 +186,7 @@ class Vector(_Described):
                 f"expected a list of {self.width} numbers, as in the first row, found one of "
                 f"{lengths[place].as_py()}",
             )
-        flat = Number(self.column).values(pc.list_flatten(array)).reshape(-1, self.width)
+        flat = Numeric(self.column).values(pc.list_flatten(array)).reshape(-1, self.width)
         if not array.null_count:
             return flat
         known = pc.is_valid(array).to_numpy(zero_copy_only=False)
@@ -255,20 +195,15 @@ class Vector(_Described):
         return X
 
 
-Description = str | Annotated[Log | Time | Vector | OneHot | Frequency, Field(discriminator="kind")]
+Description = str | Annotated[Log | Time | Vector | Encoding, Field(discriminator="kind")]
 """A feature as JSON holds it: its fields, or of a number its column's name."""
 
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 
 
-def fits_float32(feature: Feature, kind: str) -> bool:
-    """Return whether float32 holds what a feature makes of a stored type, by its words."""
-    return isinstance(feature, OneHot) or (is_as_stored(feature) and kind in _IN_FLOAT32)
-
-
 def is_as_stored(feature: Feature) -> bool:
     """Return whether the numbers of a feature are those that are stored."""
-    return isinstance(feature, Number) or (isinstance(feature, Vector) and not feature.log)
+    return isinstance(feature, Numeric) or (isinstance(feature, Vector) and not feature.log)
 
 
 def is_numeric(kind: pa.DataType) -> bool:
@@ -312,7 +247,7 @@ def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
     found, first = [], 0
     for feature in features:
         last = first + len(feature.names)
-        if isinstance(feature, OneHot):
+        if feature.one_hot:
             found.append(slice(first, last))
         first = last
     return found
@@ -333,18 +268,12 @@ def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
 
 
 def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
-    """Return under which names columns are told of, and the first column (g,) int64 of each.
-
-    A vector is one thing to those who read of it, whatever its length, and so are the columns of a
-    column of categories.
-    """
+    """Return the names of columns, or of several as a whole, and the first (g,) int64 of each."""
     names: list[str] = []
     firsts: list[int] = []
     width = 0
     for feature in features:
-        own = list(feature.names)
-        if isinstance(feature, Vector | OneHot):
-            own = [feature.whole if isinstance(feature, Vector) else feature.column]
+        own = list(feature.names) if feature.whole is None else [feature.whole]
         firsts.extend(range(width, width + len(own)))
         names.extend(own)
         width += len(feature.names)
@@ -353,10 +282,10 @@ def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
 
 def descriptions(features: Iterable[Any]) -> list[str | dict[str, Any]]:
     """Return features as what JSON can hold; a number is its column's name."""
-    return [f.column if isinstance(f, Number) else f.model_dump() for f in features]
+    return [f.column if isinstance(f, Numeric) else f.model_dump() for f in features]
 
 
 def restored(content: Sequence[Any]) -> tuple[Feature, ...]:
     """Return the features that `descriptions` described."""
     each = _DESCRIPTIONS.validate_python(content)
-    return tuple(Number(one) if isinstance(one, str) else one for one in each)
+    return tuple(Numeric(one) if isinstance(one, str) else one for one in each)

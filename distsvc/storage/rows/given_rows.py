@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from distsvc.errors import DataError
 from distsvc.inputs.given import rows_of
-from distsvc.inputs.rows import Asked, Input, no_rows
-from distsvc.storage.rows.blocks import Block
+from distsvc.inputs.rows import Input, Reading, no_rows
+from distsvc.storage.rows.blocks import Block, fill
 from distsvc.storage.rows.columns import plain, some
 from distsvc.storage.rows.features import (
     Feature,
@@ -23,7 +23,6 @@ from distsvc.storage.rows.features import (
     is_as_stored,
     names_of,
 )
-from distsvc.storage.rows.filling import fill
 
 NAME = "the rows"
 """What messages call them."""
@@ -33,25 +32,12 @@ _KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
 
 
 def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
-    """Return what reads X, in blocks of at most so many rows.
+    """Return the reader of X in blocks of at most `block_rows` rows; `DataError` for other kinds.
 
-    Parameters
-    ----------
-    X
-        What `rows_of` takes: an array with `array_columns`, or a table that has the stored
-        columns by name.
-    features
-        How stored columns become numbers.
-    block_rows
-        At least 1.
-
-    Raises
-    ------
-    DataError
-        X is nothing of that.
-
+    X is as of `rows_of`: an array with `array_columns`, or a table with the stored columns of the
+    features by name.
     """
-    rows = rows_of(X, Asked(NAME, block_rows, index=True))
+    rows = rows_of(X, Reading(NAME, block_rows, index=True))
     if rows is None:
         raise no_rows(X, NAME)
     if rows.shape is not None:
@@ -62,20 +48,10 @@ def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
 def given_blocks(
     rows: Input, features: Sequence[Feature], id_name: str | None = None
 ) -> Iterator[Block]:
-    """Yield all rows in order, in blocks; none is empty.
+    """Yield all rows of `given_rows` in order, in blocks, none of which is empty.
 
-    Parameters
-    ----------
-    rows, features
-        As in `given_rows`.
-    id_name
-        The column that becomes the blocks' ids, where it is there.
-
-    Raises
-    ------
-    DataError
-        Columns are missing, or there is one with values that a feature can't take.
-
+    The column `id_name` becomes the blocks' ids, if there is one. `DataError` if a column is
+    missing or has values that its feature can't take.
     """
     row = rows.first
     for piece in rows.pieces():

@@ -17,21 +17,9 @@ def usable_rows(
 ) -> np.ndarray:
     """Return which rows (n,) of a block are used: all, but for those that ``drop`` leaves out.
 
-    Parameters
-    ----------
-    block
-    shown, features
-        The table's name and what its columns of numbers are made of, for messages.
-    missing
-        ``error``, ``drop`` or ``median``, as in the job.
-    unit
-        Whether rows are divided by their lengths, which must not be 0 then.
-
-    Raises
-    ------
-    DataError
-        A value is infinite, or is missing or a row without length where such are not left out.
-
+    `shown` and `features` are for messages, `missing` is the job's. With `unit` rows are divided by
+    their lengths, which must not be 0. `DataError` for an infinite value, and for a missing one or
+    a row without length unless these are left out.
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
@@ -56,7 +44,7 @@ def unusable(
 ) -> DataError:
     """Return the error for a value of a block that can't be used."""
     value, feature = float(block.X[row, column]), feature_at(features, column)
-    hint = "; preprocess.missing may be 'drop' or 'median'" if np.isnan(value) else ""
+    hint = "; add --set preprocess.missing=median, or =drop" if np.isnan(value) else ""
     if isinstance(feature, Category):
         return DataError(
             f"{shown}: column {feature.column!r}, row {block.rows[row]}: expected a value, found "
@@ -64,8 +52,8 @@ def unusable(
         )
     name = names_of(features)[column]
     return DataError(
-        f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite "
-        f"number whose square is one too, found {value}{hint}"
+        f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite number below 1e154, "
+        f"found {value}{hint}"
     )
 
 

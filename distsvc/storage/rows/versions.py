@@ -61,17 +61,12 @@ Versions = dict[str, Version]
 def version_of(place: Location, info: Mapping[str, Any] | None = None) -> Version:
     """Return which version of a file is there.
 
-    Parameters
-    ----------
-    place
-        The file.
-    info
-        What the file system said of it; asked for where not given. A local file is always asked.
+    `info` is the file system's own description, if it is known; a local file is always asked.
 
     Raises
     ------
     DataError
-        It has gone, may not be looked at, or is no file: a pipe, a socket, a device.
+        The file has gone, may not be read, or is a pipe, a socket or a device.
     TemporaryError
         The store does not answer.
 
@@ -124,9 +119,9 @@ def changed(place: Location, recorded: Version, found: Version) -> DataError:
 
 @contextmanager
 def unchanged(place: Location, recorded: Version | None) -> Iterator[None]:
-    """Compare a file with what was recorded: before its rows are read, after, and if that fails.
+    """Compare a file with its recorded version before its rows are read, and after a failure.
 
-    After reading only where that is cheap, which is of local files. Nothing is compared where
+    A local file, of which asking is cheap, is compared after every reading. Nothing is compared if
     nothing was recorded.
     """
     if recorded is None:

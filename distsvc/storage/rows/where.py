@@ -13,15 +13,10 @@
 A missing value (null or NaN) matches no comparison, nor the ``not`` of one, as in SQL. A literal
 takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1; a text compared with
 a date or time is read as one, in UTC where the column has a time zone and the text has none.
-
-Python's parser knows how conditions nest. Columns may have names that it does not take for names,
-and literals are not quite its own: it sees a placeholder for each. What may stand beside what, and
-so every message, is in one small table.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import re
 from collections.abc import Mapping
@@ -37,11 +32,13 @@ from distsvc.errors import DataError, JobFileError, shown
 Literal = bool | int | float | str
 
 _TOKEN = re.compile(
-    r"""(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)
+    r"""(?P<space>\s+)
+      | (?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)
       | (?P<text>'([^'\\]|\\.)*'|"([^"\\]|\\.)*")
       | (?P<name>[^\W\d]\w*)
       | (?P<quoted>`[^`]+`)
-      | (?P<mark>==|!=|<=|>=|<|>|[()\[\],])""",
+      | (?P<mark>==|!=|<=|>=|<|>|[()\[\],])
+      | (?P<odd>.)""",
     re.VERBOSE | re.DOTALL,
 )
 _COMPARE = {
@@ -52,32 +49,9 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_OPERATORS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
 _TRUTHS = {"true": True, "True": True, "false": False, "False": False}
-_A_LITERAL = "a number, a text in quotes, true or false"
-_EXPECTED: dict[str, tuple[str, dict[str, str]]] = {
-    "condition": ("a column name", {"column": "operator", "not": "condition", "(": "condition"}),
-    "operator": ("==, !=, <, <=, >, >= or in", {"compare": "value", "in": "list", "not": "in"}),
-    "in": ("'in'", {"in": "list"}),
-    "list": ("'['", {"[": "item"}),
-    "item": (_A_LITERAL, {"literal": "more"}),
-    "more": ("']'", {",": "item", "]": "done"}),
-    "value": (_A_LITERAL, {"literal": "done"}),
-    "done": (
-        "'and', 'or' or the end",
-        {"and": "condition", "or": "condition", ")": "done", "end": "end"},
-    ),
-}
-"""At each place between tokens: what is expected there, and the place after each kind of token."""
 
-_DEEPEST = 100
+_DEEPEST = 200
 _LONGEST = 200_000
 
 
@@ -88,7 +62,7 @@ class Condition:
     operator: str
     parts: tuple[Condition, ...] = ()
     column: str = ""
-    values: tuple[Literal, ...] = ()
+    literal: Literal = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -123,11 +97,7 @@ class Condition:
 
     def _three_valued(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
         if self.operator in _COMPARE:
-            return _compare(self.column, columns[self.column], self.operator, self.values[0])
-        if self.operator == "in":
-            values = columns[self.column]
-            found = [_compare(self.column, values, "==", value) for value in self.values]
-            return functools.reduce(pc.or_kleene, found)
+            return _compare(self.column, columns[self.column], self.operator, self.literal)
         inner = [part._three_valued(columns) for part in self.parts]
         if self.operator == "not":
             return pc.invert(inner[0])
@@ -146,13 +116,10 @@ def parse_where(text: str) -> Condition:
     if len(text) > _LONGEST:
         found = f"expected at most {_LONGEST} characters, found {len(text)}"
         raise JobFileError(f"input.where: {found}")
-    tokens = _tokens(text)
-    _check(tokens, text)
-    try:
-        tree = ast.parse(" ".join(token.placeholder for token in tokens), mode="eval")
-    except (SyntaxError, MemoryError, RecursionError):  # the order of tokens is right
-        raise _too_deep() from None
-    return _condition(tree.body, {token.placeholder: token for token in tokens}, 1)
+    tokens = _Tokens(text)
+    condition = _condition(tokens, 0)
+    tokens.take("'and', 'or' or the end", "end")
+    return condition
 
 
 def where_columns(text: str | None) -> tuple[str, ...]:
@@ -161,90 +128,100 @@ def where_columns(text: str | None) -> tuple[str, ...]:
 
 
 class _Token(NamedTuple):
-    """A word of a filter: what it is to `_EXPECTED`, how it is spelt, where, and its value."""
+    """A word of a filter: its kind (a word of the language is its own), its position and value."""
 
     kind: str
     word: str
-    place: int
+    position: int
     value: Literal = ""
 
-    @property
-    def placeholder(self) -> str:
-        """What Python's parser sees of it."""
-        if self.kind in ("column", "literal"):
-            return f"_{self.place}"
-        return self.word
 
+class _Tokens:
+    """The words of a filter, taken one after another."""
 
-def _tokens(text: str) -> list[_Token]:
-    tokens = []
-    place = 0
-    while place < len(text):
-        if text[place].isspace():
-            place += 1
-            continue
-        match = _TOKEN.match(text, place)
-        if match is None:
-            raise JobFileError(
-                f"input.where: unexpected {text[place]!r} at character {place + 1}: {text}"
-            )
-        tokens.append(_token(str(match.lastgroup), match.group(), place))
-        place = match.end()
-    return [*tokens, _Token("end", "", len(text))]
+    def __init__(self, text: str) -> None:
+        self._text, self._next = text, 0
+        self._tokens = [_token(one, text) for one in _TOKEN.finditer(text) if not one["space"]]
+        self._tokens.append(_Token("end", "", len(text)))
 
+    def skip(self, kind: str) -> bool:
+        """Return whether the next word is of a kind, and go past it if so."""
+        known = self._tokens[self._next].kind == kind
+        self._next += known
+        return known
 
-def _token(group: str, word: str, place: int) -> _Token:
-    if group == "number":
-        number = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else float(word)
-        return _Token("literal", word, place, number)
-    if group == "text":
-        return _Token("literal", word, place, re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL))
-    if group == "quoted":
-        return _Token("column", word, place, word[1:-1])
-    if group == "name" and word in _TRUTHS:
-        return _Token("literal", word, place, _TRUTHS[word])
-    if group == "name" and word not in ("and", "or", "not", "in"):
-        return _Token("column", word, place, word)
-    return _Token("compare" if word in _COMPARE else word, word, place)
-
-
-def _check(tokens: list[_Token], text: str) -> None:
-    """Raise `JobFileError` at the first token that can't stand where it does."""
-    at, depth = "condition", 0
-    for token in tokens:
-        expected, following = _EXPECTED[at]
-        if at == "done" and depth:
-            expected = "')'"
-        unbalanced = depth > 0 if token.kind == "end" else token.kind == ")" and not depth
-        if unbalanced or token.kind not in following:
+    def take(self, expected: str, *kinds: str) -> _Token:
+        """Return the next word, which must be of one of some kinds, and go past it."""
+        token = self._tokens[self._next]
+        if token.kind not in kinds:
             found = "the end" if token.kind == "end" else repr(token.word)
             raise JobFileError(
-                f"input.where: expected {expected} at character {token.place + 1}, "
-                f"found {found}: {text}"
+                f"input.where: expected {expected} at character {token.position + 1}, "
+                f"found {found}: {self._text}"
             )
-        depth += (token.kind == "(") - (token.kind == ")")
-        at = following[token.kind]
+        self._next += 1
+        return token
 
 
-def _condition(node: ast.expr, tokens: Mapping[str, _Token], depth: int) -> Condition:
+def _token(match: re.Match[str], text: str) -> _Token:
+    group, word, position = str(match.lastgroup), match.group(), match.start()
+    if group == "odd":
+        raise JobFileError(f"input.where: unexpected {word!r} at character {position + 1}: {text}")
+    if group == "number":
+        number = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else float(word)
+        return _Token("literal", word, position, number)
+    if group == "text":
+        value = re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)
+        return _Token("literal", word, position, value)
+    if group == "quoted":
+        return _Token("column", word, position, word[1:-1])
+    if group == "name" and word in _TRUTHS:
+        return _Token("literal", word, position, _TRUTHS[word])
+    if group == "name" and word not in ("and", "or", "not", "in"):
+        return _Token("column", word, position, word)
+    return _Token("compare" if word in _COMPARE else word, word, position)
+
+
+def _condition(tokens: _Tokens, depth: int) -> Condition:
+    alternatives: list[Condition] = []
+    while not alternatives or tokens.skip("or"):
+        parts = [_one(tokens, depth)]
+        while tokens.skip("and"):
+            parts.append(_one(tokens, depth))
+        alternatives.append(_joined("and", parts))
+    return _joined("or", alternatives)
+
+
+def _joined(operator: str, parts: list[Condition]) -> Condition:
+    return parts[0] if len(parts) == 1 else Condition(operator, tuple(parts))
+
+
+def _one(tokens: _Tokens, depth: int) -> Condition:
     if depth > _DEEPEST:
-        raise _too_deep()
-    if isinstance(node, ast.BoolOp):
-        parts = tuple(_condition(part, tokens, depth + 1) for part in node.values)
-        return Condition("and" if isinstance(node.op, ast.And) else "or", parts)
-    if isinstance(node, ast.UnaryOp):
-        return Condition("not", (_condition(node.operand, tokens, depth + 1),))
-    assert isinstance(node, ast.Compare)  # `_check` lets nothing else pass
-    [operator] = node.ops
-    names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-    column, *values = (tokens[name].value for name in names)
-    kind = _OPERATORS.get(type(operator), "in")
-    condition = Condition(kind, column=str(column), values=tuple(values))
-    return Condition("not", (condition,)) if isinstance(operator, ast.NotIn) else condition
+        raise JobFileError("input.where is nested too deeply")
+    first = tokens.take("a column name", "column", "not", "(")
+    if first.kind == "not":
+        return Condition("not", (_one(tokens, depth + 1),))
+    if first.kind == "(":
+        inner = _condition(tokens, depth + 1)
+        tokens.take("')'", ")")
+        return inner
+    operator = tokens.take("==, !=, <, <=, >, >= or in", "compare", "in", "not")
+    if operator.kind == "compare":
+        return _comparison(first, operator.word, tokens)
+    if operator.kind == "not":
+        tokens.take("'in'", "in")
+    tokens.take("'['", "[")
+    equal = [_comparison(first, "==", tokens)]
+    while tokens.take("']'", ",", "]").kind == ",":
+        equal.append(_comparison(first, "==", tokens))
+    member = _joined("or", equal)
+    return member if operator.kind == "in" else Condition("not", (member,))
 
 
-def _too_deep() -> JobFileError:
-    return JobFileError("input.where is nested too deeply")
+def _comparison(column: _Token, operator: str, tokens: _Tokens) -> Condition:
+    literal = tokens.take("a number, a text in quotes, true or false", "literal")
+    return Condition(operator, column=str(column.value), literal=literal.value)
 
 
 def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa.BooleanArray:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Span, Table, undictionaried
 from distsvc.storage.rows.where import parse_where
-from distsvc.storage.tables.sources import source_named
+from distsvc.storage.tables.sources import source_of
 
 MOST_VALUES = 1_000_000
 LONGEST = 256
@@ -40,7 +40,7 @@ class ValueCounts:
         where = self._condition.columns if self._condition else ()
         wanted = list(dict.fromkeys([*self.counts, *where]))
         span = Span(start, stop, _ROWS)
-        for batch in source_named(self.table.format).batches(self.table, span, wanted):
+        for batch in source_of(self.table).batches(self.table, span, wanted):
             arrays = {name: undictionaried(array) for name, array in batch.items()}
             if self._condition is not None:
                 others = {name: arrays[name].cast(self.table.type_of(name)) for name in where}

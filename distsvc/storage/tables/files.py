@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.places.location import Location
-from distsvc.storage.rows.versions import Version, Versions, version_of
+from distsvc.storage.rows.versions import Versions, version_of
 from distsvc.storage.tables.lakes.refused import refuse_lakes
 
-_Infos = dict[str, dict[str, Any]]
+Infos = dict[str, Mapping[str, Any]]
+"""What a remote file system says of each file, by its name."""
 
 SUCCESS = "_SUCCESS"
-"""Spark and others write it into a folder that is complete."""
+"""The marker of Spark and others in a complete folder."""
 
 _ONE_STORE = "the paths of a list must be in one file system, or one bucket, and hold no secrets"
 
@@ -33,16 +34,16 @@ class Files:
     folder : Location
         The folder that the files' names are relative to.
     infos : dict
-        What a remote file system knows about each file, by its name; sorted, at each location.
+        The remote file system's description of each file, by its name; sorted, at each location.
     above : dict
-        Of files of several locations, how many folders at the beginning of a name belong to the
-        location that the file was found at; 0 for one that is not there.
+        Of files of several locations, the number of leading folders of a name that belong to the
+        file's location; 0 for one that is not there.
 
     """
 
     location: Location
     folder: Location
-    infos: _Infos
+    infos: Infos
     above: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -63,31 +64,20 @@ class Files:
 
     @cached_property
     def versions(self) -> Versions:
-        """Which version of each file is there; looked up once, so that later looks can differ.
+        """The version of each file, looked up once, so that later looks can differ.
 
-        Raises
-        ------
-        DataError
-            A file has gone since it was found, or is a pipe, a socket or a device.
-        TemporaryError
-            The store does not answer.
-
+        Errors as in `version_of`.
         """
-        return dict(zip(self.keys, self._versions(), strict=True))
-
-    @property
-    def keys(self) -> list[str]:
-        """Names in `versions`: those relative to `folder`, without the query of an HTTP URL."""
-        return [key_of(self.folder, place) for place in self.places]
-
-    def _versions(self) -> Iterator[Version]:
+        versions = {}
         for place, info in zip(self.places, self.infos.values(), strict=True):
-            # Some lists of files leave out what is known of each.
-            yield version_of(place, info if info.get("size") is not None else None)
+            # Some listings leave out the properties of files.
+            known = info if info.get("size") is not None else None
+            versions[key_of(self.folder, place)] = version_of(place, known)
+        return versions
 
 
 def key_of(folder: Location, place: Location) -> str:
-    """Return the name of a file in `Files.versions`."""
+    """Return a file's key in `Files.versions`: its name, without the query of an HTTP URL."""
     return place.bare[len(folder.path) + 1 :]
 
 
@@ -110,7 +100,7 @@ def joined(each: Sequence[Files]) -> Files:
             raise JobFileError(f"input.path: {_ONE_STORE}, found {one} and {other}")
     pairs = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
     shared = [parts[0] for parts in pairs]
-    infos: _Infos = {}
+    infos: Infos = {}
     above: dict[str, int] = {}
     for found, folder in zip(each, folders, strict=True):
         inner = folder[len(shared) :]
@@ -126,8 +116,8 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
     Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location itself
-    names them or `hidden` is true. So is the file `ready`, or ``_SUCCESS``, which says that the
-    location is complete: it may have no other files then.
+    names them or `hidden` is true. So is the marker `ready` or ``_SUCCESS`` of a complete location,
+    which may have no other files.
 
     Raises
     ------
@@ -166,20 +156,20 @@ def base_of(path: str) -> str:
     return "/".join(parts[:first])
 
 
-def _glob(location: Location) -> _Infos:
+def _glob(location: Location) -> Infos:
     """Return what is known of the files that a glob matches, and of those in folders that it does.
 
     `InputNotFoundError` where the location is no glob.
     """
     if base_of(location.path) == location.path:
         raise location.not_found()
-    found: _Infos = {}
+    found: Infos = {}
     for path, info in location.fs.glob(location.path, detail=True).items():
         found |= _walk(location.at(path)) if info["type"] == "directory" else {path: info}
     return found
 
 
-def _walk(folder: Location) -> _Infos:
+def _walk(folder: Location) -> Infos:
     if not folder.is_local:
         return folder.fs.find(folder.path, detail=True)
     # fsspec passes over a folder that can't be listed, and does not enter one that is a link.

@@ -42,18 +42,13 @@ _PARTS = ("JSON", "a spreadsheet", "an Arrow file", "ORC", "a packed file")
 """What would be some of a table's rows, beside files that are read."""
 
 
-def refuse_foreign(location: Location, names: Iterable[str], read: str | None) -> None:
+def refuse_foreign(
+    location: Location, names: Iterable[str], read: str | None, formats: str
+) -> None:
     """Raise DataError if a file, or a Zarr store in a folder, is a table that would not be read.
 
-    Parameters
-    ----------
-    location
-        What was asked for.
-    names
-        The files that are there.
-    read
-        What those of them are named like that are read, if any are.
-
+    `names` are the files at the location, `read` is the suffix of those that are read, if there are
+    any, and `formats` the words for all formats.
     """
     for name in names:
         inside, mark, _ = f"{name}/".partition(".zarr/")
@@ -70,7 +65,7 @@ def refuse_foreign(location: Location, names: Iterable[str], read: str | None) -
         whole = location.shown if location.path.endswith(short) else f"{location.shown}: {name}"
         glob = f"; or read the others by a glob such as *{read}" if read else ""
         raise DataError(
-            f"{whole} is {what}, which is not read (expected Parquet, CSV, svmlight or Zarr): "
+            f"{whole} is {what}, which is not read (expected {formats}): "
             + hint.replace("{name!r}", repr(short))
             + glob
         )

@@ -1,8 +1,8 @@
-"""Columns that number the rows, such as an index or an id: they say nothing of what a row is like.
+"""Columns that number the rows, such as an index or an id, which do not describe a row.
 
-Such a column has as many values as rows. So has a quantity that was measured finely enough; what
-tells them apart is that ids follow the rows, or are spread evenly over their range. Some thousand
-rows are looked at when a table is opened, the same ones whoever opens it.
+Such a column has as many values as rows. So has a finely measured quantity, but ids follow the
+rows, or are spread evenly over their range. The same few thousand rows are read whenever a table is
+opened.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FEWEST_ROWS = 50
 """Of a table that may lose a column: in a smaller one all values of a quantity may differ."""
 
 SPOTS, SPOT_ROWS = 8, 512
-"""How many places of a table are looked at, and how many rows at each."""
+"""Number of spots of a table that are read, and of rows at each."""
 
 _DEEPEST = 131_072
-"""Rows of a storage unit that are decoded to get to the rows that are looked at."""
+"""Rows of a storage unit that are decoded to get to those that are read."""
 
 _SURE_ROWS = 1000
 """From when on rising values, or even ones, are not thought to be a coincidence."""
@@ -38,24 +38,9 @@ _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 
 
 def without_numbers(table: Table, source: Source, kept: Collection[str] = ()) -> Table:
-    """Return a table without those of its features that number its rows.
+    """Return a table without those of its features that number its rows, but for those `kept`.
 
-    Small tables keep all, and every table keeps a feature.
-
-    Parameters
-    ----------
-    table
-        With the features that it has by default.
-    source
-        Of its format.
-    kept
-        Columns that stay in any case.
-
-    Raises
-    ------
-    DataError, TemporaryError
-        The rows can't be read.
-
+    Small tables keep all, and every table keeps a feature. `source` is that of its format.
     """
     if table.n_rows < FEWEST_ROWS:
         return table
@@ -70,9 +55,9 @@ def without_numbers(table: Table, source: Source, kept: Collection[str] = ()) ->
 
 
 def numbering_columns(table: Table, source: Source) -> list[str]:
-    """Return the columns that number the rows; `table` and `source` as in `without_numbers`.
+    """Return the columns that number the rows, by some rows at several spots of the table.
 
-    Whatever differs from row to row at one place is looked at in the next.
+    A column that has a value twice at one spot is not read at the next.
     """
     found: dict[str, list[np.ndarray]] = {
         one.column: []
@@ -81,7 +66,7 @@ def numbering_columns(table: Table, source: Source) -> list[str]:
     }
     for name in source.varied(table) & found.keys() if found else ():
         del found[name]
-    for start, stop in _spots(table.extents):
+    for start, stop in _spots(table.layout.extents):
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
         if not chosen:
             break

@@ -1,25 +1,23 @@
 """Tables that are read in row ranges, whatever their format.
 
-A table is opened once, on the driver. What `open_table` returns is small and goes to the workers as
-JSON; each of them reads its own rows with `read_blocks` and opens only the files that hold them.
+The driver opens a table once. The `Table` is small and goes to the workers as JSON; each of them
+reads its own rows with `read_blocks` and opens only the files that hold them.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.rows.columns import (
     NOT_CHOSEN,
@@ -36,7 +34,7 @@ from distsvc.storage.rows.features import (
     Category,
     Feature,
     Log,
-    Number,
+    Numeric,
     Time,
     Uncounted,
     Vector,
@@ -45,25 +43,9 @@ from distsvc.storage.rows.features import (
 )
 from distsvc.storage.rows.versions import compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
-from distsvc.storage.tables.lakes.snapshots import check_snapshot
+from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import ROW_NUMBER, without_numbers
-from distsvc.storage.tables.sources import find_sources, source_named
-
-__all__ = [
-    "Block",
-    "Table",
-    "check_unchanged",
-    "decoding_bytes",
-    "fingerprint",
-    "id_type",
-    "ignored_columns",
-    "numbers_apart",
-    "open_table",
-    "read_blocks",
-    "shown_columns",
-    "sparse_rows",
-    "states_width",
-]
+from distsvc.storage.tables.sources import find_sources, source_of
 
 _FIRST_ROWS = 1024
 """Rows in which the length of vectors is looked for at a time."""
@@ -78,37 +60,35 @@ def open_table(
 ) -> Table:
     """Find a table, read its metadata and choose its features.
 
-    `sources.find_sources` says whose format the paths are, `files.find_files` which files belong to
-    each, and `columns.choose_features` which columns become features. Where the job names none,
-    `numbering.without_numbers` looks at some rows, and leaves out what numbers them.
+    `sources.find_sources` tells the format and the files of the paths, `columns.choose_features`
+    the columns that become features. If the job names none, `numbering.without_numbers` reads some
+    rows, and leaves out columns that number them.
 
     Parameters
     ----------
     config
         The ``[input]`` section.
     staging
-        Where formats that have no row ranges are converted; a place that the workers see too.
+        A folder for converted tables, of formats without row ranges; the workers see it too.
     preprocess
-        The ``[preprocess]`` section, which says of which columns the logarithm is taken, and which
-        hold categories. These are `Uncounted` where no model knows them.
+        The ``[preprocess]`` section, which names columns of logarithms and of categories. The
+        latter are `Uncounted` unless a model knows them.
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
     kept
-        Columns of a run before, which are features by default even where they are partition keys
-        or number the rows.
+        Columns of an earlier run, which are features by default even if they are partition keys or
+        number the rows.
 
     Raises
     ------
     InputNotFoundError
         There is nothing at a path.
     DataError
-        The table is empty or damaged, its files differ, or a column is missing, or none that can
-        be a feature, or not what the model's feature takes.
+        The table is empty or damaged, its files differ, or a column is missing, can't be a
+        feature, or is not what the model's feature takes.
     JobFileError
-        ``preprocess.log`` names a column that is no feature or holds no numbers,
-        ``preprocess.encode`` one of a type that has no categories, ``where`` can't be parsed, the
-        protocol of a path is unknown, the format can't have what the job asks for, or several paths
-        don't make one table.
+        A key of the job does not fit the table or its format, ``where`` can't be parsed, the
+        protocol of a path is unknown, or several paths don't make one table.
     OutputPermissionError, TemporaryError
         The table can't be staged; the store does not answer.
 
@@ -122,35 +102,29 @@ def open_table(
     versions = source.versions(found)  # before anything is read
     encode = preprocess.encode if preprocess is not None else {}
     categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
-    scan = source.scan(found, config, place_of(staging), categories)
+    scan = source.scan(found, config, store_of(staging), categories)
     scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
+    _check_size(config.shown, scan.layout.extents)
     check_categories(config, scan, set(encode) - {feature.column for feature in known})
-    _check_size(config.shown, scan.extents)
     columns = choose_features(config, scan, categories)
+    apart = left_out(config, scan, columns)
     table = Table(
-        path=scan.path,
-        format=scan.format,
+        layout=scan.layout,
         features=(),
+        types=tuple(str(scan.types[name]) for name in columns),
         id=config.id,
         label=config.label,
         where=config.where,
-        extents=scan.extents,
+        others=_other_types(config, scan, condition),
         sources=scan.sources or tuple(location.address for location in locations),
-        root=scan.root,
-        files=scan.files,
-        file_units=scan.file_units,
-        file_depths=scan.file_depths,
-        schema=_other_types(config, scan, condition),
-        types=tuple(str(scan.types[name]) for name in columns),
-        left_out=left_out(config, scan, columns),
+        left_out=apart,
         versions=versions,
         ready=config.ready,
-        lake=scan.lake,
     )
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
     if config.columns is not None:
         return table
-    return without_numbers(table, source_named(table.format), kept)
+    return without_numbers(table, source_of(table), kept)
 
 
 def _features(
@@ -181,7 +155,7 @@ def _features(
             width = _length(table, name, kind)
             features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
-            features.append(Log(column=name) if name in logs else Number(name))
+            features.append(Log(column=name) if name in logs else Numeric(name))
         else:
             features.append(Time.of(name, kind))
     check_names(table.shown, features)
@@ -208,7 +182,7 @@ def _length(table: Table, column: str, kind: pa.DataType) -> int:
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size)
     whole = Span(0, table.n_rows, _FIRST_ROWS)
-    for batch in source_named(table.format).batches(table, whole, [column]):
+    for batch in source_of(table).batches(table, whole, [column]):
         known = batch[column].drop_null()
         if len(known) and len(known[0]):
             return len(known[0])
@@ -228,9 +202,8 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield storage rows [start, stop) in order, in blocks of at most `block_rows` of them.
 
-    Rows that ``where`` drops make a block shorter; a block without rows is not yielded. Together
-    the blocks hold the same rows, whatever `block_rows` is. Memory is that of one block, besides
-    what the format decodes in one go.
+    Rows that ``where`` drops make a block shorter; a block without rows is not yielded. Memory is
+    that of one block, besides the rows that the format decodes in one go.
 
     Parameters
     ----------
@@ -258,24 +231,16 @@ def read_blocks(
     if block_rows < 1:
         raise ValueError(f"block_rows must be at least 1, found {block_rows}")
     span = Span(start, stop, block_rows, with_ids, with_labels)
-    return source_named(table.format).blocks(table, span)
+    return source_of(table).blocks(table, span)
 
 
 def check_unchanged(table: Table) -> None:
-    """Compare all files of the source with those that were there when the table was opened.
+    """Raise `DataError` for a file that changed, has gone or was added since a table was opened.
 
-    What was written since to a table with a log is no part of the state that was opened.
-
-    Raises
-    ------
-    DataError
-        One changed, has gone or was added; it is named.
-    TemporaryError
-        The store does not answer.
-
+    Later commits to a table with a log are no part of the state that was opened.
     """
-    if table.lake:
-        check_snapshot(table, source_named(table.format).folder(table))
+    if table.layout.lake:
+        check_snapshot(table, source_of(table).folder(table))
         return
     locations = [Location.of(address) for address in table.sources]
     try:
@@ -288,19 +253,18 @@ def check_unchanged(table: Table) -> None:
 
 
 def fingerprint(table: Table) -> str:
-    """Return the SHA-256 of what a table was when it was opened: another one for other data.
+    """Return the SHA-256 of a table's state when it was opened: another one for other data.
 
     It covers the format, the feature columns, the types of the columns that are used, the extents,
-    and of each file of the source its name relative to the input, size and ETag or modification
-    time, where the file system tells. Of a table with a log these are the files of the state that
-    is read, and which of their rows and columns count.
+    and of each file its name relative to the input, its size and its ETag or modification time; of
+    a table with a log also which rows and columns of the files count.
     """
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
     files = [(name, version.size, version.tag) for name, version in table.versions.items()]
-    content = [table.format, table.stored, types, table.extents, files]
-    if table.lake:
-        content.append(table.lake["digest"])
+    content = [table.layout.format, table.stored, types, table.layout.extents, files]
+    if table.layout.lake:
+        content.append(table.layout.lake.digest)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -315,25 +279,10 @@ def numbers_apart(table: Table) -> list[str]:
 
 
 def shown_columns(table: Table) -> dict[str, str]:
-    """Return the columns that are used and those that are not, with why, as a log shows them."""
+    """Return the used columns, and the others with the reason, as a log shows them."""
     left_out = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
     return {"used": some(used), "left_out": some(left_out) or "none"}
-
-
-def sparse_rows(table: Table) -> Any:
-    """Return all rows as CSR of float64 (n, d), or None for a table that is not kept so."""
-    return source_named(table.format).sparse_rows(table)
-
-
-def decoding_bytes(table: Table, block_rows: int) -> int:
-    """Return the bytes, at most, that `read_blocks` holds besides the blocks that it yields."""
-    return source_named(table.format).decoding_bytes(table, block_rows)
-
-
-def states_width(table: Table) -> bool:
-    """Return whether the data says which columns a table has; if not, others are there, and 0."""
-    return source_named(table.format).states_width
 
 
 def id_type(table: Table) -> pa.DataType:
@@ -349,9 +298,9 @@ def _check_size(shown: str, extents: tuple[int, ...]) -> None:
         raise DataError(f"{shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
 
 
-def _other_types(config: InputConfig, scan: Scan, condition: Condition | None) -> str:
-    """Serialise the types of the columns that are not features, checking `where` against them."""
+def _other_types(config: InputConfig, scan: Scan, condition: Condition | None) -> pa.Schema:
+    """Return the columns that are not features, after `where` was checked against their types."""
     types = {name: scan.types[name] for name in other_columns(config)}
     if condition is not None:
         condition.mask({name: pa.array([], types[name]) for name in condition.columns})
-    return base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
+    return pa.schema(list(types.items()))

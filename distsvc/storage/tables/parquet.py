@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
-from distsvc.storage.rows.blocks import Batches, Block, Span, Table, arrow_blocks, stored_bytes
+from distsvc.storage.places.store import Store
+from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, stored_bytes
 from distsvc.storage.rows.columns import Scan, merge_schemas
 from distsvc.storage.rows.versions import unchanged
 from distsvc.storage.tables.files import Files, key_of
@@ -86,17 +86,9 @@ class Parquet(Source):
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".parq", ".pq")
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Read every file's footer.
-
-        Raises
-        ------
-        DataError
-            A file is not Parquet, is damaged or may not be read, or its folders name other keys
-            than those of the first file.
-
-        """
+        """Read every file's footer."""
         # Waiting for a store, not computing, is what takes the time.
         with ThreadPoolExecutor(FOOTER_THREADS) as pool:
             footers = list(pool.map(footer, found.places))
@@ -106,23 +98,21 @@ class Parquet(Source):
         keys = _partition_types(found.names, depths, shown)
         held, types = types, keys | types
         return Scan(
-            format=Parquet.name,  # of what was converted, too
-            path=found.location.address,
+            layout=Layout(
+                path=found.location.address,
+                format=Parquet.name,  # of what was converted, too
+                extents=tuple(rows for _, groups in footers for rows in groups),
+                root=found.folder.path,
+                files=found.names,
+                file_units=tuple(len(groups) for _, groups in footers),
+                file_depths=depths,
+            ),
             types=types,
             shown={name: str(kind) for name, kind in types.items()},
             problems=problems,
             default=tuple(types),
-            extents=tuple(rows for _, groups in footers for rows in groups),
-            root=found.folder.path,
-            files=found.names,
-            file_units=tuple(len(groups) for _, groups in footers),
-            file_depths=depths,
             keys=tuple(key for key in keys if key not in held),
         )
-
-    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
-        """Yield blocks; a worker opens only the files that hold its rows."""
-        return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         """Return the bytes of the pages of all columns, and of the rows decoded in one go.
@@ -130,24 +120,17 @@ class Parquet(Source):
         Of each column there are a page as it is read, one unpacked, the dictionary, and its values.
         """
         widths = stored_bytes(table)
-        pages = sum(min(_BUFFER_BYTES, width * max(table.extents)) for width in widths)
+        pages = sum(min(_BUFFER_BYTES, width * max(table.layout.extents)) for width in widths)
         return _PAGES * pages + _at_once(block_rows) * sum(widths)
 
     def varied(self, table: Table) -> set[str]:
         """Look at the statistics of the first row group."""
-        place = self.folder(table).join(table.files[0])
+        place = self.folder(table).join(table.layout.files[0])
         with place.reading(), place.open() as handle, _parquet(handle) as file:
             return _varied(file.metadata)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
-        """Yield the rows of a span, some thousands at a time.
-
-        Raises
-        ------
-        DataError
-            A file is damaged, may not be read, or changed since the table was opened.
-
-        """
+        """Yield the rows of a span, some thousands at a time."""
         folder = self.folder(table)
         at_once = _at_once(span.block_rows)
         for piece in _pieces(table, span.start, span.stop):
@@ -185,9 +168,9 @@ def _at_once(block_rows: int) -> int:
 
 def _pieces(table: Table, start: int, stop: int) -> Iterator[Piece]:
     """Yield the pieces of files that hold a range of rows."""
-    extents = iter(table.extents)
+    extents = iter(table.layout.extents)
     first = 0
-    each = zip(table.files, table.file_units, table.file_depths, strict=True)
+    each = zip(table.layout.files, table.layout.file_units, table.layout.file_depths, strict=True)
     for number, (name, units, depth) in enumerate(each):
         n_rows = sum(itertools.islice(extents, units))
         begin, end = max(start - first, 0), min(stop - first, n_rows)

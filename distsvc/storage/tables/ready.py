@@ -11,20 +11,11 @@ from distsvc.storage.tables.sources import find_source
 
 
 def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
-    """Raise an error that names what an input waits for; nothing where it is complete.
+    """Raise `TemporaryError`, or `SkippedError` with `skip_missing`, for an incomplete input.
 
-    It waits for the file ``ready`` at each path. A job without that key waits for nothing, unless
-    what is missing is to be skipped: then it waits for the paths themselves.
-
-    Raises
-    ------
-    TemporaryError
-        Something is not there yet, or the store does not answer.
-    SkippedError
-        Something is not there yet, and that is to be skipped.
-    JobFileError
-        A path is a file, which has no file below it, or a table with a log, which needs none.
-
+    Each path needs the file ``ready``. A job without that key has a complete input, unless
+    `skip_missing`: then the paths themselves have to be there. `JobFileError` if ``ready`` is asked
+    of a file or of a table with a log.
     """
     if config.ready is None and not skip_missing:
         return

@@ -1,4 +1,4 @@
-"""What the format of an input must offer."""
+"""The interface of an input format."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Protocol
 
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
-from distsvc.storage.rows.blocks import Batches, Block, Span, Table
+from distsvc.storage.places.store import Store
+from distsvc.storage.rows.blocks import Batches, Block, Span, Table, arrow_blocks
 from distsvc.storage.rows.columns import Scan
 from distsvc.storage.rows.versions import Versions
 from distsvc.storage.rows.where import Condition
@@ -21,13 +21,13 @@ class Source(Protocol):
     Attributes
     ----------
     name : str
-        The format of the tables that it reads.
+        The format in plans and reports.
     title : str
         The format's name in messages.
     suffixes : tuple of str
-        What its files or stores are named like, in lower case.
+        Of its files or stores, in lower case.
     states_width : bool
-        Whether the data says which columns a table has; if not, a column that no row has is zero.
+        Whether the data lists the columns of a table; if not, a column that no row has is zero.
     joins : bool
         Whether files of several paths can be one table.
 
@@ -51,19 +51,19 @@ class Source(Protocol):
         return Files(location, location, {})
 
     def claim(self, found: Files) -> Files:
-        """Return those of the files that are named like this format's; others are left out."""
+        """Return the files with the format's suffixes."""
         return found.named(self.suffixes)
 
     def versions(self, found: Files) -> Versions:
-        """Return which versions of its files a table consists of, or of groups of them."""
+        """Return the versions of a table's files, or of groups of them."""
         return found.versions
 
     def needed(self, found: Files, condition: Condition | None) -> Files:
-        """Return the files but for those of which it is known that no row matches a condition."""
+        """Return the files without those in which no row can match a condition."""
         return found
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Look at a table's metadata; a format without row ranges is converted first.
 
@@ -74,27 +74,40 @@ class Source(Protocol):
         config
             The ``[input]`` section.
         staging
-            A folder for what is converted; the workers see it too.
+            A folder for converted tables; the workers see it too.
         categories
             Columns whose values are names, even where they look like numbers.
+
+        Raises
+        ------
+        InputNotFoundError
+            There is nothing at the path.
+        DataError
+            A file is damaged, is not of this format, may not be read, changed while it was read,
+            or does not fit the others; file, and where there is one line or column, are named.
+        JobFileError
+            The job asks for what the format can't have.
+        OutputPermissionError, TemporaryError
+            The staging folder can't be written.
 
         """
         ...
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
-        """Yield some rows of a table that it scanned, as `tables.read_blocks` says."""
-        ...
+        """Yield some rows of a table that it scanned, as `opening.read_blocks` says."""
+        return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.
 
-        A format whose columns are all numbers need not offer it.
+        A format whose columns are all numbers need not offer it. `DataError` where a file is
+        damaged, may not be read, or changed since the table was opened.
         """
         raise TypeError(f"{self.title} has no columns but those of numbers")
 
     def folder(self, table: Table) -> Location:
         """Return the folder that holds the files of a table that it scanned."""
-        return Location.of(table.path).at(table.root)
+        return Location.of(table.layout.path).at(table.layout.root)
 
     def varied(self, table: Table) -> set[str]:
         """Return columns of which metadata tells that they hold fractions or a value twice.

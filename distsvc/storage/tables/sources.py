@@ -1,11 +1,12 @@
-"""The formats that tables come in; each is one file here and one entry below."""
+"""The formats of tables; each is a module, and an entry below."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.places.location import Location
+from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.csv.source import Csv
 from distsvc.storage.tables.files import Files, find_files, joined
 from distsvc.storage.tables.foreign import refuse_foreign
@@ -17,11 +18,11 @@ from distsvc.storage.tables.svmlight import Svmlight
 from distsvc.storage.tables.zarr.source import Zarr
 
 SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Parquet())
-"""In the order in which they are asked; what none of them claims is the last one's."""
+"""In the order in which they claim files; the last one takes all others."""
 
 
 def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
-    """Return whose format some locations are, and the files of all; else as `find_source`.
+    """Return the format of some locations, and the files of all; else as `find_source`.
 
     Raises
     ------
@@ -35,10 +36,10 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
         return each[0]
     for source, found in each:
         if not source.joins:
-            titles = [one.title for one in SOURCES if one.joins]
+            titles = _titles(one for one in SOURCES if one.joins)
             raise JobFileError(
-                f"input.path: a list of paths can be of {', '.join(titles[:-1])} or {titles[-1]}, "
-                f"found {source.title} ({found.location.shown})"
+                f"input.path: a list of paths can be of {titles}, found {source.title} "
+                f"({found.location.shown})"
             )
     held = [(source, found) for source, found in each if found.infos] or each[:1]
     source, first = held[0]
@@ -52,10 +53,9 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
 
 
 def find_source(location: Location, ready: str | None = None) -> tuple[Source, Files]:
-    """Return whose format a location is, and its files; those of a store are not listed.
+    """Return the format of a location, and its files; those of a store are not listed.
 
-    The file `ready`, which says that the location is complete, is none of them. There may be none
-    where a location is complete, and has no rows.
+    The marker file `ready` is left out. A complete location without rows has no files.
 
     Raises
     ------
@@ -83,10 +83,21 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
         )
     own = next(iter(claims), None)
     others = [name for name in found.names if own is None or name not in own[1].infos]
-    refuse_foreign(location, others, own[0].suffixes[0] if own else None)
+    read = own[0].suffixes[0] if own else None
+    refuse_foreign(location, others, read, _titles(one for one in SOURCES if one.suffixes))
     return own or (SOURCES[-1], found)
 
 
 def source_named(name: str) -> Source:
     """Return the source that reads the tables of a format."""
     return next(source for source in SOURCES if source.name == name)
+
+
+def source_of(table: Table) -> Source:
+    """Return the source that reads a table."""
+    return source_named(table.layout.format)
+
+
+def _titles(sources: Iterable[Source]) -> str:
+    *others, last = (source.title for source in sources)
+    return f"{', '.join(others)} or {last}"

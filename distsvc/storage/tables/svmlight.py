@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import map_array, write_array
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place, place_of
-from distsvc.storage.rows.blocks import Block, Span, Table
+from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.rows.blocks import Block, Layout, Span, Table
 from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_wide
 from distsvc.storage.rows.versions import Version, unchanged
 from distsvc.storage.tables.files import Files
@@ -36,7 +36,7 @@ from distsvc.storage.tables.source import Source
 LABEL = "label"
 _COLUMN = re.compile(r"f\d+")
 _UNIT_ROWS = 16_384
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class Svmlight(Source):
@@ -59,24 +59,13 @@ class Svmlight(Source):
         return own if own.names == found.names else found.named(())
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Parse the files, in the order of their names, and return what there is.
 
         The whole table is in memory meanwhile, at 12 bytes or more for each value that is there.
         Columns that the job names by an index which no row has are there too, and zero: text says
         nothing of the table's width, and a model may come from a wider one.
-
-        Raises
-        ------
-        DataError
-            A line is not svmlight text: indices that are negative or do not ascend, or no numbers.
-            File and line are named. Or an index is too large, an archive is damaged, or a file
-            changed while it was read.
-        JobFileError
-            The job asks for an id or a filter, for a label that is not named ``label``, or for the
-            label as a feature.
-
         """
         _check_job(config)
         place = _converted(found, staging)
@@ -86,18 +75,16 @@ class Svmlight(Source):
         names = [*features, *wanted, LABEL]
         extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
         return Scan(
-            format=self.name,
-            path=place.address,
+            layout=Layout(place.address, self.name, tuple(extents)),
             types=dict.fromkeys(names, pa.float64()),
             shown=dict.fromkeys(names, "double"),
             problems={},
             default=features,
-            extents=tuple(extents),
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield rows as dense blocks."""
-        place = place_of(table.path)
+        place = store_of(table.layout.path)
         labels = map_array(place.local("labels.npy"))
         X = matrix(place)
         places = {name: k for k, name in enumerate(feature_names(place))}
@@ -117,7 +104,7 @@ class Svmlight(Source):
 
     def sparse_rows(self, table: Table) -> Any:
         """Return all rows as CSR, or None where the table has some of the columns only."""
-        place = place_of(table.path)
+        place = store_of(table.layout.path)
         return matrix(place) if table.columns == feature_names(place) else None
 
 
@@ -135,7 +122,7 @@ def _check_job(config: InputConfig) -> None:
         )
 
 
-def _converted(found: Files, staging: Place) -> Place:
+def _converted(found: Files, staging: Store) -> Store:
     key = json.dumps([found.folder.path, found.versions]).encode()
     target = staging.below(f"svmlight-{hashlib.sha256(key).hexdigest()[:16]}")
     if not target.has("first_and_width.npy"):
@@ -158,13 +145,13 @@ def _converted(found: Files, staging: Place) -> Place:
     return target
 
 
-def feature_names(place: Place) -> tuple[str, ...]:
+def feature_names(place: Store) -> tuple[str, ...]:
     """Return the columns of a converted file."""
     first, width = map_array(place.local("first_and_width.npy")).tolist()
     return tuple(f"f{k}" for k in range(first, first + width))
 
 
-def matrix(place: Place) -> Any:
+def matrix(place: Store) -> Any:
     """Return all rows of a converted file as CSR; values are read when they are used."""
     width = int(map_array(place.local("first_and_width.npy"))[1])
     indptr = np.array(map_array(place.local("indptr.npy")))

@@ -17,6 +17,7 @@ from distsvc.published.predict import predict_table
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 from distsvc.run.job import run_job
+from distsvc.run.work.start import ClusterAddress
 from distsvc.storage.places.arrays import read_json
 from tests.clusters import loopback_cluster
 from tests.published_files import listed, published_file
@@ -143,7 +144,7 @@ def test_workers_do_not_change_a_byte(table, published, tmp_path):
     with loopback_cluster(2) as cluster:
         cut = {"partition_rows": 1000}
         address = cluster.scheduler_address
-        run(table, tmp_path / "out", algorithm, cluster=cut, scheduler=address)
+        run(table, tmp_path / "out", algorithm, cluster=cut, at=ClusterAddress(address))
     assert labels_of(tmp_path / "out")[0].equals(labels_of(out)[0])
 
 
@@ -151,9 +152,9 @@ def test_predict_gives_the_same_labels(table, published, tmp_path):
     algorithm, out, _ = published
     manifest = predict_table(out, str(table), str(tmp_path / "out"))
     assert labels_of(tmp_path / "out")[0].equals(labels_of(out)[0])
-    assert manifest["clusters"] == read_json(out / "manifest.json")["clusters"]
-    assert "nearest hyperplane" in manifest["schema"]["score"]
-    assert "always false" in manifest["schema"]["outlier"]
+    assert manifest.clusters == read_json(out / "manifest.json")["clusters"]
+    assert "nearest hyperplane" in manifest.columns["score"]
+    assert "always false" in manifest.columns["outlier"]
     content = read_json(published_file(out, "model.json"))
     assert (content["algorithm"], content["form"]) == (algorithm, FORMS[algorithm])
 

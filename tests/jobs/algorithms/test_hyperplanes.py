@@ -21,6 +21,7 @@ from distsvc.report.page import render_page
 from distsvc.run.algorithms import hyperplanes
 from distsvc.run.job import run_job
 from distsvc.run.work import plan
+from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.jobs.lost_work import DoneTwice
 from tests.published_files import labels_folder, nothing_left, published_file, read_labels
@@ -98,7 +99,7 @@ def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, wor
         for block_rows, partition_rows in cuts:
             out = tmp_path / f"out-{block_rows}"
             cut = {"block_rows": block_rows, "partition_rows": partition_rows}
-            run(table, out, cluster=cut, scheduler=address)
+            run(table, out, cluster=cut, at=ClusterAddress(address))
             assert labels_of(out).equals(expected)
             again = hashlib.sha256(published_file(out, "arrays.npz").read_bytes()).hexdigest()
             assert again == model
@@ -125,8 +126,8 @@ def test_class_sorted_rows_are_as_good(digits, table, published, tmp_path):
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
     assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
-    assert "standard deviations" in manifest["schema"]["score"]
-    assert "always false" in manifest["schema"]["outlier"]
+    assert "standard deviations" in manifest.columns["score"]
+    assert "always false" in manifest.columns["outlier"]
 
 
 def test_partitions_of_a_wide_table_are_small(table, tmp_path, monkeypatch):

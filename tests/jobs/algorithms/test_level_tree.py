@@ -17,6 +17,7 @@ from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import level_tree
 from distsvc.run.reporting import files as report_files
+from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, labels_of, model_of, run, write
 from tests.jobs.lost_work import DoneTwice
@@ -78,7 +79,7 @@ def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path
         address = cluster.scheduler_address if workers else None
         for cut in CUTS:
             out = tmp_path / f"out-{cut[0]}"
-            found = run(table, out, input=given, cut=cut, scheduler=address)
+            found = run(table, out, input=given, cut=cut, at=ClusterAddress(address))
             assert labels_of(out).equals(expected)
             assert digest_of(published_file(out, "arrays.npz")) == model
             for name in ("levels", "clusters", "score_histogram", "warnings", "sample"):
@@ -131,7 +132,7 @@ def test_the_drawn_domain_is_that_of_the_score(table, given, published):
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
     assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
-    assert "in units of the spread inside a cluster" in manifest["schema"]["score"]
+    assert "in units of the spread inside a cluster" in manifest.columns["score"]
 
 
 @pytest.mark.filterwarnings("ignore:low support")

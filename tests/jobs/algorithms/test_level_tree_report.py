@@ -12,6 +12,7 @@ from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.report.page import render_page
 from distsvc.run.algorithms import level_pictures
 from distsvc.run.reporting.files import read_report
+from distsvc.storage.publishing.publication import Output
 from tests.jobs.level_tree_jobs import MODEL, blobs, labels_of, run, write
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -158,7 +159,7 @@ def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatc
     )
     lines = found.stdout.splitlines()
     assert lines[1:] == [f"warning: {doubt}", f"{tmp_path}/out/report.html"]
-    report = read_report(str(tmp_path / "out"))
+    report = read_report(Output(tmp_path / "out"))
     assert report.levels.doubts == [doubt]
     assert report.warnings == []
     assert render_page(report).count(doubt) == 1

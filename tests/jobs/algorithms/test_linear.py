@@ -17,6 +17,7 @@ from distsvc.models.linear.engine import LinearEngine
 from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import linear_passes
 from distsvc.run.job import run_job
+from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.published_files import listed, nothing_left, read_labels
 
@@ -116,7 +117,7 @@ def test_scores_do_not_depend_on_the_cut_or_on_workers(table, tmp_path, model, m
     run(table, tmp_path / "a", model | memory)
     run(table, tmp_path / "b", model | memory, cluster={"partition_rows": 700, "block_rows": 333})
     with loopback_cluster(2) as cluster:
-        run(table, tmp_path / "c", model | memory, scheduler=cluster.scheduler_address)
+        run(table, tmp_path / "c", model | memory, at=ClusterAddress(cluster.scheduler_address))
     assert digest(tmp_path / "a") == digest(tmp_path / "b") == digest(tmp_path / "c")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.rows import sampling
-from distsvc.run.algorithms import level_tree, level_views
+from distsvc.run.algorithms import level_tree
 from distsvc.run.job import run_job
 from distsvc.run.learning import survey
 from tests.small_runs import small_job, write_table
@@ -36,7 +36,6 @@ def published(tmp_path, name, X, **cluster):
 @pytest.mark.parametrize("most", [2, 200])
 def test_kept_views_change_no_answer(tmp_path, monkeypatch, rows, partition_rows, most):
     monkeypatch.setattr(survey, "MOST_PARTS", most)
-    monkeypatch.setattr(level_views, "MOST_PARTS", most)
     phases, kept = published(tmp_path, "kept", rows, partition_rows=partition_rows)
     assert "views" in phases
     assert ("gather-views" in phases) == (most == 2 and partition_rows == 100)

@@ -16,7 +16,7 @@ from distsvc.run.learning.survey import Survey
 from distsvc.run.model.files import checked_model, read_model
 from distsvc.run.work import categories
 from distsvc.run.work.progress import Progress
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from tests.published_files import read_labels
 
@@ -69,11 +69,11 @@ def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path, m
     assert not report.warnings
     told = [column for one in report.profiles.clusters for column in one.columns]
     assert ("kind=blue", True) in [(column.column, column.present) for column in told]
-    published = read_manifest(place_of(tmp_path / "one"))["run_id"]
+    published = read_manifest(store_of(tmp_path / "one")).run_id
     with monkeypatch.context() as patch:  # nothing is counted for that
         patch.setattr(categories, "ValueCounts", None)
         run_job(job(path, tmp_path / "one"))
-    assert read_manifest(place_of(tmp_path / "one"))["run_id"] == published
+    assert read_manifest(store_of(tmp_path / "one")).run_id == published
 
     strange = rows(40, seed=1, kinds=("red", "grey", "white"))
     other = write(tmp_path / "other.parquet", strange)
@@ -91,8 +91,8 @@ def test_nights_keep_the_columns_of_the_first(tmp_path):
     night = write(tmp_path / "2.parquet", rows(seed=1, kinds=("red", "green", "white")))
     goes_on = {"continuity": {"previous": str(tmp_path / "1")}}
     report = run_job(job(night, tmp_path / "2", **goes_on))
-    nights = [read_model(checked_model(place_of(tmp_path / name))) for name in "12"]
-    features = [content["features"] for content in nights]
+    nights = [read_model(checked_model(store_of(tmp_path / name))) for name in "12"]
+    features = [model.features for model in nights]
     assert features[0] == features[1]
     [warning] = [text for text in report.warnings if "'kind'" in text]
     assert "of the rows have a value of 'kind' that the run before does not tell apart" in warning
@@ -114,7 +114,7 @@ def holes() -> dict:
 
 def test_a_missing_value_follows_the_job(tmp_path):
     path = write(tmp_path / "t.parquet", holes())
-    with pytest.raises(DataError, match="column 'kind', row 17: expected a value, found none; pre"):
+    with pytest.raises(DataError, match="column 'kind', row 17: expected a value, found none; add"):
         run_job(job(path, tmp_path / "out"))
     drop, median = ({"preprocess": {"missing": how}} for how in ("drop", "median"))
     assert run_job(job(path, tmp_path / "drop", **drop)).input.n_rows == 59

@@ -14,7 +14,8 @@ from distsvc.published.predict import predict_table
 from distsvc.report.content.report import Report
 from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.job import run_job
-from distsvc.storage.places.place import place_of
+from distsvc.run.work.start import Start
+from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.tables.numbering import ROW_NUMBER
 from tests.published_files import read_labels
@@ -42,7 +43,7 @@ def job_of(path, out, **sections):
 
 
 def run_of(out) -> str:
-    return read_manifest(place_of(str(out)))["run_id"]
+    return read_manifest(store_of(str(out))).run_id
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_a_days_rows_are_clustered_again_only_when_they_change(table, tmp_path):
     deltalake.DeltaTable(table).delete("day = '2026-11-20' AND event % 2 = 0")
     with pytest.raises(JobFileError, match="published from an input that has changed since"):
         run_job(job)
-    run_job(job, overwrite=True)
+    run_job(job, start=Start(overwrite=True))
     assert run_of(out) != first
     assert all(one % 2 for one in read_labels(out)["event"].to_pylist())
 
@@ -87,7 +88,7 @@ def test_an_interrupted_run_goes_on_with_its_snapshot(table, tmp_path, monkeypat
             run_job(job)
     deltalake.DeltaTable(table).delete("event % 2 = 0")
     assert run_job(job).input.n_rows == 2 * N
-    assert run_job(job, overwrite=True).input.n_rows == N
+    assert run_job(job, start=Start(overwrite=True)).input.n_rows == N
     assert read_labels(out).num_rows == N
 
 

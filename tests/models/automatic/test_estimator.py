@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from distsvc import AutoClustering, IncrementalMDH, SupportVectorClustering
 from distsvc.models.automatic import engine as automatic
 from distsvc.models.automatic.rule import ScoredTreeRule
-from distsvc.models.support_vector.rules import LevelRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 
 
 def blobs(n=400, d=5, seed=0):

@@ -3,8 +3,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import IncrementalMDH
-from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.hyperplanes.stream import TreeStream
+from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.rows.sampling import PILOT_ROWS, lowest, row_keys
 from tests.models.hyperplanes.hyperplane_rows import (
     ONE_CLUSTER,

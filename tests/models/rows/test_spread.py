@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from distsvc.models.rows.spread import Column, middle_and_spread
+from distsvc.models.rows.spread import ColumnSpread, middle_and_spread
 
 RANDOM = np.random.default_rng(0)
 NORMAL = RANDOM.normal(5.0, 3.0, 10_000)
@@ -12,7 +12,7 @@ LONG = RANDOM.lognormal(6.0, 2.5, 10_000)
 
 def of_all(values, pilot=10_000):
     """Return what a column is told by, where the first values are the pilot's."""
-    return Column.of(values[:pilot], values.min(), values.max(), values.std())
+    return ColumnSpread.of(values[:pilot], values.min(), values.max(), values.std())
 
 
 def test_a_normal_column_has_its_mean_and_standard_deviation():

@@ -14,9 +14,10 @@ from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.rule import Rule, ScoreWords
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.density_score import DensityScore, Sums
-from distsvc.models.support_vector.rules import BoundaryRule, LevelRule, Scored
-from distsvc.storage.publishing.columns import COLUMNS, published_columns
+from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
+from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
 
 D = 3
 RANDOM = np.random.default_rng(0)

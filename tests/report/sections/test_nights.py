@@ -5,7 +5,7 @@ import pytest
 
 from distsvc.errors import DataError
 from distsvc.report import page
-from distsvc.report.content.night_parts import Moves
+from distsvc.report.content.comparison_parts import Moves
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import moves
 from distsvc.report.page import answer
@@ -33,7 +33,8 @@ HEADINGS = ["Beside the run before", "Drift", "Checks"]
 @pytest.fixture
 def no_other_figures(monkeypatch):
     """Leave out what the page draws of every run."""
-    monkeypatch.setattr(page, "_figures", lambda _: dict.fromkeys(page.FIGURES))
+    parts = [part._replace(figure=lambda _: None) for part in page.PARTS]
+    monkeypatch.setattr(page, "PARTS", parts)
 
 
 def headings(html):

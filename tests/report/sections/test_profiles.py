@@ -12,7 +12,8 @@ from tests.report.reports import Page, make_profiles, make_report, page_text, re
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
     """Figures take longer to draw than all the rest."""
-    monkeypatch.setattr(page, "_figures", lambda _: dict.fromkeys(page.FIGURES))
+    parts = [part._replace(figure=lambda _: None) for part in page.PARTS]
+    monkeypatch.setattr(page, "PARTS", parts)
 
 
 def with_profiles(n_clusters, told=None):

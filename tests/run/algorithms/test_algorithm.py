@@ -1,4 +1,4 @@
-"""Every algorithm has one room, and every rule one form."""
+"""Every algorithm has one class, and every rule one form."""
 
 import json
 from importlib import import_module
@@ -7,18 +7,18 @@ import pytest
 
 from distsvc.errors import DataError, ParameterError
 from distsvc.job.parameters import PARAMETERS
+from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.estimators import ESTIMATORS
-from distsvc.run.algorithms import ROOMS, rule_named
+from distsvc.run.algorithms import ALGORITHMS, rule_named
 from distsvc.run.algorithms.automatic import Automatic
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import PROBLEMS
-from distsvc.run.algorithms.sampled import BASELINES
 from distsvc.storage.tables.opening import open_table
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
-RULES = {rule for room in ROOMS for rule in room.rules}
+RULES = {rule for algorithm in ALGORITHMS for rule in algorithm.rules}
 SCORED_TREE = "imdh-scored"
 """The form that needs more columns than these tables have; see test_automatic_job.py."""
 
@@ -30,33 +30,36 @@ def table(tmp_path_factory):
     return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X)
 
 
-def rooms_of(path, model):
-    """Return every room that takes a job, and the one that has it."""
+def begun_by(path, model):
+    """Return every class that takes a job, and the algorithm of the job."""
     job = small_job(path, model)
     opened = open_table(job.input, path.parent / "staging")
     estimator = ESTIMATORS[job.model.algorithm](**job.model.parameters())
-    takers = [room for room in ROOMS if room.begin(job, opened, estimator) is not None]
+    takers = [
+        algorithm for algorithm in ALGORITHMS if algorithm.begin(job, opened, estimator) is not None
+    ]
     return takers, begin(job, opened)
 
 
 @pytest.mark.parametrize("algorithm", PARAMETERS)
-def test_an_algorithm_with_its_defaults_has_one_room(algorithm, table):
-    takers, room = rooms_of(table, {"algorithm": algorithm})
-    assert takers == [type(room)]
+def test_an_algorithm_with_its_defaults_has_one_class(algorithm, table):
+    takers, begun = begun_by(table, {"algorithm": algorithm})
+    assert takers == [type(begun)]
     answers = "support-vector" if algorithm == "auto" else algorithm
-    assert room.parameters.keys() == PARAMETERS[answers].keys()
-    assert room.engine.notes == []
+    assert begun.parameters.keys() == PARAMETERS[answers].keys()
+    assert begun.engine.notes == []
 
 
-def test_every_room_has_an_algorithm(table):
-    having = {type(rooms_of(table, {"algorithm": algorithm})[1]) for algorithm in PARAMETERS}
-    assert having | {BoundaryModel} == set(ROOMS)
-    assert len(set(ROOMS)) == len(ROOMS)
-    assert set(PARAMETERS) == {"auto", "support-vector", "imdh", *PROBLEMS, *BASELINES}
+def test_every_class_has_an_algorithm(table):
+    having = {type(begun_by(table, {"algorithm": algorithm})[1]) for algorithm in PARAMETERS}
+    assert having | {BoundaryModel} == set(ALGORITHMS)
+    assert len(set(ALGORITHMS)) == len(ALGORITHMS)
+    baselines = {name for name, kind in ESTIMATORS.items() if issubclass(kind, Baseline)}
+    assert set(PARAMETERS) == {"auto", "support-vector", "imdh", *PROBLEMS, *baselines}
 
 
 @pytest.mark.parametrize(
-    ("parameters", "room"),
+    ("parameters", "algorithm"),
     [
         ({"algorithm": "support-vector"}, LevelTrees),
         ({"algorithm": "support-vector", "gamma": "auto"}, LevelTrees),
@@ -69,51 +72,51 @@ def test_every_room_has_an_algorithm(table):
         ({"solver": "exact"}, BoundaryModel),
     ],
 )
-def test_parameters_of_support_vector_clustering_choose_one_of_two_rooms(parameters, room, table):
-    takers, found = rooms_of(table, parameters)
-    assert takers == [room] == [type(found)]
+def test_parameters_of_support_vector_clustering_choose_one_of_two(parameters, algorithm, table):
+    takers, found = begun_by(table, parameters)
+    assert takers == [algorithm] == [type(found)]
 
 
 @pytest.mark.parametrize("model", [{}, {"gamma": "auto", "n_clusters": 2}, {"nu": 0.1, "seed": 3}])
-def test_a_job_that_names_no_algorithm_has_a_room_of_its_own(model, table):
-    takers, found = rooms_of(table, model)
+def test_a_job_that_names_no_algorithm_has_a_class_of_its_own(model, table):
+    takers, found = begun_by(table, model)
     assert takers == [Automatic] == [type(found)]
 
 
-def test_an_algorithm_without_a_room_is_a_defect(table, monkeypatch):
-    monkeypatch.setattr(import_module("distsvc.run.algorithms.begin"), "ROOMS", (Automatic,))
-    with pytest.raises(AssertionError, match="no room has algorithm = 'imdh'"):
-        rooms_of(table, {"algorithm": "imdh"})
+def test_an_algorithm_without_a_class_is_a_defect(table, monkeypatch):
+    monkeypatch.setattr(import_module("distsvc.run.algorithms.begin"), "ALGORITHMS", (Automatic,))
+    with pytest.raises(AssertionError, match="no algorithm of a job is 'imdh'"):
+        begun_by(table, {"algorithm": "imdh"})
 
 
-def test_a_room_checks_parameters_with_the_defaults_of_its_estimator(table):
+def test_an_algorithm_checks_parameters_with_the_defaults_of_its_estimator(table):
     with pytest.raises(ParameterError, match="n_clusters must be at most 128, found 200"):
-        rooms_of(table, {"algorithm": "imdh", "n_clusters": 200})
+        begun_by(table, {"algorithm": "imdh", "n_clusters": 200})
 
 
 def test_forms_are_unique_and_lead_back_to_their_rules():
     forms = [rule.form for rule in RULES]
     assert len(set(forms)) == len(forms)
     assert set(forms) == {*FORMS, SCORED_TREE}
-    for room in ROOMS:
-        for rule in room.rules:
+    for algorithm in ALGORITHMS:
+        for rule in algorithm.rules:
             assert rule_named(rule.form) is rule
     with pytest.raises(DataError, match="expected the form of a rule, found 'k-means'"):
         rule_named("k-means")
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_rules_of_one_room_are_prepared_for_and_published_alike(room):
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_rules_of_one_algorithm_are_prepared_for_and_published_alike(algorithm):
     """What is settled before the rule is known holds for each of them."""
-    assert len({rule.float64 for rule in room.rules}) == 1
-    assert len({tuple(rule.meanings) for rule in room.rules}) == 1
+    assert len({rule.float64 for rule in algorithm.rules}) == 1
+    assert len({tuple(rule.meanings) for rule in algorithm.rules}) == 1
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_rule_labels_alike_from_its_facts_and_arrays(form, table, tmp_path):
     run = fit(small_job(table, FORMS[form]), tmp_path / "run")
     assert (run.rule.form, type(run.rule)) == (form, rule_named(form))
-    assert type(run.rule) in run.room.rules
+    assert type(run.rule) in run.algorithm.rules
     facts = json.loads(json.dumps(run.rule.facts() | {"n_clusters": run.rule.n_clusters}))
     again = rule_named(form).restored(facts, run.rule.arrays())
     expected = run.rule.label(run.pilot)
@@ -124,12 +127,12 @@ def test_a_rule_labels_alike_from_its_facts_and_arrays(form, table, tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_room_tells_what_it_found(form, table, tmp_path):
+def test_an_algorithm_tells_what_it_learned(form, table, tmp_path):
     run = fit(small_job(table, FORMS[form]), tmp_path / "run")
-    facts = run.room.engine.fitted_facts()
+    learned = run.algorithm.learned(run.job)
+    facts = learned.facts
     assert json.loads(json.dumps(facts, default=float)).keys() == facts.keys()
     if not form.startswith("linear"):
         assert facts["n_clusters"] == run.rule.n_clusters == 3
-    assert isinstance(run.room.warnings(), list)
-    beside = run.room.more_arrays().keys() - run.rule.arrays().keys()
-    assert beside == set(run.room.more_arrays())
+    assert isinstance(learned.warnings, list)
+    assert not learned.arrays.keys() & run.rule.arrays().keys()

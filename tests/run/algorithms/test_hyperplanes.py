@@ -19,7 +19,7 @@ def drawn(tmp_path_factory):
     model = {"algorithm": "imdh", "depth": 4, "n_init": 2}
     run = fit(small_job(table, model, preprocess={"scale": "none"}), path / "run")
     rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
-    return run, rows, tree_part(run.room.engine, ("x0", "x1", "x2"), rows)
+    return run, rows, tree_part(run.algorithm.engine, ("x0", "x1", "x2"), rows)
 
 
 def test_leaves_are_the_clusters(drawn):
@@ -82,7 +82,7 @@ def test_the_curve_tells_what_was_chosen_and_how(drawn, tmp_path):
     model = {"algorithm": "imdh", "depth": 4, "n_init": 1, "n_clusters": 2}
     given = fit(small_job(write_table(tmp_path / "t.parquet", X), model), tmp_path / "run")
     rows = labelled_pilot(given.run, given.rule, given.survey.lowest)
-    curve = tree_part(given.room.engine, ("x0", "x1", "x2"), rows).curve
+    curve = tree_part(given.algorithm.engine, ("x0", "x1", "x2"), rows).curve
     assert (curve.chosen, curve.by) == (2, "n_clusters")
 
 
@@ -90,7 +90,7 @@ def test_one_cluster_is_a_leaf(tmp_path):
     table = write_table(tmp_path / "t.parquet", np.random.default_rng(0).normal(size=(400, 2)))
     run = fit(small_job(table, {"algorithm": "imdh", "depth": 3, "n_init": 1}), tmp_path / "run")
     rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
-    part = tree_part(run.room.engine, ("x0", "x1"), rows)
+    part = tree_part(run.algorithm.engine, ("x0", "x1"), rows)
     assert run.rule.n_clusters == 1
     assert [type(node) for node in part.nodes] == [LeafNode]
     assert [rule.conditions for rule in part.rules] == [[]]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from distsvc.run.algorithms import level_pictures
-from distsvc.run.algorithms.algorithm import Rows
+from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.algorithms.level_pictures import levels_part
 from distsvc.run.algorithms.support_vector import GRID
 from distsvc.run.reporting.pictures import labelled_pilot
-from tests.small_runs import FORMS, ROOMS, fit, small_job, three_clusters, write_table
+from tests.small_runs import FORMS, MODELS, fit, small_job, three_clusters, write_table
 
 
 def run_of(path, model, d=2):
@@ -20,7 +20,7 @@ def run_of(path, model, d=2):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return run_of(tmp_path_factory.mktemp("levels"), ROOMS["level tree"])
+    return run_of(tmp_path_factory.mktemp("levels"), MODELS["level tree"])
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +28,18 @@ def one_cluster(tmp_path_factory):
     """The trees of rows whose splits are accidents."""
     folder = tmp_path_factory.mktemp("one")
     table = write_table(folder / "t.parquet", np.random.default_rng(0).normal(size=(900, 2)))
-    found = fit(small_job(table, ROOMS["level tree"]), folder / "run").room.engine.levels
+    found = fit(small_job(table, MODELS["level tree"]), folder / "run").algorithm.engine.levels
     assert found.answer.n_clusters == 1
     return found
 
 
 @pytest.fixture(scope="module")
 def part(run):
-    return levels_part(run.room.engine.levels)
+    return levels_part(run.algorithm.engine.levels)
 
 
 def test_branches_are_those_of_the_winner(run, part):
-    tree, answer = run.room.engine.levels.tree, run.room.engine.levels.answer
+    tree, answer = run.algorithm.engine.levels.tree, run.algorithm.engine.levels.answer
     listed = {branch.id: branch for branch in part.tree.branches}
     assert part.tree.n_hidden == tree.n_branches - len(listed)
     root = part.tree.branches[0]
@@ -80,11 +80,11 @@ def test_the_kept_and_the_most_significant_are_listed(one_cluster, monkeypatch):
 
 
 def test_every_model_is_told(run, part):
-    ensemble, answer = run.room.engine.ensemble, run.room.engine.levels.answer
+    ensemble, answer = run.algorithm.engine.ensemble, run.algorithm.engine.levels.answer
     assert [model.gamma for model in part.models] == [m.gamma for m in ensemble.members]
     assert [model.chosen for model in part.models].index(True) == answer.member
     assert [model.supports for model in part.models] == list(map(bool, answer.supporters))
-    trees = run.room.engine.levels.trees
+    trees = run.algorithm.engine.levels.trees
     assert [model.n_splits for model in part.models] == [tree.n_branches - 1 for tree in trees]
     assert [model.n_support_vectors for model in part.models] == [len(tree.a) for tree in trees]
 
@@ -128,15 +128,15 @@ def test_a_profile_by_hand():
 
 
 def parts_of(run) -> dict:
-    rows: Rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
-    return run.room.parts(run.run, rows), rows
+    rows: PilotRows = labelled_pilot(run.run, run.rule, run.survey.lowest)
+    return run.algorithm.learned(run.job).parts(run.run, rows), rows
 
 
-@pytest.mark.parametrize("room", ["level tree", "boundary"])
-def test_the_domain_is_drawn_in_the_units_of_the_table(room, tmp_path):
-    run = run_of(tmp_path, ROOMS[room])
+@pytest.mark.parametrize("algorithm", ["level tree", "boundary"])
+def test_the_domain_is_drawn_in_the_units_of_the_table(algorithm, tmp_path):
+    run = run_of(tmp_path, MODELS[algorithm])
     parts, rows = parts_of(run)
-    assert ("levels" in parts) == (room == "level tree")
+    assert ("levels" in parts) == (algorithm == "level tree")
     domain, sample = parts["picture"], rows.sample
     x, y, f = (np.array(values) for values in (domain.grid_x, domain.grid_y, domain.f))
     assert (len(x), len(y), f.shape) == (GRID, GRID, (GRID, GRID))

@@ -55,9 +55,9 @@ def allow(monkeypatch, n_candidates):
 def fitted(table, model, folder):
     job = small_job(table[0], model, preprocess={"scale": "none"}, cluster={"partition_rows": 700})
     run = begin(job, folder)
-    survey = survey_table(run.steps, run.room.engine.key_ranges)
-    prepare(run.steps, job.preprocess, run.room, survey)
-    return run, run.room.fit(run.steps, survey)
+    survey = survey_table(run.steps, run.algorithm.engine.key_ranges)
+    prepare(run.steps, job.preprocess, run.algorithm, survey)
+    return run, run.algorithm.fit(run.steps, survey)
 
 
 def alpha_of(run, step):
@@ -80,7 +80,7 @@ def test_the_answer_is_that_of_all_rows_in_memory(table, ends, tmp_path, name):
     run, rule = fitted(table, MODELS[name], tmp_path / "run")
     make = LinearSVDD if name == "ball" else LinearOneClassSVM
     peer = make(nu=NU, tol=1e-8).fit(table[1])
-    facts = run.room.engine.fitted_facts()
+    facts = run.algorithm.engine.fitted_facts()
     assert facts["objective"] == pytest.approx(peer.objective_, rel=1e-8)
     scores = rule.unrounded_scores(prepared(run.run, table[1]))
     np.testing.assert_allclose(scores, peer.decision_function(table[1]), rtol=1e-4, atol=1e-4)
@@ -166,7 +166,7 @@ def test_a_bad_threshold_takes_several_passes_to_begin(
 ):
     allow(monkeypatch, 60)
     model, begin_outer = MODELS[name] | {"nu": 0.3}, LinearEngine.begin_outer
-    expected = fitted(table, model, tmp_path / "run")[0].room.engine.fitted_facts()
+    expected = fitted(table, model, tmp_path / "run")[0].algorithm.engine.fitted_facts()
 
     def far_off(self, n_rows):
         u, rho, scale = begin_outer(self, n_rows)
@@ -174,7 +174,7 @@ def test_a_bad_threshold_takes_several_passes_to_begin(
 
     monkeypatch.setattr(LinearEngine, "begin_outer", far_off)
     begun, _ = fitted(table, model, tmp_path / "far off")
-    run, found = begun.run, begun.room.engine.fitted_facts()
+    run, found = begun.run, begun.algorithm.engine.fitted_facts()
     last = passes(run, "begin")[-1]
     assert last > 0
     assert run.read("descent-00").facts["begun"] == last
@@ -189,6 +189,6 @@ def test_passes_end_at_their_number(table, ends, tmp_path, monkeypatch):
     allow(monkeypatch, 20)
     monkeypatch.setattr(linear_passes, "MOST_PASSES", 2)
     run, _ = fitted(table, MODELS["ball"], tmp_path / "run")
-    assert run.room.engine.fitted_facts()["n_passes"] == 4
-    assert not run.room.engine.solution.converged
-    assert run.room.warnings()[-1].startswith("training ended before its tolerance")
+    assert run.algorithm.engine.fitted_facts()["n_passes"] == 4
+    assert not run.algorithm.engine.solution.converged
+    assert run.algorithm.engine.notes[-1].startswith("training ended before its tolerance")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 
+import pyarrow as pa
 import pytest
 import tomli_w
 from click.testing import CliRunner
@@ -16,10 +17,10 @@ from distsvc.errors import JobFileError
 from distsvc.job.config import with_key
 from distsvc.job.file import parse_job
 from distsvc.report.content.report import ForecastPart, PhaseCost, Report
+from distsvc.run.algorithms.begin import begin
 from distsvc.run.forecast import memory
 from distsvc.run.forecast.calibration import (
     Trial,
-    Trials,
     busiest,
     extrapolated,
     fastest,
@@ -30,9 +31,9 @@ from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.forecast.memory import check_memory, forecast_memory
 from distsvc.run.job import run_job
 from distsvc.run.work.cluster import Workers
-from distsvc.storage.rows.features import Number
-from distsvc.storage.tables.opening import Table
-from tests.small_runs import ROOMS, small_job, three_clusters, write_table
+from distsvc.storage.rows.blocks import Layout, Table
+from distsvc.storage.rows.features import Numeric
+from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 X = three_clusters(1500)
 GB = 10**9
@@ -55,12 +56,11 @@ def temporary(tmp_path, monkeypatch):
 def big_table(n_rows: int, n_columns: int, unit: int) -> Table:
     """Return a table that nobody reads, of units with so many rows."""
     extents = (unit,) * (n_rows // unit) + ((n_rows % unit,) if n_rows % unit else ())
-    features, types = tuple(Number(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
+    features, types = tuple(Numeric(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
     return Table(
-        path="/t.parquet", format="parquet", features=features, id=None, label=None, where=None,
-        extents=extents, sources=("/t.parquet",), root="/", files=("t.parquet",),
-        file_units=(len(extents),), file_depths=(0,), schema="", types=types, left_out={},
-        versions={},
+        Layout("/t.parquet", "parquet", extents, "/", ("t.parquet",), (len(extents),), (0,)),
+        features=features, types=types, id=None, label=None, where=None, others=pa.schema([]),
+        sources=("/t.parquet",), left_out={}, versions={},
     )  # fmt: skip
 
 
@@ -72,6 +72,14 @@ def big_job(model: dict, **cluster: int):
             "preprocess": {"scale": scale}, "cluster": cluster,
         }
     )  # fmt: skip
+
+
+def forecast(job, table, workers):
+    return forecast_memory(job, table, workers, begin(job, table))
+
+
+def check(job, table, workers):
+    return check_memory(job, table, workers, begin(job, table))
 
 
 def without_mapped(part: ForecastPart) -> list[dict[str, float]]:
@@ -90,13 +98,13 @@ def test_files_of_libraries_are_as_many_as_this_process_has_mapped(monkeypatch):
 # Memory
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("algorithm", MODELS)
 @pytest.mark.parametrize("each", [(), ((1, GB),), ((3, GB), (1, GB))])
-def test_more_of_anything_is_never_less_memory(room, each):
-    job, workers = big_job(ROOMS[room]), Workers(each)
+def test_more_of_anything_is_never_less_memory(algorithm, each):
+    job, workers = big_job(MODELS[algorithm]), Workers(each)
 
     def sums(*sizes: int) -> tuple[float, float]:
-        found = forecast_memory(job, big_table(*sizes), workers)
+        found = forecast(job, big_table(*sizes), workers)
         return sum(found.driver.values()), sum(found.worker.values())
 
     small, long, wide = sums(10_000, 5, 1000), sums(900_000, 5, 1000), sums(10_000, 50, 1000)
@@ -112,7 +120,7 @@ def test_columns_of_shares_take_memory_where_they_are_asked_for():
         job = with_key(plain, "output", "reasons", 0)
         for key, value in output.items():
             job = with_key(job, "output", key, value)
-        return forecast_memory(job, given, Workers(((1, 0),))).worker
+        return forecast(job, given, Workers(((1, 0),))).worker
 
     before, alone, more = labels(), labels(membership=True), labels(top=20)
     name, rows = "labels of a partition", 10**7
@@ -123,7 +131,7 @@ def test_columns_of_shares_take_memory_where_they_are_asked_for():
 
 def test_the_threads_of_a_worker_add_up():
     job, given = big_job({}), big_table(10**6, 20, 10**5)
-    one, three = (forecast_memory(job, given, Workers(((n, 0),))).worker for n in (1, 3))
+    one, three = (forecast(job, given, Workers(((n, 0),))).worker for n in (1, 3))
     fixed = {**memory.PROCESS, "freed memory that is kept": memory.KEPT}
     assert 0.0 < one.pop(memory.MAPPED) == pytest.approx(three.pop(memory.MAPPED), rel=0.1)
     for name, size in fixed.items():
@@ -133,7 +141,7 @@ def test_the_threads_of_a_worker_add_up():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    room=st.sampled_from(sorted(ROOMS)),
+    algorithm=st.sampled_from(sorted(MODELS)),
     n_rows=st.integers(1_000, 10**9),
     n_columns=st.integers(1, 2_000),
     unit=st.sampled_from([1_000, 250_000, 10**6]),
@@ -142,16 +150,16 @@ def test_the_threads_of_a_worker_add_up():
     limit=st.integers(450, 3_000),
 )
 def test_the_setting_that_is_named_makes_it_fit(
-    room, n_rows, n_columns, unit, threads, n_workers, limit
+    algorithm, n_rows, n_columns, unit, threads, n_workers, limit
 ):
-    job = big_job(ROOMS[room], threads=threads, workers=n_workers)
+    job = big_job(MODELS[algorithm], threads=threads, workers=n_workers)
     given = big_table(n_rows, n_columns, max(unit, n_rows // 1000))
     workers = Workers(((threads, limit * 10**6),) * n_workers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "machine_bytes", lambda: 32 * GB)
         patch.setattr(memory, "mapped_memory_mb", lambda: None)
         try:
-            check_memory(job, given, workers)
+            check(job, given, workers)
         except JobFileError as error:
             said = str(error)
         else:
@@ -170,15 +178,15 @@ def test_the_setting_that_is_named_makes_it_fit(
         elif key == "threads":
             share = limit * 10**6 * int(value) // threads
             fewer = Workers(((int(value), share),) * n_workers)
-        check_memory(parse_job(content), given, fewer)
+        check(parse_job(content), given, fewer)
 
 
 def test_partitions_that_are_too_large_are_refused_by_name(monkeypatch):
     monkeypatch.setattr(memory, "mapped_memory_mb", lambda: None)
     job, given = big_job({"algorithm": "imdh"}, workers=2), big_table(10**6, 40, 10**5)
     with pytest.raises(JobFileError, match=r"sample.*; cluster.partition_rows = \d+ makes it fit"):
-        check_memory(job, given, Workers(((1, GB),) * 2))
-    assert check_memory(job, given, Workers(((1, 4 * GB),) * 2)).worker
+        check(job, given, Workers(((1, GB),) * 2))
+    assert check(job, given, Workers(((1, 4 * GB),) * 2)).worker
 
 
 def test_a_run_that_does_not_fit_ends_before_it_reads(table, tmp_path, monkeypatch):
@@ -197,10 +205,10 @@ def test_a_run_that_does_not_fit_ends_before_it_reads(table, tmp_path, monkeypat
 # Time
 
 
-@pytest.mark.parametrize("room", ["level tree", "linear"])
+@pytest.mark.parametrize("algorithm", ["level tree", "linear"])
 @pytest.mark.usefixtures("quick_page")
-def test_a_forecast_has_the_phases_of_the_run_and_leaves_nothing(room, table, temporary):
-    job = small_job(table, ROOMS[room])
+def test_a_forecast_has_the_phases_of_the_run_and_leaves_nothing(algorithm, table, temporary):
+    job = small_job(table, MODELS[algorithm])
     forecast = forecast_job(job)
     assert list(temporary.iterdir()) == []
     assert not (table.parent / "out").exists()
@@ -243,10 +251,10 @@ def test_the_busiest_thread():
 class Model:
     """An algorithm that learns from all rows, and reads the table once more."""
 
-    learning, readings = ("train",), ("look",)
+    readings = ("look",)
 
     def work(self, n_rows):
-        return float(n_rows)
+        return {"train": float(n_rows)}
 
     def intensity(self, n_rows):
         return 1.0 / n_rows
@@ -269,7 +277,7 @@ def test_seconds_grow_with_rows_and_work_and_beginning_costs_once():
     cold = trial(100, 2, survey=3.2, sample=9.0, train=2.1, look_0=0.4, look_1=0.4, merge=0.5)
     few = trial(100, 2, survey=0.2, sample=9.0, train=0.3, look_0=0.3, look_1=0.3, merge=0.1)
     more = trial(1000, 2, survey=1.1, sample=9.0, train=1.2, look_0=3.0, look_1=3.0, merge=0.2)
-    found = extrapolated(Trials(cold, few, more), 10_000, 5_000, ("survey", "label", "look"))
+    found = extrapolated((cold, few, more), 10_000, 5_000, ("survey", "label", "look"))
     a_row, beyond = 0.9 / 450, 2.7 / 450 - 0.9 / 450
     assert found == {
         "survey": pytest.approx(3.1 + 5_000 * a_row),
@@ -281,7 +289,7 @@ def test_seconds_grow_with_rows_and_work_and_beginning_costs_once():
 
 def test_trials_on_the_same_rows_tell_what_a_row_costs():
     same = trial(100, 1, survey=0.5, train=0.2)
-    found = extrapolated(Trials(same, same, same), 100, 100, ("survey",))
+    found = extrapolated((same, same, same), 100, 100, ("survey",))
     assert found == {"survey": pytest.approx(0.5), "train": pytest.approx(0.2)}
 
 
@@ -294,7 +302,7 @@ def test_a_trial_reads_whole_units_where_they_are_not_much_longer():
 
 @pytest.mark.usefixtures("quick_page")
 def test_a_run_holds_what_was_forecast(table, tmp_path):
-    job = small_job(table, ROOMS["boundary"], output={"path": str(tmp_path / "out")})
+    job = small_job(table, MODELS["boundary"], output={"path": str(tmp_path / "out")})
     forecast = forecast_job(job)
     path = tmp_path / "job.toml"
     path.write_text(tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)))
@@ -312,7 +320,7 @@ def test_a_run_holds_what_was_forecast(table, tmp_path):
 @pytest.mark.usefixtures("quick_page")
 def test_the_command_prints_sums_with_their_terms(table, tmp_path):
     path = tmp_path / "job.toml"
-    job = small_job(table, ROOMS["sampled"], output={"path": str(tmp_path / "out")})
+    job = small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "out")})
     path.write_text(tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)))
     found = CliRunner().invoke(main, ["plan", str(path), "--json", "--set", "model.n_clusters=2"])
     content = json.loads(found.stdout)

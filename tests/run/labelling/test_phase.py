@@ -13,15 +13,16 @@ from distsvc.kernels.histogram import count_between
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.linear.rule import OneClassRule
-from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.run.labelling.columns import published_names
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, read_rule, score_edges
+from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, score_edges
 from distsvc.run.labelling.phase import label_partition
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.work.directory import Result
-from distsvc.storage.publishing.columns import part_file
-from tests.small_runs import FORMS, ROOMS, digests, fit, small_job, three_clusters, write_table
+from distsvc.storage.publishing.formats.columns import part_file
+from tests.small_runs import FORMS, MODELS, digests, fit, small_job, three_clusters, write_table
 
 N = 700
 X = three_clusters(N)
@@ -57,8 +58,8 @@ def counted(columns, classes, parts):
             own = {name: values[block] for name, values in columns.items()}
             known = None if classes is None else classes.take(pa.array(block))
             part.add(VALUES[block], own, EDGES, known)
-        found = part.result({"rows": len(places)}, Result({"more": 1}, {"extra": np.ones(2)}))
-        assert (found.rows, found.facts["more"]) == (len(places), 1)
+        found = part.result({"rows": len(places)}, {"extra": np.ones(2)})
+        assert (found.rows, found.facts["part"]) == (len(places), {"rows": len(places)})
         assert found.arrays["extra"].all()
         whole.merge(Result(json.loads(json.dumps(found.facts)), found.arrays), f"p{number}")
     return whole
@@ -134,7 +135,7 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
     assert first.rows == first.facts["part"]["rows"] == 300
     start, stop = run.plan.partitions[1]
     found = pq.read_table(Path(run.place("labels").address) / part_file(1))
-    expected = read_rule(run).label(prepared(run, X[start:stop]))
+    expected = Labeller.read(run).rule.label(prepared(run, X[start:stop]))
     assert found.column_names == ["event", *expected]
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name].to_numpy(), values)
@@ -144,7 +145,7 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
 
 
 def test_rows_are_numbered_where_there_is_no_id(table, tmp_path):
-    run = fit(small_job(table, ROOMS["sampled"], input={"columns": ["x0", "x1"]}), tmp_path).run
+    run = fit(small_job(table, MODELS["sampled"], input={"columns": ["x0", "x1"]}), tmp_path).run
     label_partition(run, 2)
     found = pq.read_table(Path(run.place("labels").address) / part_file(2))
     assert found["row"].to_pylist() == list(range(600, 700))
@@ -152,7 +153,7 @@ def test_rows_are_numbered_where_there_is_no_id(table, tmp_path):
 
 def test_the_whole_table_is_counted(table, tmp_path):
     given = {"columns": ["x0", "x1"], "label": "kind"}
-    run = fit(small_job(table, ROOMS["boundary"], input=given), tmp_path)
+    run = fit(small_job(table, MODELS["boundary"], input=given), tmp_path)
     counts = run.label().counts
     found = pq.read_table(sorted(Path(run.run.place("labels").address).iterdir()))
     label, outlier = found["label"].to_numpy(), found["outlier"].to_numpy()
@@ -221,5 +222,5 @@ def test_reasons_are_counted_besides(form, table, tmp_path):
     reasons = found["reasons"].to_pylist()
     assert [text is not None for text in reasons] == far.tolist()
     leading = [sum(text.startswith(name) for text in reasons if text) for name in ("x0", "x1")]
-    assert labelled.reasons.leading.tolist() == leading
+    assert labelled.asked[0].leading.tolist() == leading
     assert sum(leading) > 0

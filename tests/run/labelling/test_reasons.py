@@ -1,6 +1,5 @@
 """Which columns take rows out, counted partition by partition as on the whole."""
 
-import json
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -11,9 +10,9 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.reasons import Typical
 from distsvc.run.labelling.reasons import FARTHEST, OF_PILOT, Reasons
-from distsvc.run.work.directory import Result
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.features import Number, OneHot
+from distsvc.storage.rows.categories import OneHot
+from distsvc.storage.rows.features import Numeric
 
 NAMES = ("heat", "noise", "wear")
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
@@ -23,7 +22,8 @@ PLANE = OneClassRule(np.array([1.0, 2.0, -1.0]), np.array([1.0, 1.0, 1.0]), 0.0)
 
 def reasons_of(rule, count, names=NAMES, typical=NONE):
     """Return no reasons yet of a rule of one cluster whose typical rows are 0."""
-    return Reasons(SimpleNamespace(rule=rule, typical=typical), list(map(Number, names)), count)
+    labeller, output = SimpleNamespace(rule=rule, typical=typical), SimpleNamespace(reasons=count)
+    return Reasons(labeller, list(map(Numeric, names)), output)
 
 
 def block_of(X, first=0):
@@ -49,8 +49,7 @@ def part_of(reasons, X=None):
 
 def saved(reasons):
     """Return what a partition's task leaves, as the driver reads it."""
-    found = reasons.result()
-    return Result(json.loads(json.dumps(found.facts)), found.arrays)
+    return reasons.arrays()
 
 
 def test_a_ball_names_the_columns_of_the_largest_squares():
@@ -197,7 +196,7 @@ def test_a_value_that_is_missing_has_no_number():
 def test_categories_are_one_reason_which_names_the_rows_own_value():
     kind = OneHot(column="kind", known=("a", "b"), rest=0.0)
     labeller = SimpleNamespace(rule=BallRule(np.zeros(4), np.zeros(4), -1.0), typical=NONE)
-    reasons = Reasons(labeller, [Number("heat"), kind], 2)
+    reasons = Reasons(labeller, [Numeric("heat"), kind], SimpleNamespace(reasons=2))
     X = np.array([[1.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]])
     text = reasons.add(block_of(X), X, reasons.rule.label(X))["reasons"]
     assert text == ["heat (50%), kind=b (50%)", "heat (90%), kind=a (10%)",

@@ -8,11 +8,11 @@ from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.labelling import phase as labelling
 from tests.published_files import read_labels
-from tests.small_runs import ROOMS, forget, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
 
 N = 420
 X = three_clusters(N)
-LEVELS = ROOMS["level tree"]
+LEVELS = MODELS["level tree"]
 PLACES = [0, 137, 138, 420]
 
 
@@ -41,8 +41,8 @@ def notes(report):
 
 @pytest.mark.parametrize("name", ["level tree", "boundary", "hyperplanes", "sampled"])
 def test_the_others_have_the_answer_of_a_table_without_them(tmp_path, name):
-    _, clean = done(tmp_path, X, ROOMS[name], "clean")
-    report, found = done(tmp_path, with_far_rows(), ROOMS[name])
+    _, clean = done(tmp_path, X, MODELS[name], "clean")
+    report, found = done(tmp_path, with_far_rows(), MODELS[name])
     others = found.filter(~is_far())
     for column in set(clean.column_names) - {"row"}:
         assert others[column].equals(clean[column]), column
@@ -95,7 +95,7 @@ def test_the_cut_of_the_table_makes_no_difference(tmp_path):
 
 def test_many_are_part_of_what_the_table_is(tmp_path):
     rows = np.insert(X, np.full(9, 200), 1e9, axis=0)
-    report, _ = done(tmp_path, rows, ROOMS["hyperplanes"])
+    report, _ = done(tmp_path, rows, MODELS["hyperplanes"])
     assert not notes(report)
     assert any("a few far rows decide" in text for text in report.warnings)
 
@@ -118,7 +118,7 @@ def test_where_rows_with_missing_values_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "scale"), [(ROOMS["linear"], "standard"), (LEVELS, "unit")], ids=["linear", "unit"]
+    ("model", "scale"), [(MODELS["linear"], "standard"), (LEVELS, "unit")], ids=["linear", "unit"]
 )
 def test_where_every_row_counts(tmp_path, model, scale):
     report, _ = done(tmp_path, with_far_rows(), model, preprocess={"scale": scale})

@@ -133,11 +133,11 @@ def test_the_pilot_settles_the_origin_and_all_rows_are_prepared_alike(tmp_path, 
     )
     steps = begin(job, tmp_path / "run").steps
     survey = survey_table(steps, lambda n: [(0, 2**64)])
-    room = SimpleNamespace(engine=Engine(), rules=[SimpleNamespace(float64=float64)])
-    pilot = prepare(steps, job.preprocess, room, survey)
-    assert room.engine.n_rows == 500
-    np.testing.assert_allclose(room.engine.pilot.std(axis=0), [1.0, 1.0, 0.0], rtol=1e-12)
-    assert room.engine.notes == [
+    algorithm = SimpleNamespace(engine=Engine(), rules=[SimpleNamespace(float64=float64)])
+    pilot = prepare(steps, job.preprocess, algorithm, survey)
+    assert algorithm.engine.n_rows == 500
+    np.testing.assert_allclose(algorithm.engine.pilot.std(axis=0), [1.0, 1.0, 0.0], rtol=1e-12)
+    assert algorithm.engine.notes == [
         "an earlier note",
         "1 missing values were replaced by their columns' medians",
         "constant columns carry no information: x2",

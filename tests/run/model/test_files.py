@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.run.labelling.labeller import COUNTED, COUNTS, RULE, Labeller, read_rule
+from distsvc.run.labelling.labeller import COUNTED, COUNTS, RULE, Labeller
 from distsvc.run.labelling.phase import label_table
 from distsvc.run.learning.preparation import PREPARATION, prepared
-from distsvc.run.model.columns import known_features
 from distsvc.run.model.files import (
     MODEL_VERSION,
     checked_model,
+    known_features,
     model_digest,
-    prediction_job,
     read_model,
     restore_model,
     with_previous,
@@ -41,7 +40,7 @@ def published(request, tmp_path_factory):
     given = {"id": "event", "label": "kind", "where": "event < 500"}
     job = small_job(table, FORMS[request.param], input=given, output={"reasons": 2})
     found = fit(job, folder / "run")
-    write_model(found.run, job, found.room, found.label().counts)
+    write_model(found.run, job, found.algorithm.learned(job), found.label())
     return request.param, Path(found.run.place("model").address), found
 
 
@@ -51,15 +50,16 @@ def simple(tmp_path):
     table = write_table(tmp_path / "t.parquet", X)
     job = small_job(table, FORMS["splits"])
     found = fit(job, tmp_path / "run")
-    write_model(found.run, job, found.room, found.label().counts)
+    write_model(found.run, job, found.algorithm.learned(job), found.label())
     return Path(found.run.place("model").address)
 
 
 def test_a_model_comes_back(published, tmp_path):
     form, folder, fitted = published
     run = RunDirectory(tmp_path / "other")
-    content = restore_model(folder, run)
-    assert content["form"] == form == fitted.rule.form
+    model = read_model(folder)
+    restore_model(model, folder, run)
+    assert model.form == form == fitted.rule.form
     for name in (RULE, PREPARATION):
         ours, theirs = run.read(name), fitted.run.read(name)
         assert ours.facts == theirs.facts
@@ -67,16 +67,16 @@ def test_a_model_comes_back(published, tmp_path):
         for key, array in theirs.arrays.items():
             assert ours.arrays[key].dtype == array.dtype
             assert ours.arrays[key].tobytes() == array.tobytes()
-    assert type(read_rule(run)) is type(fitted.rule)
+    labeller = Labeller.read(run)
+    assert type(labeller.rule) is type(fitted.rule)
     counts = fitted.label().counts
     expected = counts.columns[""].counts, counts.histogram, counts.sizes
     for name, values in zip(COUNTS, expected, strict=True):
         np.testing.assert_array_equal(run.read(COUNTED).arrays[name], values)
-    labeller = Labeller.read(run)
     assert (labeller.ids.tolist(), labeller.columns) == ([*range(len(counts.sizes))], ["x0", "x1"])
     assert labeller.next_id == len(counts.sizes)
     expected = fitted.rule.label(prepared(fitted.run, OTHERS))
-    for name, values in read_rule(run).label(prepared(run, OTHERS)).items():
+    for name, values in labeller.rule.label(prepared(run, OTHERS)).items():
         assert values.tobytes() == expected[name].tobytes()
 
 
@@ -98,21 +98,22 @@ def test_what_the_model_says_of_its_table(published):
     assert content["algorithm"] == fitted.job.model.algorithm
     assert (content["features"], content["chosen_columns"]) == (["x0", "x1"], False)
     assert content["input"] == {"id": "event", "label": "kind", "where": "event < 500"}
-    assert content["parameters"].keys() == fitted.room.parameters.keys()
+    assert content["parameters"].keys() == fitted.algorithm.parameters.keys()
     assert content["preprocess"]["scale"] == ("minmax" if "one-class" in form else "standard")
 
 
 def test_names_of_arrays_and_facts_are_their_own(published):
     _, folder, fitted = published
     preparation, rule = fitted.run.read(PREPARATION), fitted.run.read(RULE)
-    several = preparation.arrays, rule.arrays, dict.fromkeys(COUNTS), fitted.room.more_arrays()
+    beside = fitted.algorithm.learned(fitted.job).arrays
+    several = preparation.arrays, rule.arrays, dict.fromkeys(COUNTS), beside
     with np.load(folder / "arrays.npz") as saved:
         assert len(saved.files) == sum(map(len, several))
-    content = read_model(folder)
+    model = read_model(folder)
     extras = {"reasons": 2, "membership": False, "top": 0}
-    assert len(content["facts"]) == len(preparation.facts | rule.facts | extras) - 1  # columns
-    assert content["facts"].items() >= extras.items()
-    assert content["features"] == rule.facts["columns"] == ["x0", "x1"]
+    assert len(model.facts) == len(preparation.facts | rule.facts | extras) - 1  # columns
+    assert model.facts.items() >= extras.items()
+    assert model.features == rule.facts["columns"] == ["x0", "x1"]
 
 
 def test_a_model_is_written_alike_twice(published, tmp_path):
@@ -121,8 +122,8 @@ def test_a_model_is_written_alike_twice(published, tmp_path):
     shutil.copytree(fitted.run.address, tmp_path / "copy")
     copy = RunDirectory(tmp_path / "copy")
 
-    counts = label_table(Steps(copy, None, Progress(quiet=True))).counts
-    write_model(copy, fitted.job, fitted.room, counts)
+    labelled = label_table(Steps(copy, None, Progress(quiet=True)))
+    write_model(copy, fitted.job, fitted.algorithm.learned(fitted.job), labelled)
     assert {
         path.name: path.read_bytes() for path in Path(copy.place("model").address).iterdir()
     } == before
@@ -131,7 +132,7 @@ def test_a_model_is_written_alike_twice(published, tmp_path):
 
 def test_the_job_of_a_prediction(published, tmp_path):
     _, folder, _ = published
-    job = prediction_job(folder, "new.parquet", str(tmp_path / "new"), {"workers": 3})
+    job = read_model(folder).job("new.parquet", str(tmp_path / "new"), {"workers": 3})
     assert job.input.model_dump(exclude_none=True) == {
         "path": "new.parquet",
         "columns": ("x0", "x1"),
@@ -144,7 +145,7 @@ def test_the_job_of_a_prediction(published, tmp_path):
 
 def test_the_digest_of_a_prediction_is_that_of_the_model_too(simple):
     def digest(output, workers=0):
-        job = prediction_job(simple, "new.parquet", output, {"workers": workers})
+        job = read_model(simple).job("new.parquet", output, {"workers": workers})
         return with_previous(job.digest(), model_digest(simple))
 
     before = digest("new")
@@ -152,8 +153,12 @@ def test_the_digest_of_a_prediction_is_that_of_the_model_too(simple):
     with open((simple / "arrays.npz"), "ab") as file:
         file.write(b"x")
     assert digest("new") != before
-    job = prediction_job(simple, "new.parquet", "new", {})
+    job = read_model(simple).job("new.parquet", "new", {})
     assert with_previous(job.digest(), "") == job.digest() != digest("new")
+
+
+def restored(folder, tmp_path):
+    restore_model(read_model(folder), folder, RunDirectory(tmp_path / "new"))
 
 
 def test_no_model(tmp_path):
@@ -167,7 +172,7 @@ def test_another_version(simple, tmp_path, version):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
     message = rf"model\.json has format {version}, expected {MODEL_VERSION}$"
     with pytest.raises(JobFileError, match=message):
-        restore_model(simple, RunDirectory(tmp_path / "new"))
+        restored(simple, tmp_path)
     assert not (tmp_path / "new").exists()
 
 
@@ -176,10 +181,10 @@ def test_a_damaged_model(simple, tmp_path, name):
     path = simple / name
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match=rf"{name} can't be read"):
-        restore_model(simple, RunDirectory(tmp_path / "new"))
+        restored(simple, tmp_path)
     path.unlink()
     with pytest.raises(DataError, match=rf"{name} can't be read"):
-        restore_model(simple, RunDirectory(tmp_path / "new"))
+        restored(simple, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +196,7 @@ def test_a_damaged_model(simple, tmp_path, name):
         ),
         ({"typical": np.zeros((2, 2))}, r"array typical: expected the shape \(3, 2\), found"),
         ({"reasons": 21}, r"output\.reasons must be less than or equal to 20, found 21"),
-        ({"least_score": None}, r"fact least_score: expected a number, found None"),
+        ({"least_score": None}, r"fact least_score: expected a valid number, found None"),
     ],
 )
 def test_what_reasons_are_told_by_is_checked(simple, tmp_path, change, message):
@@ -204,18 +209,18 @@ def test_what_reasons_are_told_by_is_checked(simple, tmp_path, change, message):
     (simple / "model.json").write_text(json.dumps(content))
     np.savez(simple / "arrays.npz", **arrays | {n: v for n, v in change.items() if n in arrays})
     with pytest.raises(DataError, match=message):
-        restore_model(simple, RunDirectory(tmp_path / "new"))
+        restored(simple, tmp_path)
 
 
 def test_columns_that_are_not_the_models(simple, tmp_path):
-    content = read_model(simple)
+    model = read_model(simple)
     same = write_table(tmp_path / "same.parquet", OTHERS)
-    assert events_of(content, same, tmp_path) == []
+    assert events_of(model, same, tmp_path) == []
     wider = write_table(tmp_path / "wider.parquet", three_clusters(50, d=3))
     told = {"because": "the model does not know them", "names": "x2"}
-    assert events_of(content, wider, tmp_path) == [("ignored columns", told)]
-    assert events_of(content | {"chosen_columns": True}, wider, tmp_path) == []
-    other = content | {"features": ["x0", "x7", "x1", "x8"]}
+    assert events_of(model, wider, tmp_path) == [("ignored columns", told)]
+    assert events_of(model.model_copy(update={"chosen_columns": True}), wider, tmp_path) == []
+    other = model.model_copy(update={"features": ["x0", "x7", "x1", "x8"]})
     message = (
         r"wider\.parquet: expected the model's 4 columns, found 3 that are numbers; "
         r"missing: x7, x8; found: x0, x1, x2$"
@@ -224,16 +229,16 @@ def test_columns_that_are_not_the_models(simple, tmp_path):
         events_of(other, wider, tmp_path)
 
 
-def events_of(content, table, tmp_path):
+def events_of(model, table, tmp_path):
     """Return the events of comparing a table's columns with those of a ``model.json``."""
     progress, events = Progress(quiet=True), []
     progress.event = lambda name, **known: events.append((name, known))
-    known_features(content, str(table), tmp_path / "staging", progress)
+    known_features(model, str(table), tmp_path / "staging", progress)
     return events
 
 
 def test_columns_that_the_job_kept_apart_do_not_count(published, tmp_path):
     _, folder, _ = published
-    content = read_model(folder)
+    model = read_model(folder)
     table = write_table(tmp_path / "new.parquet", OTHERS, event=np.arange(200))
-    assert events_of(content, table, tmp_path) == []
+    assert events_of(model, table, tmp_path) == []

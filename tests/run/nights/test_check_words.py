@@ -1,7 +1,9 @@
+from types import SimpleNamespace as Stand
+
 import pytest
 
 from distsvc.job.config import ChecksConfig
-from distsvc.run.nights.checks import Found, checked
+from distsvc.run.nights.checks import CHECKS, Measured, checked
 
 FOUND = {
     "rows": 900, "clusters": 45, "outlier_share": 0.21, "rows_moved": 0.5, "drift": 0.9123,
@@ -34,6 +36,17 @@ FOUND = {
 )  # fmt: skip
 def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
     config = ChecksConfig.model_validate({check: limit})
-    (part,) = checked(config, Found(**(FOUND | found)))
+    (part,) = checked(config, measured(**(FOUND | found)))
     assert part.words == f"{check}: {words}"
     assert part.name == check
+
+
+def measured(rows, clusters, outlier_share, rows_moved, drift, drifted, agreement):
+    rule, counts = Stand(n_clusters=clusters), Stand(n_rows=rows)
+    labelled = Stand(labeller=Stand(rule=rule), counts=counts, outlier_share=outlier_share)
+    columns = [Stand(index=drift, column=drifted)]
+    return Measured(labelled, Stand(moved=rows_moved), Stand(columns=columns), agreement)
+
+
+def test_the_keys_of_a_job_are_all_checks():
+    assert list(ChecksConfig.model_fields) == [check.name for check in CHECKS]

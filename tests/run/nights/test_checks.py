@@ -86,11 +86,11 @@ def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
     assert {str(path): path.read_bytes() for path in listed(shop.out("now"))} == before
     assert {name: (shop.out("now") / name).read_bytes() for name in copies} == copies
     held = Output(shop.out("now")).held()[run_id]
-    assert held["rows"] == 500
-    assert [check["state"] for check in held["checks"]] == ["failed"]
-    for file in held["files"]:
-        assert (shop.out("now") / file["file"]).stat().st_size == file["bytes"]
-    report = next(file["file"] for file in held["files"] if file["file"].endswith("report.json"))
+    assert held.rows == 500
+    assert [check.state for check in held.checks] == ["failed"]
+    for file in held.files:
+        assert (shop.out("now") / file.file).stat().st_size == file.bytes
+    report = next(file.file for file in held.files if file.file.endswith("report.json"))
     assert json.loads((shop.out("now") / report).read_text())["held"] is True
     assert collect(shop.out("now")) == [], "what is held is kept"
 
@@ -99,5 +99,5 @@ def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
     assert result.exit_code == 0, result.output
     assert Output(shop.out("now")).held() == {}
     removed = collect(shop.out("now"))
-    assert {file["file"] for file in held["files"]} <= set(removed)
+    assert {file.file for file in held.files} <= set(removed)
     assert shop.ids("now", rows(100, 300, 200, seed=1)[1]) == {0: 0, 1: 1, 2: 2}

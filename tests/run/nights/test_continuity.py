@@ -71,7 +71,7 @@ def test_predict_gives_ids(shop):
     shop.run(SECOND)
     assert shop.ids(SECOND, y) == {0: 0, 2: 2, 3: 3}
     manifest = predict_table(shop.out(SECOND), str(table), str(shop.folder / "new"))
-    assert manifest["clusters"] == 3
+    assert manifest.clusters == 3
     assert read_labels(shop.folder / "new").equals(read_labels(shop.out(SECOND)))
 
 

@@ -24,12 +24,13 @@ def labelled(tmp_path, form, **sections):
     table = write_table(tmp_path / "t.parquet", X, name=names, event=np.arange(N))
     given = {"columns": ["x0", "x1"]} | sections.pop("input", {})
     run = fit(small_job(table, FORMS[form], input=given, **sections), tmp_path / "run")
-    counts = run.label().counts
-    write_model(run.run, run.job, run.room, counts)
+    labels = run.label()
+    write_model(run.run, run.job, run.algorithm.learned(run.job), labels)
     for name in ("report.html", "report.json", ".unfinished"):
         with run.run.place("report").created(name) as path:
             path.write_text(name)
-    return run, counts, make_manifest(run.run, run.job, "j" * 64, "i" * 64, counts)
+    manifest = make_manifest(run.run, run.job, "a" * 64, "b" * 64, labels)
+    return run, labels.counts, manifest.dumped()
 
 
 def test_every_published_file_is_listed_with_its_checksum(tmp_path):
@@ -55,7 +56,7 @@ def test_every_published_file_is_listed_with_its_checksum(tmp_path):
 def test_what_was_made_from_what(tmp_path):
     run, counts, manifest = labelled(tmp_path, "centres")
     assert json.loads(json.dumps(manifest)) == manifest
-    assert (manifest["job_sha256"], manifest["input_sha256"]) == ("j" * 64, "i" * 64)
+    assert (manifest["job_sha256"], manifest["input_sha256"]) == ("a" * 64, "b" * 64)
     assert (
         (manifest["rows"], manifest["clusters"]) == (N, 3) == (counts.n_rows, run.rule.n_clusters)
     )

@@ -9,17 +9,18 @@ from distsvc.errors import DataError, JobFileError, TemporaryError
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.starting import resuming
-from distsvc.run.starting.resuming import Asked, differences, interrupted_runs
+from distsvc.run.starting.resuming import Request, differences, interrupted_runs
 from distsvc.run.work.cluster import versions
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import listed, nothing_left
-from tests.small_runs import ROOMS, digests, forget, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, digests, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
-EACH_ROOM = pytest.mark.parametrize("room", ROOMS)
+EACH_ALGORITHM = pytest.mark.parametrize("algorithm", MODELS)
 
 
 class Killed(BaseException):
@@ -81,14 +82,14 @@ def answer(out):
     return {(path.parts[-3], path.name): digest for path, digest in contents.items()}
 
 
-@EACH_ROOM
+@EACH_ALGORITHM
 @pytest.mark.parametrize("share", [0.3, 0.9])
-def test_it_goes_on(room, share, table, tmp_path, tasks):
-    whole = small_job(table, ROOMS[room], output={"path": str(tmp_path / "whole")})
+def test_it_goes_on(algorithm, share, table, tmp_path, tasks):
+    whole = small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "whole")})
     run_job(whole)
     order = list(tasks)
     tasks.clear()
-    job, most = small_job(table, ROOMS[room]), int(share * len(order))
+    job, most = small_job(table, MODELS[algorithm]), int(share * len(order))
     interrupted(job, tasks, most)
     told = Told()
     run_job(job, progress=told)
@@ -100,7 +101,7 @@ def test_it_goes_on(room, share, table, tmp_path, tasks):
 
 
 def test_it_goes_on_more_than_once(table, tmp_path, tasks):
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     for _ in range(3):
         interrupted(job, tasks, 2)
     run_job(job)
@@ -119,29 +120,29 @@ def test_it_goes_on_more_than_once(table, tmp_path, tasks):
     ],
 )
 def test_another_job_is_refused(table, tmp_path, tasks, change, said):
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     interrupted(job, tasks, 6)
     before = digests(tmp_path / "out")
-    other = small_job(table, ROOMS["sampled"] | change.pop("model", {}), **change)
+    other = small_job(table, MODELS["sampled"] | change.pop("model", {}), **change)
     message = rf"output\.path .*/out holds run .*, which was .*: {said}; give --fresh"
     with pytest.raises(JobFileError, match=message):
         run_job(other)
     assert digests(tmp_path / "out") == before, "nothing of the interrupted run is lost"
-    run_job(other, fresh=True)
+    run_job(other, start=Start(fresh=True))
     assert Output(tmp_path / "out").kept_works() == []
 
 
 def test_another_input_is_refused(table, tmp_path, tasks):
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     interrupted(job, tasks, 6)
     write_table(table, three_clusters(1600))
     with pytest.raises(JobFileError, match=r"t\.parquet changed .* bytes .*; give --fresh"):
         run_job(job)
-    assert run_job(job, fresh=True).input.n_rows == 1600
+    assert run_job(job, start=Start(fresh=True)).input.n_rows == 1600
 
 
 def test_another_version_of_the_code_is_refused(table, tasks, monkeypatch):
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     interrupted(job, tasks, 6)
     monkeypatch.setattr(
         resuming, "versions", lambda: (*versions()[:1], ("distsvc", "99"), *versions()[2:])
@@ -151,25 +152,25 @@ def test_another_version_of_the_code_is_refused(table, tasks, monkeypatch):
 
 
 def test_fresh_starts_over(table, tasks):
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     interrupted(job, tasks, 6)
-    run_job(job, fresh=True)
+    run_job(job, start=Start(fresh=True))
     assert tasks[0] == "survey/00000"
 
 
 def test_other_workers_and_blocks_go_on(table, tmp_path, tasks):
     """No result depends on them."""
-    run_job(small_job(table, ROOMS["sampled"], output={"path": str(tmp_path / "whole")}))
+    run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
     tasks.clear()
-    interrupted(small_job(table, ROOMS["sampled"]), tasks, 7)
-    run_job(small_job(table, ROOMS["sampled"], cluster={"block_rows": 33, "threads": 2}))
+    interrupted(small_job(table, MODELS["sampled"]), tasks, 7)
+    run_job(small_job(table, MODELS["sampled"], cluster={"block_rows": 33, "threads": 2}))
     assert tasks == ["label/00002", "label/00003", "label/00004"]
     assert answer(tmp_path / "out") == answer(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("error", [TemporaryError("away"), KeyboardInterrupt(), ValueError("bug")])
 def test_what_another_start_may_mend_is_kept(table, tmp_path, tasks, error):
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     tasks.most, tasks.error = 7, error
     with pytest.raises(BaseException):  # noqa: B017 - a bug becomes a failed partition
         run_job(job)
@@ -184,8 +185,8 @@ def test_what_another_start_may_mend_is_kept(table, tmp_path, tasks, error):
 
 def test_what_a_loss_of_power_cut_short_is_done_again(table, tmp_path, tasks):
     """Files are renamed in their places before their content is on the disk."""
-    run_job(small_job(table, ROOMS["sampled"], output={"path": str(tmp_path / "whole")}))
-    job = small_job(table, ROOMS["sampled"])
+    run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
+    job = small_job(table, MODELS["sampled"])
     tasks.clear()
     interrupted(job, tasks, 9)
     [name] = Output(tmp_path / "out").kept_works()
@@ -198,30 +199,30 @@ def test_what_a_loss_of_power_cut_short_is_done_again(table, tmp_path, tasks):
 
 
 def test_where_the_data_is_at_fault_nothing_is_kept(table, tmp_path, tasks):
-    interrupted(small_job(table, ROOMS["sampled"]), tasks, 7, DataError("row 3"))
+    interrupted(small_job(table, MODELS["sampled"]), tasks, 7, DataError("row 3"))
     assert nothing_left(tmp_path / "out")
 
 
 def test_where_nothing_was_done_nothing_is_kept(table, tmp_path, tasks):
-    interrupted(small_job(table, ROOMS["sampled"]), tasks, 0)
+    interrupted(small_job(table, MODELS["sampled"]), tasks, 0)
     assert nothing_left(tmp_path / "out")
 
 
 def test_what_is_published_stays_beside_a_run_that_was_interrupted(table, tmp_path, tasks):
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     run_job(job)
     before, n = answer(tmp_path / "out"), len(tasks)
     tasks.clear()
-    other = small_job(table, ROOMS["sampled"], preprocess={"scale": "none"})
-    interrupted(other, tasks, n - 2, overwrite=True)
+    other = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
+    interrupted(other, tasks, n - 2, start=Start(overwrite=True))
     assert answer(tmp_path / "out") == before
     run_job(job)  # is published, and has nothing to do with the other
-    run_job(other, overwrite=True)
+    run_job(other, start=Start(overwrite=True))
     assert [name.partition("/")[0] for name in tasks] == ["label"] * 2
 
 
 def test_a_prediction_goes_on(table, tmp_path, tasks):
-    run_job(small_job(table, ROOMS["sampled"]))
+    run_job(small_job(table, MODELS["sampled"]))
     model, new = tmp_path / "out", write_table(tmp_path / "n.parquet", three_clusters(900, seed=5))
     tasks.clear()
     predict_table(model, str(new), str(tmp_path / "whole"))
@@ -239,7 +240,7 @@ def test_a_prediction_goes_on(table, tmp_path, tasks):
 
 
 def test_a_run_that_was_interrupted_is_collected(table, tmp_path, tasks):
-    interrupted(small_job(table, ROOMS["sampled"]), tasks, 7)
+    interrupted(small_job(table, MODELS["sampled"]), tasks, 7)
     assert any("/results/survey/" in name for name in collect(str(tmp_path / "out")))
     assert nothing_left(tmp_path / "out")
 
@@ -271,7 +272,7 @@ def killed_while_discarding(monkeypatch, n_steps):
 def test_a_run_that_was_killed_once_it_was_published_is_over(
     n_steps, table, tmp_path, tasks, monkeypatch
 ):
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     with killed_while_discarding(monkeypatch, n_steps):
         run_job(job)
     assert Output(tmp_path / "out").kept_works() != []
@@ -285,18 +286,19 @@ def test_another_job_may_follow_one_that_was_killed_once_it_was_published(
     table, tmp_path, monkeypatch
 ):
     with killed_while_discarding(monkeypatch, 1):
-        run_job(small_job(table, ROOMS["sampled"]))
-    run_job(small_job(table, ROOMS["sampled"], preprocess={"scale": "none"}), overwrite=True)
+        run_job(small_job(table, MODELS["sampled"]))
+    other = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
+    run_job(other, start=Start(overwrite=True))
     assert Output(tmp_path / "out").kept_works() == []
 
 
 @pytest.mark.parametrize("n_steps", [1, 4])
 def test_what_was_partly_removed_does_not_go_on(n_steps, table, tmp_path, tasks, monkeypatch):
     """Its results may be there without the labels that they tell of."""
-    job = small_job(table, ROOMS["sampled"])
+    job = small_job(table, MODELS["sampled"])
     interrupted(job, tasks, 8)
     with killed_while_discarding(monkeypatch, n_steps):
-        run_job(job, fresh=True)
+        run_job(job, start=Start(fresh=True))
     run_job(job)
     assert tasks[0] == "survey/00000"
     assert Output(tmp_path / "out").kept_works() == []
@@ -311,7 +313,8 @@ def test_differences_are_named_by_their_keys():
 
 def test_what_a_run_is_asked_for_is_all_that_decides_its_results(table):
     """Neither where it is done nor where it is published."""
-    job = small_job(table, ROOMS["sampled"])
-    moved = small_job(table, ROOMS["sampled"], output={"path": "/elsewhere"})
-    assert Asked(job, "d").content() == Asked(moved, "d").content()
-    assert Asked(job, "d").content() != Asked(job, "d", model="m").content()
+    job = small_job(table, MODELS["sampled"])
+    moved = small_job(table, MODELS["sampled"], output={"path": "/elsewhere"})
+    out = Output(job.output.path)
+    assert Request(job, out, "d").content() == Request(moved, out, "d").content()
+    assert Request(job, out, "d").content() != Request(job, out, "d", model="m").content()

@@ -11,10 +11,12 @@ from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run.job import run_job
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.progress import Progress
-from distsvc.storage.publishing.publication import FORMAT, Output
+from distsvc.run.work.start import Start
+from distsvc.storage.publishing.manifest import FORMAT, Manifest
+from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import fingerprint, open_table
 from tests.published_files import nothing_left
-from tests.small_runs import FORMS, ROOMS, small_job, three_clusters, write_table
+from tests.small_runs import FORMS, MODELS, small_job, three_clusters, write_table
 from tests.storage.written_runs import work_of
 
 N = 400
@@ -27,7 +29,7 @@ def table(tmp_path):
 
 
 def open_job(job, overwrite=False):
-    return opened(job, overwrite, Progress(quiet=True))
+    return opened(job, Start(overwrite), Progress(quiet=True))
 
 
 def job_for(table, model, **sections):
@@ -41,26 +43,27 @@ def publish(job, digest, inputs):
     manifest = {"format": FORMAT, "job_sha256": digest, "input_sha256": inputs, "files": []}
     manifest |= {"rows": 0, "clusters": 0}
     with output.locked(), work_of(output, digest) as work:
-        output.publish(manifest | {"run_id": Path(work.address).name})
-    return Path(output.place.address)
+        manifest |= {"run_id": Path(work.address).name}
+        output.publish(Manifest.model_validate(manifest))
+    return Path(output.store.address)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_that_can_begin(form, table):
     job = job_for(table, FORMS[form])
     with open_job(job) as found:
-        assert form in {rule.form for rule in found.room.rules}
+        assert form in {rule.form for rule in found.algorithm.rules}
         assert found.run.plan.partitions == [(0, 300), (300, 400)]
         assert found.run.plan.table == found.table
         assert found.digest == job.digest()
         assert found.inputs == fingerprint(open_table(job.input, table.parent / "staging"))
-        assert Path(found.run.address).parent == Path(found.output.place.address) / ".runs"
+        assert Path(found.run.address).parent == Path(found.output.store.address) / ".runs"
         assert Path(found.run.address).name.startswith(found.digest[:12])
-    assert nothing_left(found.output.place.address)
+    assert nothing_left(found.output.store.address)
 
 
 def test_the_output_is_held_and_the_folder_is_removed(table):
-    job = job_for(table, ROOMS["sampled"])
+    job = job_for(table, MODELS["sampled"])
     with open_job(job) as found:
         with pytest.raises(TemporaryError, match="another run is writing"), open_job(job):
             pass
@@ -77,36 +80,36 @@ def test_an_input_in_the_folder_of_the_output(table, inside):
     out = table.parent / "out"
     (out / inside).parent.mkdir(parents=True)
     (out / inside).write_bytes(table.read_bytes())
-    job = job_for(out / inside, ROOMS["sampled"], output={"path": str(out)})
+    job = job_for(out / inside, MODELS["sampled"], output={"path": str(out)})
     with pytest.raises(JobFileError, match=r"^input\.path .* lies in the folder of the output"):
-        run_job(job, overwrite=True)
+        run_job(job, start=Start(overwrite=True))
     assert (out / inside).exists()
 
 
 def test_an_output_in_the_folder_of_the_input(table):
     """The labels would be rows of the next run."""
-    job = job_for(table.parent, ROOMS["sampled"], output={"path": str(table.parent / "out")})
+    job = job_for(table.parent, MODELS["sampled"], output={"path": str(table.parent / "out")})
     with pytest.raises(JobFileError, match=r"^output\.path .* lies in the folder of the input"):
         run_job(job)
     assert not (table.parent / "out").exists()
 
 
 def test_what_is_already_published_is_not_opened(table):
-    job = job_for(table, ROOMS["sampled"])
+    job = job_for(table, MODELS["sampled"])
     out = publish(job, job.digest(), fingerprint(open_table(job.input, table.parent / "staging")))
     with open_job(job) as found:
-        assert found is None
+        assert isinstance(found, Output)
     assert (out / "manifest.json").exists()
 
 
 def test_what_something_else_is_published_at_is_refused_or_overwritten(table):
-    job = job_for(table, ROOMS["sampled"])
+    job = job_for(table, MODELS["sampled"])
     out = publish(job, "0" * 64, "1" * 64)
     message = rf"^output\.path {out} was already published by a different configuration"
     with pytest.raises(JobFileError, match=message), open_job(job):
         pass
     with open_job(job, overwrite=True) as found:
-        assert found.room is not None
+        assert found.algorithm is not None
     assert (out / "manifest.json").exists()
 
 
@@ -131,14 +134,14 @@ def test_a_parameter_that_only_the_table_refuses(table):
 def test_the_section_is_named_at_any_step(table):
     with (
         pytest.raises(JobFileError, match=r"^model: tol is odd$"),
-        open_job(job_for(table, ROOMS["sampled"])),
+        open_job(job_for(table, MODELS["sampled"])),
     ):
         raise ParameterError("tol is odd")
 
 
 @pytest.mark.parametrize("error", [ValueError("shapes"), DataError("row 3"), KeyError("S")])
 def test_other_errors_stay_what_they_are(table, error):
-    with pytest.raises(type(error)) as caught, open_job(job_for(table, ROOMS["sampled"])):
+    with pytest.raises(type(error)) as caught, open_job(job_for(table, MODELS["sampled"])):
         raise error
     assert caught.value is error
 
@@ -149,20 +152,20 @@ def test_a_defect_of_a_models_step_is_not_blamed_on_the_job(table, monkeypatch):
 
     monkeypatch.setattr(BoundaryEngine, "train", train)
     with pytest.raises(ValueError, match="operands could not be broadcast") as caught:
-        run_job(job_for(table, ROOMS["boundary"]))
+        run_job(job_for(table, MODELS["boundary"]))
     assert type(caught.value) is ValueError
     assert not isinstance(caught.value, JobFileError)
     assert Output(table.parent / "out").kept_works(), "a version without the defect may go on"
 
 
 def test_zarr_holds_no_text_as_ids(table):
-    job = job_for(table, ROOMS["sampled"], input={"id": "name"}, output={"format": "zarr"})
+    job = job_for(table, MODELS["sampled"], input={"id": "name"}, output={"format": "zarr"})
     message = "^output.format 'zarr' needs whole numbers as ids; column 'name' is string$"
     with pytest.raises(DataError, match=message), open_job(job):
         pass
-    numbered = job_for(table, ROOMS["sampled"], input={"id": "event"}, output={"format": "zarr"})
+    numbered = job_for(table, MODELS["sampled"], input={"id": "event"}, output={"format": "zarr"})
     with open_job(numbered) as found:
-        assert found.room is not None
+        assert found.algorithm is not None
 
 
 def test_zarr_holds_no_reasons(table):
@@ -173,7 +176,7 @@ def test_zarr_holds_no_reasons(table):
 
 
 def test_an_output_of_no_known_format(table):
-    job = job_for(table, ROOMS["sampled"], output={"format": "feather"})
+    job = job_for(table, MODELS["sampled"], output={"format": "feather"})
     message = r"^output\.format must be 'parquet' or 'zarr', found 'feather'$"
     with pytest.raises(JobFileError, match=message), open_job(job):
         pass
@@ -181,7 +184,7 @@ def test_an_output_of_no_known_format(table):
 
 def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeypatch):
     """It was not there at the first look, and is once the output is held."""
-    job = job_for(table, ROOMS["sampled"])
+    job = job_for(table, MODELS["sampled"])
     inputs = fingerprint(open_table(job.input, table.parent / "staging"))
     locked, published = Output.locked, []
 
@@ -193,5 +196,5 @@ def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeyp
 
     monkeypatch.setattr(Output, "locked", late)
     with open_job(job) as found:
-        assert found is None
+        assert isinstance(found, Output)
     assert published

@@ -9,12 +9,12 @@ from distsvc.run.nights.comparison import compared
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Phase
-from distsvc.storage.publishing.columns import part_file
 from distsvc.storage.publishing.formats import zarr
-from tests.small_runs import ROOMS, digests, fit, forget, small_job, three_clusters, write_table
+from distsvc.storage.publishing.formats.columns import part_file
+from tests.small_runs import MODELS, digests, fit, forget, small_job, three_clusters, write_table
 
 N = 1500
-EACH_ROOM = pytest.mark.parametrize("room", ROOMS)
+EACH_ALGORITHM = pytest.mark.parametrize("algorithm", MODELS)
 
 
 class Stopped(BaseException):
@@ -49,8 +49,9 @@ def whole(job, folder):
     """Take all steps of a job; return what the driver worked out, and the report."""
     run = fit(job, folder)
     labelled = run.label()
-    night = compared(run.run, job, None, labelled.counts, None)
-    report = make_report(run.run, job, run.room, run.survey.lowest, labelled, night, "").dumped()
+    night = compared(run.run, job, None, labelled, None)
+    learned = run.algorithm.learned(job)
+    report = make_report(run.run, job, learned, labelled, night, "").dumped()
     worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]
     return worked_out, report | {"finished": None}
 
@@ -60,10 +61,10 @@ def written(folder):
     return digests(folder) | digests(Path(RunDirectory(folder).place("labels").address))
 
 
-@EACH_ROOM
-def test_a_second_start_repeats_nothing(room, table, tmp_path, done):
+@EACH_ALGORITHM
+def test_a_second_start_repeats_nothing(algorithm, table, tmp_path, done):
     job, folder = (
-        small_job(table, ROOMS[room], output={"path": str(tmp_path / "out")}),
+        small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")}),
         tmp_path / "run",
     )
     _, report = whole(job, folder)
@@ -71,17 +72,17 @@ def test_a_second_start_repeats_nothing(room, table, tmp_path, done):
     assert {f"survey/{k:05d}" for k in range(5)} < set(done)
     assert {f"label/{k:05d}" for k in range(5)} < set(done)
     assert len(done) == len(set(done))
-    assert ("pass-00/00000" in done) == (room == "linear")
+    assert ("pass-00/00000" in done) == (algorithm == "linear")
     done.clear()
     assert whole(job, folder) == ([], report)
     assert done == []
     assert written(folder) == files
 
 
-@EACH_ROOM
-def test_only_what_was_lost_is_done_again(room, table, tmp_path, done):
+@EACH_ALGORITHM
+def test_only_what_was_lost_is_done_again(algorithm, table, tmp_path, done):
     job, folder = (
-        small_job(table, ROOMS[room], output={"path": str(tmp_path / "out")}),
+        small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")}),
         tmp_path / "run",
     )
     trained, report = whole(job, folder)
@@ -103,7 +104,7 @@ def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, mon
     """The run ends after a task, or once the arrays were created, or not."""
     monkeypatch.setattr(zarr, "CHUNK_ROWS", 400)
     job = small_job(
-        table, ROOMS["sampled"], output={"format": "zarr", "path": str(tmp_path / "out")}
+        table, MODELS["sampled"], output={"format": "zarr", "path": str(tmp_path / "out")}
     )
     whole(job, tmp_path / "whole")
     files, order = written(tmp_path / "whole"), list(done)
@@ -126,10 +127,10 @@ def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, mon
     assert written(tmp_path / "run") == files
 
 
-@EACH_ROOM
+@EACH_ALGORITHM
 @pytest.mark.parametrize("n_tasks", [3, 7, 11])
-def test_a_run_that_was_killed_goes_on(room, n_tasks, table, tmp_path, done):
-    job = small_job(table, ROOMS[room], output={"path": str(tmp_path / "out")})
+def test_a_run_that_was_killed_goes_on(algorithm, n_tasks, table, tmp_path, done):
+    job = small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")})
     _, report = whole(job, tmp_path / "whole")
     files, order = written(tmp_path / "whole"), list(done)
     done.clear()
@@ -145,12 +146,12 @@ def test_a_run_that_was_killed_goes_on(room, n_tasks, table, tmp_path, done):
 
 def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
     """Facts go through JSON and arrays through files, so both starts go on from the same."""
-    job = small_job(table, ROOMS["boundary"], output={"path": str(tmp_path / "out")})
+    job = small_job(table, MODELS["boundary"], output={"path": str(tmp_path / "out")})
     first = fit(job, tmp_path / "run")
     forget()
     later = fit(job, tmp_path / "run")
-    assert later.room.engine.fitted_facts() == first.room.engine.fitted_facts()
-    assert later.room.warnings() == first.room.warnings()
+    one, other = later.algorithm.learned(job), first.algorithm.learned(job)
+    assert (one.facts, one.warnings) == (other.facts, other.warnings)
     assert later.rule.facts() == first.rule.facts()
     for name, array in first.rule.arrays().items():
         assert later.rule.arrays()[name].tobytes() == array.tobytes()

@@ -15,11 +15,11 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import Stochasti
 from distsvc.models.support_vector.level_tree import tree as level_tree
 from distsvc.run.algorithms import linear_passes
 from distsvc.run.work import checkpoints
-from distsvc.run.work.checkpoints import Checkpoint
+from distsvc.run.work.checkpoints import TaskCheckpoints
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.progress import Progress
-from tests.small_runs import ROOMS, digests, fit, forget, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, digests, fit, forget, small_job, three_clusters, write_table
 
 FOLDER = "checkpoints/learn/00003"
 
@@ -51,7 +51,7 @@ def value(facts, arrays):
 
 
 def checkpoint(run, name="learn/00003"):
-    return Checkpoint(run, name)
+    return TaskCheckpoints(run, name)
 
 
 def told(caplog):
@@ -182,7 +182,7 @@ def test_a_step_of_the_driver_goes_on(run):
 N = 200
 JOBS = {
     "merge": {"gamma": 1.0, "nu": 0.1, "max_iter": 450, "budget": 20},
-    "project": ROOMS["boundary"] | {"maintenance": "project-random", "max_iter": 350},
+    "project": MODELS["boundary"] | {"maintenance": "project-random", "max_iter": 350},
     "average": {"gamma": 1.0, "nu": 0.1, "solver": "sgd", "average": True, "max_iter": 350},
     "step norm": {"gamma": 1.0, "C": 20.0, "max_iter": 350, "budget": 30}
     | {"stopping": "step-norm", "theta": 1e-9},
@@ -226,7 +226,7 @@ class Watched:
         for of, name in ((StochasticGradient, "feed"), (GrowingTree, "learn")):
             self._count(monkeypatch, of, name)
         self._count(monkeypatch, GrowingTree, "count")
-        keep = Checkpoint.keep
+        keep = TaskCheckpoints.keep
 
         def watched(checkpoint, steps, make):
             keep(checkpoint, steps, make)
@@ -235,7 +235,7 @@ class Watched:
             if self.kept == self.stop_at:
                 raise Stopped
 
-        monkeypatch.setattr(Checkpoint, "keep", watched)
+        monkeypatch.setattr(TaskCheckpoints, "keep", watched)
 
     def _count(self, monkeypatch, of, name):
         method = getattr(of, name)

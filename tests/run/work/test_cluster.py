@@ -19,6 +19,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work import cluster as module
 from distsvc.run.work.cluster import KEPT_BYTES, SMALL_BYTES, TASKS, connected
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.published_files import nothing_left
 
@@ -70,8 +71,8 @@ def no_address(monkeypatch):
 
 
 def address(scheduler=None, scheduler_file=None, n_bytes=0, **config):
-    places = scheduler, scheduler_file
-    with connected(ClusterConfig(**config), n_bytes, Progress(quiet=True), *places) as client:
+    at = ClusterAddress(scheduler, scheduler_file)
+    with connected(ClusterConfig(**config), n_bytes, Progress(quiet=True), at) as client:
         return client and client.scheduler.address
 
 
@@ -185,7 +186,7 @@ def test_workers_here_listen_on_loopback_only(capsys):
 def test_the_log_says_which(capsys, one):
     with (
         closing(Progress()) as progress,
-        connected(ClusterConfig(), 0, progress, one),
+        connected(ClusterConfig(), 0, progress, ClusterAddress(one)),
         connected(ClusterConfig(workers=0), 0, progress),
     ):
         pass

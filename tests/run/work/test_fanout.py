@@ -13,7 +13,7 @@ from distributed.comm import CommClosedError
 from filelock import FileLock
 
 from distsvc.errors import DataError, PartitionFailedError, TemporaryError
-from distsvc.run.work.fanout import IN_FLIGHT, Outcome, _on_worker, fan_out
+from distsvc.run.work.fanout import IN_FLIGHT, TaskOutcome, _on_worker, fan_out
 from distsvc.run.work.progress import HERE, Meter, Progress, attached
 from tests.clusters import loopback_cluster
 
@@ -266,7 +266,7 @@ class Killing(Mock):
         killed = KilledWorker("label-1", Mock(address="tcp://a:1"), 3)
         future.exception.return_value = killed if self.number in numbers else None
         future.traceback.return_value = None
-        future.result.return_value = [Outcome(n, task(run_dir, n)) for n in numbers], 1e-6
+        future.result.return_value = [TaskOutcome(n, task(run_dir, n)) for n in numbers], 1e-6
         return future
 
 

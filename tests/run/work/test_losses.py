@@ -13,7 +13,7 @@ from distributed.core import Status
 from distsvc.errors import TemporaryError
 from distsvc.run.work import losses as watch
 from distsvc.run.work.fanout import fan_out
-from distsvc.run.work.losses import Watch
+from distsvc.run.work.losses import WorkerWatch
 from distsvc.run.work.progress import Meter, Progress, attached
 from tests.clusters import loopback_cluster
 
@@ -55,7 +55,7 @@ def watch_of(answers):
             raise answer
         return {"workers": answer}
 
-    return Watch(Mock(sync=sync), Meter(Progress(quiet=True), "label"))
+    return WorkerWatch(Mock(sync=sync), Meter(Progress(quiet=True), "label"))
 
 
 @pytest.mark.parametrize(

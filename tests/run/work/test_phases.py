@@ -234,7 +234,7 @@ def test_what_fails_is_not_worked_out(steps):
 def test_a_phase_is_done_for_every_partition_of_the_plan(tmp_path):
     job = small_job(write_table(tmp_path / "t.parquet", three_clusters(900)), {})
     run = begin(job, tmp_path / "run").run
-    with steps_on(run, Progress(quiet=True), ClusterConfig(workers=0), 0) as steps:
+    with steps_on(run, Progress(quiet=True), ClusterConfig(workers=0)) as steps:
         assert steps.client is None
         assert steps.n_partitions == len(run.plan.partitions) == 3
         assert [result.facts["number"] for result in steps.map(SQUARE)] == [0, 1, 2]

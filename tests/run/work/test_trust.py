@@ -23,7 +23,8 @@ from distsvc.run.work import fanout
 from distsvc.run.work.cluster import compare_versions, connected, versions
 from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.progress import Meter, Progress
-from distsvc.storage.publishing.publication import PLACES, Output
+from distsvc.run.work.start import ClusterAddress
+from distsvc.storage.publishing.publication import KINDS, Output
 from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import config
 from tests.storage.written_runs import name_of, work_of, write_run
@@ -128,8 +129,8 @@ def test_another_user_can_not_write_to_a_run_or_hold_its_output():
         with output.locked("0" * 64), work_of(output, "0" * 64) as work:
             write_run(output, name_of(work), "a")
             work.put("plan.json", b"{}")
-            out, run = Path(output.place.address), Path(work.address)
-            places = [out, run.parent, run, *(out / p / run.name for p in PLACES)]
+            out, run = Path(output.store.address), Path(work.address)
+            places = [out, run.parent, run, *(out / p / run.name for p in KINDS)]
             command = [sys.executable, "-c", MEDDLE, str(NOBODY), str(run.parent / "lock")]
             found = subprocess.run(
                 [*command, *map(str, places)], capture_output=True, text=True, check=False, cwd="/"
@@ -157,7 +158,7 @@ def test_a_job_on_a_tls_cluster(tls_settings, blob_table, tmp_path, quick_page):
         address = cluster.scheduler_address
         assert address.startswith("tls://127.0.0.1:")
         job = config(blob_table, tmp_path / "out")
-        report = run_job(job, scheduler=address, require_tls=True)
+        report = run_job(job, ClusterAddress(address, require_tls=True))
     assert report.input.n_rows == 900
     assert (tmp_path / "out" / "manifest.json").exists()
 
@@ -166,14 +167,16 @@ def test_a_job_on_a_tls_cluster(tls_settings, blob_table, tmp_path, quick_page):
 def test_tls_can_be_required(address):
     with (
         pytest.raises(JobFileError, match=rf"^--require-tls: scheduler {address} is not a tls"),
-        connected(ClusterConfig(), 0, Progress(quiet=True), address, require_tls=True),
+        connected(
+            ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(address, require_tls=True)
+        ),
     ):
         pass
 
 
 def test_workers_here_satisfy_it():
     nobody = ClusterConfig(workers=0)
-    with connected(nobody, 0, Progress(quiet=True), require_tls=True) as client:
+    with connected(nobody, 0, Progress(quiet=True), ClusterAddress(require_tls=True)) as client:
         assert client is None
 
 
@@ -197,7 +200,7 @@ def test_a_scheduler_elsewhere_without_tls_earns_a_warning(address, warned, monk
     with (
         closing(Progress()) as progress,
         pytest.raises(TemporaryError, match="far enough"),
-        connected(ClusterConfig(), 0, progress, address),
+        connected(ClusterConfig(), 0, progress, ClusterAddress(address)),
     ):
         pass
     events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -239,7 +242,9 @@ def test_versions_are_compared_before_the_start(other_there):
     with (
         loopback_cluster(1) as cluster,
         pytest.raises(JobFileError, match=r"worker tcp://127.* has numpy 0\.1, this process has "),
-        connected(ClusterConfig(), 0, Progress(quiet=True), cluster.scheduler_address),
+        connected(
+            ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(cluster.scheduler_address)
+        ),
     ):
         pass
 

@@ -16,6 +16,12 @@ def test_an_unknown_protocol(tmp_path):
         opened("gopher9://x/t.parquet", tmp_path)
 
 
+@pytest.mark.parametrize("url", ["gs://b/x", "az://b/x", "delta://abfss://b/x"])
+def test_a_store_that_is_not_supported(url):
+    with pytest.raises(JobFileError, match=r"is not supported; expected a path, or .* s3://, http"):
+        Location.of(url)
+
+
 def test_messages_do_not_tell_passwords():
     pytest.importorskip("aiohttp")
     place = Location.of("http://me:secret@host/a.csv?sig=abc")

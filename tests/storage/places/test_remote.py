@@ -31,12 +31,12 @@ def test_memory_and_file_urls(tmp_path, memory):
     memory.pipe("/data/k=1/a.parquet", (tmp_path / "a.parquet").read_bytes())
     memory.pipe("/data/k=1/_SUCCESS", b"")
     local = opened(f"file://{tmp_path}/a.parquet", tmp_path)
-    assert local.path == str(tmp_path / "a.parquet")
+    assert local.layout.path == str(tmp_path / "a.parquet")
     expected = matrix(data, ["a", "b", "c", "flag", "split"])
     np.testing.assert_array_equal(everything(local)[1], expected)
     for path in ("memory://data", "memory://data/*/*.parquet", "memory://data/k=1/a.parquet"):
         table = opened(path, tmp_path, columns=["a", "b", "c", "flag", "split"])
-        assert table.extents == (30, 30, 30, 10)
+        assert table.layout.extents == (30, 30, 30, 10)
         np.testing.assert_array_equal(everything(table, block_rows=17)[1], expected)
         assert fingerprint(table) == fingerprint(table)
     with pytest.raises(InputNotFoundError, match=r"memory://nowhere.parquet"):
@@ -59,7 +59,7 @@ def test_memory_csv_and_zarr(tmp_path, memory):
     store = zarr.storage.FsspecStore.from_url("memory://z.zarr")
     zarr.create_array(store, data=np.arange(20.0).reshape(10, 2), chunks=(4, 2))
     table = opened("memory://z.zarr", tmp_path)
-    assert table.extents == (4, 4, 2)
+    assert table.layout.extents == (4, 4, 2)
     np.testing.assert_array_equal(everything(table)[1], np.arange(20).reshape(10, 2))
     assert fingerprint(table) == fingerprint(table)
 

@@ -33,7 +33,7 @@ def write(folder, manifest=MANIFEST, **changes):
 
 def test_a_listed_file_is_found_and_checked(tmp_path):
     manifest = read_manifest(Folder(write(tmp_path)))
-    assert manifest == MANIFEST
+    assert manifest.dumped() == MANIFEST
     name = listed(Folder(tmp_path), manifest, "model.json")
     assert checked(Folder(tmp_path), manifest, name) == tmp_path / "model/model.json"
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 from distsvc.errors import DistsvcError, TemporaryError
-from distsvc.storage.places import bucket, lease
+from distsvc.storage.places import lease, remote
 from distsvc.storage.publishing.publication import Output, collect
 from tests.s3_server import BUCKET, content, keys, s3_server
 from tests.storage.written_runs import (
@@ -161,9 +161,9 @@ class InABucket(Publication):
     def new_output(self):
         InABucket.count += 1
         self.prefix, self.alive, self.writers = f"out-{InABucket.count}", set(), 0
-        self.patch.setattr(bucket, "MOST_TRIES", 0)
+        self.patch.setattr(remote, "MOST_TRIES", 0)
         self.patch.setattr(lease, "_who", lambda: {"process": self.writers})
-        self.patch.setattr(lease, "is_gone", lambda holder: holder["process"] not in self.alive)
+        self.patch.setattr(lease, "is_gone", lambda holder: holder.process not in self.alive)
         return f"s3://{BUCKET}/{self.prefix}"
 
     def content(self, name):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from distsvc.cli.main import main
 from distsvc.errors import DistsvcError, InputNotFoundError
 from distsvc.published import held
+from distsvc.storage.publishing.manifest import Manifest
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.publishing.retention import Night, kept_because, retain
+from distsvc.storage.publishing.retention import DatedRun, kept_because, retain
 from tests.storage.written_runs import (
     Crash,
     crashing,
@@ -37,15 +38,16 @@ def publish(out, day, previous=None, hold=False, created=None):
     with output.locked(), work_of(output, digest_of(day)) as work:
         output.check_free("", overwrite=True)
         manifest = write_run(output, name_of(work), day)
-        manifest["created"] = created or f"{day}T03:00:00+00:00"
-        manifest["job"] = {} if created else {"job": {"run_date": day}}
+        said = {"created": created or f"{day}T03:00:00+00:00"}
+        said["job"] = {} if created else {"job": {"run_date": day}}
         if previous is not None:
-            manifest["previous"] = previous
+            said["previous"] = previous
+        manifest = Manifest.model_validate(manifest.dumped() | said)
         if hold:
             output.hold(manifest)
         else:
             output.publish(manifest)
-    return {"run_id": manifest["run_id"], "path": str(out), "model_sha256": digest_of("m")}
+    return {"run_id": manifest.run_id, "path": str(out), "model_sha256": digest_of("m")}
 
 
 def nights(folder, n, previous=None):
@@ -157,7 +159,7 @@ def test_a_bucket_is_a_folder_of_outputs_too(monkeypatch):
             previous = publish(f"{folder}/{day}", day, previous)
         run_id = publish(f"{folder}/2026-11-04", "2026-11-04", previous, hold=True)["run_id"]
         manifest = held.publish_held(f"{folder}/2026-11-04", run_id)
-        assert (manifest["run_id"], manifest["override"]) == (run_id, True)
+        assert (manifest.run_id, manifest.override) == (run_id, True)
         assert Output(f"{folder}/2026-11-04").file("report.html").read_text() == "new report.html"
         assert Output(f"{folder}/2026-11-04").held() == {}
         found = said(retain(folder, 1))
@@ -198,7 +200,7 @@ def test_no_outputs(tmp_path):
 def test_any_history(history, keep):
     """Each run has a day, and may continue any other; days may be the same."""
     runs = [
-        Night(
+        DatedRun(
             path=f"out/{number}",
             address=f"/out/{number}",
             run_id=f"run-{number}",

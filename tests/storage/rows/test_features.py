@@ -9,8 +9,8 @@ import pytest
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig, PreprocessConfig
-from distsvc.storage.rows.features import Log, Number, Time, Vector, descriptions, restored
-from distsvc.storage.rows.filling import fill
+from distsvc.storage.rows.blocks import fill
+from distsvc.storage.rows.features import Log, Numeric, Time, Vector, descriptions, restored
 from distsvc.storage.rows.given_rows import array_columns, given_blocks, given_rows
 from distsvc.storage.tables.opening import open_table, shown_columns
 from tests.small_tables import everything
@@ -134,7 +134,7 @@ def test_logarithms_of_what_is_no_number(tmp_path, name):
     ("known", "message"),
     [
         (Vector(column="v", width=3), "column 'v' .*list.*expected vectors of 3 numbers, as in"),
-        (Number("v"), "column 'v' .* expected numbers, as in the model"),
+        (Numeric("v"), "column 'v' .* expected numbers, as in the model"),
         (Time(column="v", unit="days"), "expected dates, times or durations, as in the model"),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_column_that_is_not_the_model_s(tmp_path, known, message):
 
 def test_features_come_back_from_json():
     features = (
-        Number("a"), Log(column="b"), Time(column="c", unit="days"), Vector(column="d", width=2),
+        Numeric("a"), Log(column="b"), Time(column="c", unit="days"), Vector(column="d", width=2),
         Vector(column="e", width=2, log=True),
     )  # fmt: skip
     assert restored(descriptions(features)) == features
@@ -158,7 +158,7 @@ def test_many_columns_are_turned_as_few_are(n):
     kinds = [np.float32] * 30 + [np.int16] * 30 + [np.float64] * 2
     columns = [random.integers(0, 99, n).astype(kind) for kind in kinds]
     X = np.empty((n, len(kinds)), np.float32)
-    fill(X, [Number(f"x{k}") for k in range(len(kinds))], [pa.array(c) for c in columns])
+    fill(X, [Numeric(f"x{k}") for k in range(len(kinds))], [pa.array(c) for c in columns])
     np.testing.assert_array_equal(X, np.column_stack(columns))
 
 

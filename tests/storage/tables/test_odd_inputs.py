@@ -17,6 +17,7 @@ from distsvc.job.config import InputConfig
 from distsvc.job.file import parse_job
 from distsvc.run.work import plan as plans
 from distsvc.run.work.plan import Plan
+from distsvc.storage.rows.blocks import Layout
 from distsvc.storage.rows.columns import Scan, choose_features
 from distsvc.storage.tables.opening import shown_columns
 from tests.small_tables import everything, opened
@@ -173,13 +174,11 @@ def test_columns_left_out_are_named_with_why(tmp_path):
 def test_many_columns_take_time_in_proportion():
     names = tuple(f"f{k}" for k in range(40_000))
     scan = Scan(
-        format="parquet",
-        path="t",
+        Layout("t", "parquet", (1,)),
         types=dict.fromkeys(names, pa.float64()),
         shown=dict.fromkeys(names, "double"),
         problems={},
         default=names,
-        extents=(1,),
     )
     started = time.process_time()
     assert choose_features(InputConfig(path="t", columns=names), scan) == names

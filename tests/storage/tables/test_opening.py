@@ -11,25 +11,20 @@ import zarr
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.tables.opening import (
-    Table,
-    fingerprint,
-    id_type,
-    sparse_rows,
-    states_width,
-)
-from distsvc.storage.tables.sources import SOURCES, find_source, source_named
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.tables.opening import fingerprint, id_type
+from distsvc.storage.tables.sources import SOURCES, find_source, source_named, source_of
 from tests.small_tables import everything, opened, sample
 
 
 def test_extents_sizes_and_json(layouts):
     folder, _ = layouts["several files"]
     table = opened(folder, folder, id="row_id", label="label", where="split != 0")
-    assert table.extents == (50, 50, 20, 1, 33, 33, 33, 33, 33, 14)
+    assert table.layout.extents == (50, 50, 20, 1, 33, 33, 33, 33, 33, 14)
     assert table.n_rows == 300
     assert table.columns == ("a", "b", "c", "flag")
     assert table.nbytes == 300 * 4 * 8
-    assert table.format == "parquet"
+    assert table.layout.format == "parquet"
     again = Table.from_dict(json.loads(json.dumps(table.to_dict())))
     assert again == table
     np.testing.assert_array_equal(everything(again)[1], everything(table)[1])
@@ -40,7 +35,7 @@ def test_a_relative_path_is_found_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = opened("t.parquet", tmp_path)
     monkeypatch.chdir("/")
-    assert table.path == str(tmp_path / "t.parquet")
+    assert table.layout.path == str(tmp_path / "t.parquet")
     assert len(everything(table)[0]) == 10
 
 
@@ -100,10 +95,11 @@ def test_the_type_of_an_id_is_known_without_rows(tmp_path):
 def test_only_some_formats_leave_columns_out(tmp_path):
     pq.write_table(sample(3), tmp_path / "t.parquet")
     (tmp_path / "t.svm").write_text("1 2:1\n")
-    assert states_width(opened(tmp_path / "t.parquet", tmp_path))
-    assert not states_width(opened(tmp_path / "t.svm", tmp_path))
-    assert sparse_rows(opened(tmp_path / "t.parquet", tmp_path)) is None
-    assert sparse_rows(opened(tmp_path / "t.svm", tmp_path)).shape == (1, 2)
+    one, other = (opened(tmp_path / f"t.{suffix}", tmp_path) for suffix in ("parquet", "svm"))
+    assert source_of(one).states_width
+    assert not source_of(other).states_width
+    assert source_of(one).sparse_rows(one) is None
+    assert source_of(other).sparse_rows(other).shape == (1, 2)
 
 
 def test_every_table_is_read_by_the_source_that_it_names():

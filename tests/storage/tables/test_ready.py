@@ -40,7 +40,7 @@ def night(tmp_path, monkeypatch):
     """Return the folder of a night's input, whose files are there, in the present folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        page, "_figures", lambda _: dict.fromkeys(page.FIGURES)
+        page, "PARTS", [part._replace(figure=lambda _: None) for part in page.PARTS]
     )  # they take most of the time
     (tmp_path / "job.toml").write_text(JOB)
     folder = tmp_path / f"in/date={NIGHT}"

@@ -14,7 +14,8 @@ from distsvc.job.file import parse_job
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.work.progress import Progress
-from distsvc.storage.tables.opening import fingerprint, open_table, read_blocks, sparse_rows
+from distsvc.storage.tables.opening import fingerprint, open_table, read_blocks
+from distsvc.storage.tables.sources import source_of
 from tests.published_files import published_file, read_labels
 
 TEXT = b"""1 1:0.5 3:-2
@@ -41,12 +42,12 @@ def table_at(path, staging, **given):
 def test_rows_are_read(tmp_path, name):
     table = table_at(write(tmp_path / name), tmp_path / "staging", label="label")
     assert table.columns == ("f1", "f2", "f3")
-    assert table.format == "svmlight"
+    assert table.layout.format == "svmlight"
     assert table.n_rows == 3
     [block] = read_blocks(table, 0, 3, 10, with_labels=True)
     np.testing.assert_array_equal(block.X, [[0.5, 0, -2.0], [0, 0, 0], [0, 10.0, 0]])
     assert block.labels.to_pylist() == [1.0, -1.0, 1.0]
-    assert sparse_rows(table).nnz == 3
+    assert source_of(table).sparse_rows(table).nnz == 3
     assert len(fingerprint(table)) == 64
 
 
@@ -67,7 +68,7 @@ def test_blocks_are_the_same_rows(tmp_path):
     found = list(read_blocks(table, 100, 400, 77))
     np.testing.assert_allclose(np.concatenate([b.X for b in found]), X.toarray()[100:400, [2, 0]])
     assert np.concatenate([b.rows for b in found]).tolist() == list(range(100, 400))
-    assert sparse_rows(table) is None
+    assert source_of(table).sparse_rows(table) is None
 
 
 def test_files_of_different_widths_are_one_table(tmp_path):

@@ -30,11 +30,11 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.sampling import Ranges, Reservoir
 from distsvc.models.support_vector.boundary import balls, complete_graph, labelling, training
+from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
+from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma
 from distsvc.models.support_vector.boundary.labelling import Boundary, Clusters, DecisionFunction
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.engine import Engine, Parts
-from distsvc.models.support_vector.kernel_width import automatic_gamma
-from distsvc.models.support_vector.rules import BoundaryRule
 
 EVALUATION_ROWS = 2048
 EXACT_ROWS = 10_000
@@ -50,7 +50,7 @@ LEAST_LEVEL = 1e-3
 """Of the highest value of w.phi(x), the least level of f."""
 
 
-class BoundaryEngine(Engine):
+class BoundaryEngine(SupportVectorEngine):
     """Clusters are the connected parts of {x : f(x) >= 0}, f trained once.
 
     Attributes
@@ -64,7 +64,7 @@ class BoundaryEngine(Engine):
     boundary : Boundary
         To be set before the equilibria, for `fitted_facts`.
     points : ndarray of shape (m, d), float32
-        What labels all rows.
+        The points that label all rows.
     vertices : ndarray of shape (v, d), float32
         Equilibria, and what else segments are tested between; all centred.
     clusters : Clusters

@@ -37,7 +37,7 @@ MERGE_TOLERANCE = 1e-2
 CLIMB_STEPS = 2000
 PAIR_ROWS = 256
 SEGMENT_TOLERANCE = 1e-5
-"""How far below 0 a segment may dip and still be inside: the rounding of f in float32."""
+"""The dip of a segment below 0 that is still inside: the rounding of f in float32."""
 
 CELL = 32
 
@@ -46,14 +46,8 @@ CELL = 32
 class DecisionFunction:
     """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
 
-    Attributes
-    ----------
-    S : ndarray of shape (d, B), float32
-        Support vectors, feature by feature.
-    a : ndarray of shape (B,), float32
-        Their weights, all positive.
-    gamma : float
-
+    S (d, B) float32 are the support vectors, feature by feature; a (B,) float32 their positive
+    weights.
     """
 
     S: np.ndarray
@@ -126,22 +120,15 @@ class Boundary:
     is kept whole, as in the paper. Beyond, its rows are divided by their nearest support vector, so
     that every part of the domain keeps its share, and each part keeps its q rows with the lowest
     random keys, for the largest q that fits. (With more support vectors than `limit`, q is 1.) Kept
-    rows are the starts of trajectories and the points that label all others, so what is lost is
+    rows are the starts of trajectories and the points that label all others, so the loss is one of
     resolution: a row takes the label of a boundary point that may be a little farther away.
 
     A part of a table never keeps fewer rows of a support vector than the whole would, so merging is
     exact: the result does not depend on how the table was cut.
 
-    Attributes
-    ----------
-    X : ndarray of shape (m, d), float32
-    keys : ndarray of shape (m,), uint64
-        The rows' random keys (`distsvc.models.rows.sampling.row_keys`), all different.
-    owner : ndarray of shape (m,), int32
-        Nearest support vector.
-    counts : ndarray of shape (B,), int64
-        Rows of B_eps by nearest support vector, kept or not.
-
+    X (m, d) float32 are the kept rows, `keys` (m,) uint64 their keys, all different, `owner` (m,)
+    int32 their nearest support vectors; `counts` (B,) int64 has the rows of B_eps by nearest
+    support vector, kept or not.
     """
 
     X: np.ndarray
@@ -240,14 +227,14 @@ def _merged(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
     radius = MERGE_TOLERANCE * f.sigma
     distinct, member = np.unique(ends, axis=0, return_inverse=True)
     pairs = cKDTree(distinct).query_pairs(radius, output_type="ndarray")
-    group = _groups(pairs, len(distinct))
+    group = components(pairs, len(distinct))
     height = f(distinct)
     best = np.lexsort((-height, group))
     first = np.searchsorted(group[best], np.arange(group.max() + 1))
     return distinct[best[first]], group[member.reshape(-1)]
 
 
-def _groups(pairs: np.ndarray, n: int) -> np.ndarray:
+def components(pairs: np.ndarray, n: int) -> np.ndarray:
     """Return the connected component (n,) of every vertex, numbered by their first vertices."""
     edges = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     return connected_components(edges, directed=False)[1].astype(np.int64)
@@ -277,7 +264,7 @@ def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int
         inside = batch[lowest >= level]
         if len(inside):
             found = np.concatenate([found, inside])
-            group = _groups(found, len(E))
+            group = components(found, len(E))
             todo = todo[group[todo[:, 0]] != group[todo[:, 1]]]
     return found
 
@@ -287,22 +274,9 @@ def pair_blocks(n_equilibria: int) -> int:
     return -(-n_equilibria // PAIR_ROWS)
 
 
-def components(pairs: np.ndarray, n_equilibria: int) -> np.ndarray:
-    """Return the component (M,) int64 of every equilibrium."""
-    return _groups(pairs, n_equilibria)
-
-
 @dataclass(frozen=True)
 class Clusters:
-    """The points that label rows, and the cluster of each.
-
-    Attributes
-    ----------
-    points : ndarray of shape (m, d), float32
-    cluster : ndarray of shape (m,), int32
-    n_clusters : int
-
-    """
+    """The points (m, d) float32 that label rows, and the cluster (m,) int32 of each."""
 
     points: np.ndarray
     cluster: np.ndarray

@@ -21,7 +21,7 @@ from distsvc.errors import DataError
 from distsvc.kernels import budget as kernels
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.models.rows.checkpoints import MOST, State
-from distsvc.models.rules.fields import Array, Count, Field, check_fields
+from distsvc.models.rules.fields import ArrayField, Field, check_fields, whole
 
 STRATEGIES = {
     "merge": kernels.MERGE,
@@ -31,15 +31,15 @@ STRATEGIES = {
 }
 
 FIELDS: dict[str, Field] = {
-    "S": Array("float32", "d B", may_be_empty=True),
-    "counts": Array("float64", "B", least=0.0, may_be_empty=True),
-    "born": Array("int64", "B", least=0, may_be_empty=True),
-    "moments": Array("float64", "B", may_be_empty=True),
-    "state": Array("uint64", "6"),
-    "sums": Array("float64", "2"),
-    "average_from": Count(0, MOST),
+    "S": ArrayField("float32", "d B", may_be_empty=True),
+    "counts": ArrayField("float64", "B", least=0.0, may_be_empty=True),
+    "born": ArrayField("int64", "B", least=0, may_be_empty=True),
+    "moments": ArrayField("float64", "B", may_be_empty=True),
+    "state": ArrayField("uint64", "6"),
+    "sums": ArrayField("float64", "2"),
+    "average_from": whole(0, MOST),
 }
-"""What `StochasticGradient.state` has."""
+"""The fields of `StochasticGradient.state`."""
 
 OF_VECTORS = ("counts", "born", "moments")
 
@@ -113,22 +113,9 @@ class StochasticGradient:
         if self.stopped or not len(X):
             return
         self._reserve(min(self.budget, self.n_vectors + len(X)) + 1)
-        kernels.descend(
-            X,
-            self._S,
-            self._counts,
-            self._counts32,
-            self._born,
-            self._moments,
-            self._state,
-            self._sums,
-            self.gamma,
-            self.C,
-            self.budget,
-            self.strategy,
-            self.projection_size,
-            self.theta,
-        )
+        vectors = self._S, self._counts, self._counts32, self._born, self._moments
+        how = self.budget, self.strategy, self.projection_size, self.theta
+        kernels.descend(X, *vectors, self._state, self._sums, self.gamma, self.C, *how)
 
     @property
     def piece_rows(self) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels.exact import coordinate_ascent, gram_matrix
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 
 CHECK_STEPS = 10_000
@@ -29,25 +29,25 @@ Blocks = Callable[[int, int], Iterable[np.ndarray]]
 
 
 @dataclass
-class Course:
+class DescentProgress:
     """A descent, where it is in its stream of rows, and the values of J so far."""
 
     descent: StochasticGradient
-    place: Place
+    position: Position
     history: list[float]
 
     def state(self) -> State:
         """Return facts and arrays; `restored` takes them back."""
         facts, arrays = self.descent.state()
-        return facts | {"place": self.place.facts(), "history": self.history}, arrays
+        return facts | {"place": self.position.facts(), "history": self.history}, arrays
 
-    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Course:
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> DescentProgress:
         """Return the course whose `state` these are, of the same descent; errors as there."""
-        place, history = Place.restored(facts.get("place", {})), facts.get("history")
+        position, history = Position.restored(facts.get("place", {})), facts.get("history")
         if not isinstance(history, list) or not all(isinstance(J, float) for J in history):
             raise DataError("fact history: expected a list of numbers")
         self.descent.restore(facts, arrays)
-        return Course(self.descent, place, history)
+        return DescentProgress(self.descent, position, history)
 
 
 def descend(
@@ -64,16 +64,16 @@ def descend(
     (m, d) float32 it ends, too, when the best of the last three values of J on them, which is
     measured every 10,000 steps, is not better than the best before by `tol`, relatively.
     """
-    course = Course(descent, Place(), [])
+    course = DescentProgress(descent, Position(), [])
     course = checkpoint.last(course.restored) or course
-    place, history = course.place, course.history
+    position, history = course.position, course.history
 
     def most() -> int:
         n = descent.n_steps
         return min(CHECK_STEPS - n % CHECK_STEPS, max_iter - n, descent.piece_rows)
 
     while True:
-        for piece in place.pieces(blocks(place.epoch, place.block), most):
+        for piece in position.pieces(blocks(position.epoch, position.block), most):
             descent.feed(piece)
             if descent.stopped or descent.n_steps >= max_iter:
                 return
@@ -83,7 +83,7 @@ def descend(
                 if min(history[-PATIENCE:]) > best * (1.0 - tol):
                     return
             checkpoint.keep(descent.n_steps, course.state)
-        if place.epoch == 1:
+        if position.epoch == 1:
             descent.forget_average()
 
 

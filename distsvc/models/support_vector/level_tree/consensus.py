@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.models.support_vector.level_tree.proposals import (
-    Candidate,
+    Proposal,
     VoteRows,
     cuts_into,
     proposals,
@@ -61,7 +61,7 @@ class Answer:
         the winner's), ``votes`` (its share of the most that any has), ``separated`` (of
         `VoteRows`), ``support``, ``z``, ``winner``.
     supporters : list of bool
-        Which members support it.
+        For each member whether it supports the answer.
 
     """
 
@@ -119,7 +119,7 @@ def elect(
 
 
 def _listed(
-    found: Sequence[Candidate],
+    found: Sequence[Proposal],
     standing: np.ndarray,
     votes: np.ndarray,
     support: np.ndarray,

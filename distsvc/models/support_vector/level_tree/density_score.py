@@ -1,4 +1,4 @@
-"""How far outside all clusters a row lies, from the densities that two of the models see.
+"""The distance of rows outside all clusters, by the densities that two of the models see.
 
 One model sees the fewest components, one the most. Each is looked at by about its own
 kernel, which knows gaps between clusters, and by one of sixteen times that width, which knows rows
@@ -30,7 +30,7 @@ FAIR_SHARE = 0.5
 LEAST_SPREAD = 1e-3
 
 WIDENED = 2.0
-"""What a model's gamma is divided by for the narrow kernel; `kernels.density` has the wide one."""
+"""The divisor of a model's gamma for the narrow kernel; `kernels.density` has the wide one."""
 
 WIDTHS = 2
 LOWEST = -3e38
@@ -54,17 +54,10 @@ class Sums:
 class DensityScore:
     """Scores rows: 0 where a row begins to lie outside, less the farther it does.
 
-    Attributes
-    ----------
-    few, most : Sums
-        Of the two models.
-    middles, spreads : ndarray of shape (4,), float64
-        What is usual inside a cluster: median and median absolute deviation of the logarithms of
-        the two models' sums, narrow and wide.
-    limit : float
-        What is added to the mean of the four, so that the score is 0 where rows begin to be
-        outside.
-
+    `few` and `most` are the sums of the two models. `middles` and `spreads` (4,) float64 are the
+    usual values inside a cluster: median and median absolute deviation of the logarithms of the
+    sums, narrow and wide. `limit` is added to the mean of the four, so that the score is 0 where
+    rows begin to be outside.
     """
 
     few: Sums

@@ -26,8 +26,8 @@ NEAREST = 5
 """Near rows of a row that it is compared with."""
 
 SHRUNK = 0.1
-"""What part of the scatter of near rows is spread evenly over all directions. Few rows tell little
-of it, and narrow directions are not blown up."""
+"""Share of the scatter of near rows that is spread evenly over all directions, so that narrow
+directions of few rows are not blown up."""
 
 TAIL = 0.01
 """Share of a column's rows in each of its two tails."""

@@ -20,8 +20,8 @@ from distsvc.job.constraints import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.support_vector.boundary import labelling
+from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
-from distsvc.models.support_vector.engine import Engine, Parts
 from distsvc.models.support_vector.level_tree.directions import placed
 from distsvc.models.support_vector.level_tree.ensemble import (
     BUDGET,
@@ -31,11 +31,11 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     make_ensemble,
 )
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
-from distsvc.models.support_vector.rules import LevelRule
 
 
-class LevelTreeEngine(Engine):
+class LevelTreeEngine(SupportVectorEngine):
     """Clusters are the branches of a tree of level sets whose splits are significant.
 
     It sees rows along few leading directions, where there are many features.
@@ -108,7 +108,7 @@ class LevelTreeEngine(Engine):
         self._note_doubts()
 
     def rule_of(self, levels: LevelSets) -> LevelRule:
-        """Return what labels rows by a cut of the trees, and scores them as the answer does."""
+        """Return the rule of a cut of the trees, with the answer's scores."""
         components, score = self.ensemble.components, self.levels.score
         return LevelRule.of(components, levels.tree, levels.part, levels.nearest, score)
 
@@ -200,7 +200,7 @@ class LevelTreeEngine(Engine):
 
 
 def check_cut(n_clusters: int | None, level: float | None, significance: float | None) -> None:
-    """Raise ValueError unless one of what a cut is told by is given, and can be used."""
+    """Raise ValueError unless exactly one of the three is given, and can be used."""
     if sum(value is not None for value in (n_clusters, level, significance)) != 1:
         raise ValueError("give one of n_clusters, level and significance")
     if n_clusters is not None:

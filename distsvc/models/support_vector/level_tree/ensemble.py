@@ -1,4 +1,4 @@
-"""The models that a choice without labels is made from: which, how they are trained and weighed.
+"""The models of a choice without labels: their parameters, training and weights.
 
 They differ in the kernel's width and in the number of leading directions. Each is an independent
 task: a sequential pass over its own stream of rows, and the growing of its tree.
@@ -14,13 +14,13 @@ import numpy as np
 
 from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Place, State
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.mass import FLAT, least_mass
-from distsvc.models.rules.fields import Array, Field, check_fields
+from distsvc.models.rules.fields import check_fields, forms_of
+from distsvc.models.support_vector.boundary.kernel_width import density_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.boundary.training import Course
-from distsvc.models.support_vector.kernel_width import density_gamma
+from distsvc.models.support_vector.boundary.training import DescentProgress
 from distsvc.models.support_vector.level_tree.directions import leading_directions
 from distsvc.models.support_vector.level_tree.tree import LevelTree, LowestPoints
 
@@ -37,10 +37,6 @@ PENALTY = 2.0
 
 BUDGET = 200
 
-POINTS: dict[str, Field] = {
-    "heights": Array("float32", "m"),
-    "places": Array("float32", "m q"),
-}
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
 
@@ -50,7 +46,7 @@ SIGNIFICANCE_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Effort:
-    """How many models: octaves about the middle gamma, how often each, and in which subspaces."""
+    """The number of models: octaves about the middle gamma, their repeats, and subspaces."""
 
     octaves: Sequence[float]
     repeats: int
@@ -76,7 +72,7 @@ class Member:
 
 
 @dataclass
-class Growing(Course):
+class Growing(DescentProgress):
     """A member that is trained, and then finds the lowest points of its tree's edges."""
 
     points: LowestPoints | None = None
@@ -90,29 +86,19 @@ class Growing(Course):
         """Return the member whose `state` these are, of the same descent; errors as there."""
         points = None
         if "heights" in arrays:
-            check_fields(POINTS, arrays, {"q": self.descent.vectors.shape[0]})
+            check_fields(forms_of(LowestPoints), arrays, {"q": self.descent.vectors.shape[0]})
             points = LowestPoints(arrays["heights"], arrays["places"])
         course = super().restored(facts, arrays)
-        return Growing(course.descent, course.place, course.history, points)
+        return Growing(course.descent, course.position, course.history, points)
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What is trained, and how; the same on the driver and on every worker.
+    """The models to train; the same on the driver and on every worker.
 
-    Attributes
-    ----------
-    components : ndarray of shape (q, d), float32
-        Directions that rows are projected on, the leading ones first (`leading_directions`).
-    members : list of Member
-    budget : int or None
-        Support vectors of each.
-    maintenance, projection_size
-        As in `StochasticGradient`.
-    steps : int
-        Most steps of each.
-    seed : int
-
+    Rows are projected on `components` (q, d) float32, the leading directions first. Each member has
+    `budget` support vectors and does `steps` steps at most; `maintenance` and `projection_size` are
+    those of `StochasticGradient`.
     """
 
     components: np.ndarray
@@ -177,17 +163,17 @@ class Ensemble:
             q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
             seed=self.seed + number,
         )  # fmt: skip
-        course = Growing(descent, Place(first), [])
+        course = Growing(descent, Position(first), [])
         course = checkpoint.last(course.restored) or course
-        place = course.place
+        position = course.position
 
         def most() -> int:
             return min(self.steps - descent.n_steps, descent.piece_rows)
 
-        while place.epoch < first + min(self.steps, PASSES) and descent.n_steps < self.steps:
-            order = sampling.epoch_order(self.seed, place.epoch, len(ranges), len(ranges))
+        while position.epoch < first + min(self.steps, PASSES) and descent.n_steps < self.steps:
+            order = sampling.epoch_order(self.seed, position.epoch, len(ranges), len(ranges))
             shuffled = [ranges[i] for i in order]
-            for piece in place.pieces(blocks(place.epoch, shuffled, place.block), most):
+            for piece in position.pieces(blocks(position.epoch, shuffled, position.block), most):
                 descent.feed(np.ascontiguousarray(piece[:, :q]))
                 if descent.n_steps >= self.steps:
                     return course

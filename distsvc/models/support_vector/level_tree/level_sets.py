@@ -1,4 +1,4 @@
-"""The answer of the level tree: the models, the vote among their cuts, and what labels rows."""
+"""The answer of the level tree: the models, the vote among their cuts, and the labels of rows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ class LevelSets:
 
     Attributes
     ----------
-    ensemble : Ensemble
-    trees : list of LevelTree
     pilot : ndarray of shape (m, q), float32
         Viewed pilot rows.
     n_rows : int
@@ -46,15 +44,14 @@ class LevelSets:
     granularity : str
         A key of `REFERENCE_ROWS`.
     level : float or None
-        Level of g at which f is 0, where g reaches it; None for a tenth of the median of the
-        levels at which the clusters were born.
+        Level of g at which f is 0, where g reaches it; None for a tenth of the median of the levels
+        at which the clusters were born.
     nu : float or None
         Share of the pilot that lies outside; None for rows as `DensityScore` sees them.
     nearest : bool
         Rows take the cluster of their nearest support vector, not that of the vote.
     n_clusters : int or None
-        How many clusters are wanted, where that is known.
-
+        Clusters wanted; None to find their number.
     """
 
     ensemble: Ensemble
@@ -105,7 +102,7 @@ class LevelSets:
 
     @cached_property
     def score(self) -> DensityScore:
-        """What scores rows, and says which lie outside."""
+        """The score of rows, negative outside."""
         labels = self.voter(self.rows(self.pilot))[0]
         return DensityScore.of(self.trees, self.pilot, labels, self.nu)
 
@@ -116,11 +113,11 @@ class LevelSets:
 
     @cached_property
     def voter(self) -> Voter:
-        """What labels the winner's rows."""
+        """The answer's labels of the winner's rows."""
         return self.labeller(self.part)
 
     def labeller(self, part: np.ndarray) -> Voter:
-        """Return what labels the winner's rows with the clusters (B,) of its support vectors."""
+        """Return the voter for the winner's rows by clusters (B,) of its support vectors."""
         tree = self.tree
         return Voter(tree.S, tree.a, tree.gamma, part, self.boundary, nearest=self.nearest)
 
@@ -162,7 +159,7 @@ class LevelSets:
         return float((self.part[nearest] != vote).mean())
 
     def doubts(self) -> list[str]:
-        """Return what speaks against the answer, in sentences; the last says what to try."""
+        """Return doubts about the answer, in sentences; the last says what to try."""
         answer, found = self.answer, []
         split = answer.n_clusters > 1
         if split and answer.support <= LOW_SUPPORT:

@@ -1,4 +1,4 @@
-"""What the level trees of several models propose: cuts, how strongly, what the rows say of them.
+"""The cuts that level trees of several models propose, with their weights and merits.
 
 Every tree ranks its splits twice, by how significant and by how deep they are, and proposes the
 numbers of clusters after which the next split is clearly weaker. What a cut does to rows that are
@@ -23,7 +23,7 @@ LEAST_Z, ENOUGH_Z = 1.0, 3.0
 """A split below the first is never proposed; above the second, all are equally good."""
 
 DEPTH_WEIGHT = 0.3
-"""What a proposal by depth weighs, where one by significance weighs 1."""
+"""The weight of a proposal by depth, where one by significance weighs 1."""
 
 LEAST_WEIGHT = 1e-6
 FAINT_Z = 0.05
@@ -37,14 +37,7 @@ standing."""
 
 
 class VoteRows:
-    """The rows on which candidates are compared; it remembers what it was asked.
-
-    Parameters
-    ----------
-    view : ndarray of shape (m, q), float32
-        Viewed pilot rows, more than one.
-
-    """
+    """The viewed pilot rows (m, q) float32, m > 1, on which candidates are compared; it caches."""
 
     def __init__(self, view: np.ndarray):
         self.view = view
@@ -84,24 +77,12 @@ def entropy(labels: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Proposal:
     """A cut that a member proposes.
 
-    Attributes
-    ----------
-    member : int
-    weight : float
-        Of its vote.
-    z : float
-        Of the least significant split that is kept; infinite for one cluster.
-    kept : ndarray of shape (b,), bool
-        The branches that are clusters.
-    labels : ndarray of shape (m,), int32
-        Clusters of the vote's rows.
-    separated : float
-        `VoteRows.separated` of them.
-    entropy : float
-
+    Its vote has a `weight`; `z` is that of the least significant split kept, infinite for one
+    cluster. `kept` (b,) bool are the branches that are clusters, `labels` (m,) int32 the clusters
+    of the vote's rows, `separated` and `entropy` those of the labels.
     """
 
     member: int
@@ -119,14 +100,14 @@ class Candidate:
 
     @property
     def merit(self) -> float:
-        """What its votes are multiplied by: more for several clusters, less for a cut through one.
+        """The factor of its votes: more for several clusters, less for a cut through one.
 
         sqrt(entropy) / (1 + separated / 0.03).
         """
         return float(np.sqrt(max(self.entropy, 1e-3)) / (1.0 + self.separated / LARGE_SHARE))
 
 
-def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Candidate]:
+def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Proposal]:
     """Return the cuts that trees propose, their z multiplied by `scale`.
 
     Splits ranked by z: keeping the first k - 1 is a candidate when the last of them has z >= 1,
@@ -134,7 +115,7 @@ def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[
     apart from the next one. Splits with z >= 1 ranked by depth: the weight is 0.3 times what the
     last is deeper than the next. What both propose has both weights.
     """
-    found: list[Candidate] = []
+    found: list[Proposal] = []
     for number, tree in enumerate(trees):
         offered = [*_by_significance(tree, scale), *_by_depth(tree, scale)]
         found += _candidates(number, tree, offered, scale, rows)
@@ -143,7 +124,7 @@ def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[
 
 def cuts_into(
     trees: Sequence[LevelTree], n_clusters: int, scale: float, rows: VoteRows
-) -> list[Candidate]:
+) -> list[Proposal]:
     """Return the trees' cuts into so many clusters, or the most that any tree has.
 
     Each offers three: its most significant splits; those that are left when of all with z >= 1 the
@@ -151,7 +132,7 @@ def cuts_into(
     least significant split that it keeps, the last 0.3 times that.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
-    found: list[Candidate] = []
+    found: list[Proposal] = []
     for number, tree in enumerate(trees):
         if tree.n_branches < n_clusters:
             continue
@@ -174,7 +155,7 @@ def _candidates(
     offered: Sequence[tuple[np.ndarray, float]],
     scale: float,
     rows: VoteRows,
-) -> Iterator[Candidate]:
+) -> Iterator[Proposal]:
     """Yield the cuts that a member offers with their weights; those of one cut are added up."""
     weights: dict[bytes, float] = {}
     for kept, weight in offered:
@@ -183,7 +164,7 @@ def _candidates(
         kept = np.frombuffer(key, bool)
         labels, separated, entropy = rows.under(number, tree, key)
         z = scale * float(tree.z[kept].min())
-        yield Candidate(number, weight, z, kept, labels, separated, entropy)
+        yield Proposal(number, weight, z, kept, labels, separated, entropy)
 
 
 def _by_significance(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float]]:

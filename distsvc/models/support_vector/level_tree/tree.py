@@ -1,4 +1,4 @@
-"""The tree of level sets of f: which clusters there are at every level, and how sure each split is.
+"""The tree of level sets of f: the clusters at every level, and the significance of each split.
 
 {x : f(x) >= level} falls into components, whose tree over all levels contains the papers' answer,
 the level 0, as one among many. It is built over the support vectors of one decision function:
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -25,6 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from distsvc.kernels import level_tree as kernels
+from distsvc.models.rules.fields import ArrayField
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
 NEIGHBOURS = 10
@@ -43,8 +45,8 @@ PIECE_WORK = 2**33
 class LowestPoints:
     """The lowest values (m,) float32 of g on the first m edges, and the places (m, q) float32."""
 
-    heights: np.ndarray
-    places: np.ndarray
+    heights: Annotated[np.ndarray, ArrayField("float32", "m")]
+    places: Annotated[np.ndarray, ArrayField("float32", "m q")]
 
     @classmethod
     def none(cls, n_features: int) -> LowestPoints:
@@ -209,17 +211,9 @@ class LevelTree:
 class Voter:
     """Labels rows by kernel vote: the cluster whose support vectors have the largest sum there.
 
-    Parameters
-    ----------
-    S, a, gamma
-        Support vectors (q, B) float32, their weights (B,) float32, and the kernel's width.
-    part : ndarray of shape (B,)
-        Cluster of every support vector.
-    level : float
-        What g(x) = sum_j a_j K(s_j, x) is divided by: the score is g(x) / level - 1.
-    nearest : bool
-        Take the cluster of the nearest support vector instead.
-
+    Support vectors S (q, B) float32 have the weights a (B,) float32 and the clusters `part` (B,).
+    The score is g(x) / level - 1, with g(x) = sum_j a_j K(s_j, x). With `nearest`, rows take the
+    cluster of their nearest support vector instead.
     """
 
     def __init__(

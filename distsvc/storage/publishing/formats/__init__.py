@@ -1,13 +1,12 @@
-"""The formats that labels are published in; each is one file here and one entry below."""
+"""The formats of published labels; each is one module here and one entry below."""
 
 from __future__ import annotations
 
 from distsvc.errors import JobFileError
-from distsvc.storage.publishing.formats.base import OutputFormat
-from distsvc.storage.publishing.formats.parquet import Parquet
-from distsvc.storage.publishing.formats.zarr import Zarr
+from distsvc.storage.publishing.formats.base import OutputFormat, ParquetLabels
+from distsvc.storage.publishing.formats.zarr import ZarrLabels
 
-FORMATS: tuple[OutputFormat, ...] = (Parquet(), Zarr())
+FORMATS: tuple[OutputFormat, ...] = (ParquetLabels(), ZarrLabels())
 
 
 def output_format(name: str) -> OutputFormat:

@@ -1,4 +1,4 @@
-"""What the format of an output must offer."""
+"""The interface of an output format, and Parquet, which publishes the parts as they are."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 
 
 class OutputFormat(Protocol):
-    """Makes what is published of the Parquet parts that the workers write.
+    """Turns the Parquet parts that the workers write into published files.
 
-    Parts are given as the place they are in and, in order, their files with their numbers of rows.
+    Parts are given as the store they are in and, in order, their files with their numbers of rows.
     The methods below are those of a format that publishes the parts as they are.
 
     Attributes
@@ -44,15 +44,15 @@ class OutputFormat(Protocol):
         """
         return
 
-    def begin(self, place: Place, source: Place, parts: Sequence[tuple[str, int]]) -> int:
-        """Prepare the place of what is published; return the number of tasks that `fill` does.
+    def begin(self, store: Store, source: Store, parts: Sequence[tuple[str, int]]) -> int:
+        """Prepare the store of the published files; return the number of tasks of `fill`.
 
-        The place is empty or begun; the parts are in `source`.
+        The store is empty or begun; the parts are in `source`.
         """
         return 0
 
     def fill(
-        self, place: Place, source: Place, parts: Sequence[tuple[str, int]], number: int
+        self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
     ) -> None:
         """Do one of the tasks; in any order, on any worker, more than once if need be."""
         return
@@ -64,7 +64,7 @@ class OutputFormat(Protocol):
     def read(
         self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
     ) -> Iterator[pa.Table]:
-        """Yield columns of what is published, part by part, from these files only.
+        """Yield published columns part by part, from these files only.
 
         `local` returns where one of the files can be read.
         """
@@ -74,3 +74,10 @@ class OutputFormat(Protocol):
                 yield pq.ParquetFile(path).read(columns=list(columns))
             except (pa.ArrowException, OSError) as error:
                 raise DataError(f"{path} can't be read: {error}") from error
+
+
+class ParquetLabels(OutputFormat):
+    """A folder of one file for each partition; it holds every type of id."""
+
+    name = "parquet"
+    publishes_parts = True

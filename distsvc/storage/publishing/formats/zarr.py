@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.places.arrays import write_whole
-from distsvc.storage.places.place import Place
-from distsvc.storage.publishing.columns import COLUMNS, published_columns
+from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats.base import OutputFormat
+from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
+
+if TYPE_CHECKING:
+    from zarr.core.buffer import Buffer
 
 CHUNK_ROWS = 1_048_576
 METADATA = "zarr.json"
 
 
-class Zarr(OutputFormat):
+class ZarrLabels(OutputFormat):
     """Arrays in chunks of about a million rows, one task for each chunk.
 
     The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Fill
@@ -43,17 +46,17 @@ class Zarr(OutputFormat):
                 f"output.format 'zarr' needs whole numbers as ids; column {id_name!r} is {id_type}"
             )
 
-    def begin(self, place: Place, source: Place, parts: Sequence[tuple[str, int]]) -> int:
+    def begin(self, store: Store, source: Store, parts: Sequence[tuple[str, int]]) -> int:
         """Create the arrays, unless they are there, and return their number of chunks."""
         n_rows = sum(rows for _, rows in parts)
-        if not place.has(METADATA):
+        if not store.has(METADATA):
             _, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
             for name in sorted(files, key=lambda name: name == METADATA):  # which comes last
-                _put(place, name, files[name])
+                _put(store, name, files[name])
         return -(-n_rows // CHUNK_ROWS)
 
     def fill(
-        self, place: Place, source: Place, parts: Sequence[tuple[str, int]], number: int
+        self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
     ) -> None:
         """Fill one chunk of every array from the parts that hold its rows."""
         start = number * CHUNK_ROWS
@@ -65,7 +68,7 @@ class Zarr(OutputFormat):
         for array, column in zip(arrays, table.columns, strict=True):
             array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
         for name in files.keys() - metadata:
-            _put(place, name, files[name])
+            _put(store, name, files[name])
 
     def owns(self, files: Sequence[str]) -> bool:
         """Return whether there is a group's metadata among the files."""
@@ -103,12 +106,12 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
         raise DataError(f"{folder} can't be read: {error}") from error
 
 
-def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Any]]:
+def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Buffer]]:
     """Return the arrays of a run, a group in memory, and the group's files by name."""
     import zarr  # 0.4 s that other jobs need not spend
     from zarr.storage import MemoryStore
 
-    files: dict[str, Any] = {}
+    files: dict[str, Buffer] = {}
     group = zarr.create_group(MemoryStore(files), attributes={"id": schema.names[0]})
     arrays = [
         group.create_array(
@@ -124,12 +127,12 @@ def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Any]]
     return arrays, files
 
 
-def _put(place: Place, name: str, content: Any) -> None:
-    with place.created(name, again=False) as path:
+def _put(store: Store, name: str, content: Buffer) -> None:
+    with store.created(name, again=False) as path:
         write_whole(path, lambda stream: stream.write(content.to_bytes()))
 
 
-def _read_rows(source: Place, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
+def _read_rows(source: Store, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
     tables, first = [], 0
     for name, rows in parts:
         begin, end = max(start - first, 0), min(stop - first, rows)

@@ -19,7 +19,7 @@ from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 from distsvc.storage.rows.columns import Scan, merge_schemas, other_columns
 from distsvc.storage.rows.versions import unchanged
 from distsvc.storage.tables.csv.text import (
@@ -59,22 +59,9 @@ class Csv(Parquet):
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Write the files, in the order of their names, as one Parquet file, and scan that.
-
-        Raises
-        ------
-        DataError
-            A file is not UTF-8 or gzip, has no header, another header than the first file, a line
-            with too few or too many fields, or a value that does not fit its column's type; or it
-            changed while it was read.
-        OutputPermissionError
-            The staging folder may not be written.
-        TemporaryError
-            It can't be written for another reason, such as a full disk.
-
-        """
+        """Write the files, in the order of their names, as one Parquet file, and scan that."""
         as_is, features = {*other_columns(config), *categories}, set(config.columns or ())
         digest = _digest(found, as_is, features, set(categories), id_name=config.id)
         target = f"csv-{digest}.parquet"

@@ -35,15 +35,9 @@ _SHOWN = 40
 
 
 def separator(shown: str, head: bytes) -> str:
-    """Return what separates the fields of a file that begins with some bytes.
+    """Return the separator of a file by its first bytes; `DataError` if they are not UTF-8.
 
-    It is the comma, the semicolon, the tab or the bar: whichever its first line has most of.
-
-    Raises
-    ------
-    DataError
-        The file is not UTF-8.
-
+    It is the comma, the semicolon, the tab or the bar: the most frequent one in the first line.
     """
     line = _QUOTED.sub(b"", head).split(b"\n", 1)[0]
     try:

@@ -9,13 +9,19 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
 from distsvc.errors.faults import CREDENTIALS, fault
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.remote import s3_settings
+from distsvc.storage.places.remote import delta_options
 from distsvc.storage.rows.columns import plain
-from distsvc.storage.tables.lakes.lake import Lake
-from distsvc.storage.tables.lakes.snapshots import Part, Snapshot, snapshot_of
+from distsvc.storage.tables.lakes.lake import (
+    DataFile,
+    Lake,
+    Snapshot,
+    asked_state,
+    check_installed,
+    snapshot_of,
+)
 
 _FEATURES = {
     "appendOnly", "columnMapping", "deletionVectors", "domainMetadata", "timestampNtz",
@@ -25,10 +31,8 @@ _FEATURES = {
 """What a table may ask of its readers."""
 
 _MAPPED = "delta.columnMapping."
-_VERSION = re.compile(r"version=(\d{1,18})")
 _STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")
 _AWAY = re.compile(r"error sending request|timed out|status: 5\d\d|client error \(Connect\)")
-_TRIES = {"max_retries": "3", "retry_timeout": "30s", "connect_timeout": "10s", "timeout": "30s"}
 
 
 class Delta(Lake):
@@ -38,20 +42,7 @@ class Delta(Lake):
     title = "Delta Lake"
 
     def found(self, location: Location) -> Snapshot:
-        """Return the files of the version that is asked for, else of the latest.
-
-        Raises
-        ------
-        InputNotFoundError
-            There is no table, or no such version of it.
-        DataError
-            Its log is damaged or may not be read, or it asks more of readers than is done here.
-        JobFileError
-            The version is not a number, or deltalake is not installed.
-        TemporaryError
-            The store does not answer.
-
-        """
+        """Return the files of the version that is asked for, else of the latest."""
         table = _opened(location)
         asked = set(table.protocol().reader_features or ())
         if asked - _FEATURES:
@@ -64,24 +55,15 @@ class Delta(Lake):
 
 
 def _opened(location: Location) -> Any:
-    try:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
-    except ImportError:
-        raise JobFileError(
-            f"{location.shown} needs deltalake, which comes with distsvc[delta]: "
-            "pip install 'distsvc[delta]'"
-        ) from None
-    pin = location.lake.pin
-    asked = _VERSION.fullmatch(pin) if pin else None
-    if pin and not asked:
-        raise JobFileError(
-            f"input.path: expected delta://PATH?version=NUMBER, found {location.shown}"
-        )
+    check_installed(location, "deltalake")
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    version = asked_state(location, "version")
     uri = location.path if location.is_local else location.lake.path
-    options = None if location.is_local else _TRIES | _s3(uri)
+    options = None if location.is_local else delta_options(uri)
     try:
-        return DeltaTable(uri, int(asked[1]) if asked else None, storage_options=options)
+        return DeltaTable(uri, version, storage_options=options)
     except TableNotFoundError:
         is_there = location.is_local and location.info()
         why = "is not a Delta table: it has no log" if is_there else "does not exist"
@@ -110,15 +92,6 @@ def _known(error: Exception, location: Location) -> DistsvcError:
     return known or DataError(f"can't read the log of {location.shown}: {text[:200]}")
 
 
-def _s3(url: str) -> dict[str, str]:
-    """Return what deltalake is to know of S3; of others it looks in the environment."""
-    if not url.startswith(("s3:", "s3a:")):
-        return {}
-    found = {f"aws_{name}": value for name, value in s3_settings().items()}
-    plain_http = found.get("aws_endpoint", "").startswith("http:")
-    return found | ({"aws_allow_http": "true"} if plain_http else {})
-
-
 def _snapshot(location: Location, table: Any) -> Snapshot:
     fields = table.schema().fields
     mode = table.metadata().configuration.get(f"{_MAPPED}mode", "none")
@@ -139,7 +112,7 @@ def _snapshot(location: Location, table: Any) -> Snapshot:
 
 def _parts(
     location: Location, table: Any, keys: tuple[str, ...], physical: dict[str, str]
-) -> list[Part]:
+) -> list[DataFile]:
     live = pa.table(table.get_add_actions(flatten=True))
     deleted = _deleted(table)
     columns: dict[str, list[str | None]] = {}
@@ -147,12 +120,11 @@ def _parts(
         name = next(n for n in (key, physical[key]) if f"partition.{n}" in live.column_names)
         columns[key] = live[f"partition.{name}"].cast(pa.string()).to_pylist()
     parts = []
-    for k, (path, size) in enumerate(
-        zip(live["path"].to_pylist(), live["size_bytes"].to_pylist(), strict=True)
-    ):
+    pairs = zip(live["path"].to_pylist(), live["size_bytes"].to_pylist(), strict=True)
+    for k, (path, size) in enumerate(pairs):
         url = _url(location, unquote(path))
         values = {key: column[k] for key, column in columns.items()}
-        parts.append(Part(url, size, values, values, deleted.get(_bare(url))))
+        parts.append(DataFile(url, size, values, values, deleted.get(_bare(url))))
     return parts
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import re
 import struct
 import time
 import zlib
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -17,16 +15,26 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.faults import fault
-from distsvc.storage.places.bucket import ASKED_AGAIN
 from distsvc.storage.places.location import Location
+from distsvc.storage.places.remote import (
+    ASKED_AGAIN,
+    Options,
+    catalog_options,
+    iceberg_options,
+    is_s3,
+)
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import plain
-from distsvc.storage.tables.lakes.iceberg_s3 import is_s3, s3_options, s3_properties
-from distsvc.storage.tables.lakes.lake import Lake
-from distsvc.storage.tables.lakes.snapshots import Part, Snapshot, snapshot_of
+from distsvc.storage.tables.lakes.lake import (
+    DataFile,
+    Lake,
+    Snapshot,
+    asked_state,
+    check_installed,
+    snapshot_of,
+)
 
 _LOG = logging.getLogger("distsvc")
-_SNAPSHOT = re.compile(r"snapshot=(\d{1,19})")
 _EQUALITY = "equality delete"
 _VECTOR = "deletion-vector-v1"
 
@@ -38,23 +46,9 @@ class Iceberg(Lake):
     title = "Iceberg"
 
     def found(self, location: Location) -> Snapshot:
-        """Return the files of the snapshot that is asked for, else of the present one.
-
-        Raises
-        ------
-        InputNotFoundError
-            There is no table, or no such snapshot of it.
-        DataError
-            Its metadata is damaged or may not be read, or its files are not all Parquet, or have
-            rows deleted in a way that is not read here.
-        JobFileError
-            The catalog is not known, or pyiceberg is not installed.
-        TemporaryError
-            The store or the catalog does not answer.
-
-        """
-        asked = _asked(location)
-        _check_installed(location)
+        """Return the files of the snapshot that is asked for, else of the present one."""
+        asked = asked_state(location, "snapshot")
+        check_installed(location, "pyiceberg")
         try:
             table = _opened(location)
             snapshot = table.snapshot_by_id(asked) if asked else table.current_snapshot()
@@ -72,23 +66,24 @@ class Iceberg(Lake):
     def folder(self, table: Table) -> Location:
         """Return the folder of a table's files, opened as the catalog says, if it does.
 
-        What a catalog says is not handed from process to process: each asks by itself, and again
+        A catalog's settings are not handed from process to process: each asks by itself, and again
         after some minutes, since credentials expire. One that does not know the catalog goes by its
         environment.
         """
-        if not table.lake["by_catalog"]:
+        layout = table.layout
+        if not (layout.lake and layout.lake.by_catalog):
             return super().folder(table)
         asked = int(time.monotonic() / ASKED_AGAIN.total_seconds())
-        return Location.of(table.path, _options(table.sources[0], asked)).at(table.root)
+        return Location.of(layout.path, _options(table.sources[0], asked)).at(layout.root)
 
 
 @lru_cache(maxsize=16)
-def _options(url: str, asked: int) -> dict[str, Any]:
+def _options(url: str, asked: int) -> Options:
     """Return how the catalog of a table has its files opened; `asked` is new when it has to say."""
     location = Location.of(url)
     try:
-        _check_installed(location)
-        return s3_options(_opened(location).io.properties)
+        check_installed(location, "pyiceberg")
+        return catalog_options(_opened(location).io.properties)
     except JobFileError as error:
         fields = {"url": location.shown, "because": str(error)}
         _LOG.warning("credentials are those of the environment", extra={"fields": fields})
@@ -97,27 +92,6 @@ def _options(url: str, asked: int) -> dict[str, Any]:
         raise
     except Exception as error:
         raise _known(error, location) from error
-
-
-def _asked(location: Location) -> int | None:
-    """Return the snapshot that a URL asks for."""
-    pin = location.lake.pin
-    found = _SNAPSHOT.fullmatch(pin) if pin else None
-    if pin and not found:
-        raise JobFileError(
-            f"input.path: expected iceberg://PATH?snapshot=NUMBER, found {location.shown}"
-        )
-    return int(found[1]) if found else None
-
-
-def _check_installed(location: Location) -> None:
-    try:
-        import pyiceberg  # noqa: F401
-    except ImportError:
-        raise JobFileError(
-            f"{location.shown} needs pyiceberg, which comes with distsvc[iceberg]: "
-            "pip install 'distsvc[iceberg]'"
-        ) from None
 
 
 def _opened(location: Location) -> Any:
@@ -129,7 +103,7 @@ def _opened(location: Location) -> Any:
         if not location.info():
             raise location.not_found()
         path = f"file://{location.path}" if location.is_local else location.lake.path
-        return StaticTable.from_metadata(path, s3_properties(path))
+        return StaticTable.from_metadata(path, iceberg_options(path))
     catalog, _, name = location.lake.path.partition("/")
     if not catalog or "." not in name or "/" in name:
         raise JobFileError(
@@ -146,7 +120,7 @@ def _opened(location: Location) -> Any:
 
 
 def _known(error: Exception, location: Location) -> DistsvcError:
-    """Return the error that a user meets, of what pyiceberg raised."""
+    """Return the error that a user meets for one of pyiceberg."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     words = " ".join(str(error).split())[:300]
     if _EQUALITY in words:
@@ -175,7 +149,7 @@ def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
     return snapshot_of(
         location,
         parts,
-        s3=s3_options(table.io.properties) if by_catalog else {},
+        s3=catalog_options(table.io.properties) if by_catalog else {},
         types=types,
         ids=ids,
         aliases=_aliases(table, ids),
@@ -193,7 +167,7 @@ def _aliases(table: Any, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
 
 
 def _identities(spec: Any, schema: Any) -> dict[int, str]:
-    """Return the columns that are partition keys as they are, by their place among the keys."""
+    """Return the columns that are partition keys as they are, by their position among the keys."""
     from pyiceberg.transforms import IdentityTransform
 
     own = {one.field_id: one.name for one in schema.fields}
@@ -211,9 +185,9 @@ def _part(
     schema: Any,
     types: dict[str, pa.DataType],
     deletes: _Deletes,
-) -> Part:
+) -> DataFile:
     file = task.file
-    if str(getattr(file.file_format, "value", file.file_format)).upper() != "PARQUET":
+    if _format(file) != "PARQUET":
         raise DataError(
             f"{location.shown} has files that are {file.file_format.value}, expected Parquet; "
             "rewrite the table's files"
@@ -225,7 +199,9 @@ def _part(
         for one in schema.fields
         if one.initial_default is not None
     }
-    return Part(file.file_path, file.file_size_in_bytes, keys, defaults | keys, deletes.of(task))
+    return DataFile(
+        file.file_path, file.file_size_in_bytes, keys, defaults | keys, deletes.of(task)
+    )
 
 
 def _text(value: Any, kind: pa.DataType) -> str | None:
@@ -248,7 +224,7 @@ class _Deletes:
     def of(self, task: Any) -> np.ndarray | None:
         """Return the positions of the deleted rows of a data file, or None."""
         path = task.file.file_path
-        found = [self._positions(one).get(path) for one in _ordered(task.delete_files)]
+        found = [self._positions(one).get(path) for one in task.delete_files]
         several = [rows for rows in found if rows is not None]
         return np.unique(np.concatenate(several)) if several else None
 
@@ -258,7 +234,7 @@ class _Deletes:
         return self._read[file.file_path]
 
     def _positions_in(self, file: Any) -> dict[str, np.ndarray]:
-        kind = str(getattr(file.file_format, "value", file.file_format)).upper()
+        kind = _format(file)
         if kind == "PUFFIN":
             return self._of_vectors(file)
         if kind != "PARQUET":
@@ -296,7 +272,7 @@ class _Deletes:
 
 
 def _check_blob(blob: Any, content: bytes) -> None:
-    """Raise ValueError for what is no deletion vector, or was damaged: pyiceberg looks at neither.
+    """Raise ValueError for a blob that is damaged or no deletion vector, unchecked by pyiceberg.
 
     Its length stands before it, and its checksum behind it.
     """
@@ -307,5 +283,5 @@ def _check_blob(blob: Any, content: bytes) -> None:
         raise ValueError("the checksum is another")
 
 
-def _ordered(files: Iterable[Any]) -> list[Any]:
-    return sorted(files, key=lambda one: one.file_path)
+def _format(file: Any) -> str:
+    return str(getattr(file.file_format, "value", file.file_format)).upper()

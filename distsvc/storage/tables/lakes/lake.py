@@ -1,7 +1,7 @@
 """Tables with a log, Delta Lake and Iceberg: what is common to reading them.
 
-The log says which Parquet files a table consists of; `distsvc.storage.tables.lakes.snapshots`
-describes what else it says. Files are found by it, and read as Parquet.
+The log says which Parquet files a table consists of, and which of their rows and columns count;
+files of earlier states lie beside them. What it says is fixed when a table is opened.
 """
 
 from __future__ import annotations
@@ -9,27 +9,32 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+import posixpath
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
-from distsvc.storage.places.place import Place, place_of
-from distsvc.storage.rows.blocks import Table
+from distsvc.storage.places.location import Location
+from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema
 from distsvc.storage.rows.columns import Scan, plain
 from distsvc.storage.rows.features import is_vector
-from distsvc.storage.rows.versions import Versions
+from distsvc.storage.rows.versions import Versions, check_version
 from distsvc.storage.rows.where import Condition
-from distsvc.storage.tables.files import Files
-from distsvc.storage.tables.lakes.snapshots import Part, Snapshot
+from distsvc.storage.tables.files import Files, Infos
 from distsvc.storage.tables.parquet import (
     FOOTER_THREADS,
     Content,
@@ -51,6 +56,88 @@ _ALIKE = (
 """Types of one group are those that a column may have had before it got its present one."""
 
 
+FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file of a table with a log.
+
+    Attributes
+    ----------
+    url : str
+        Its path or URL, in the file system of the table's other files.
+    size : int or None
+        Bytes.
+    keys : dict
+        Its values of the columns by which the table is partitioned, as text.
+    values : dict
+        Values, as text, of columns that it may lack; null where nothing is said of one.
+    deleted : ndarray of int64 or None
+        Positions of the rows that are no longer part of the table, in order.
+
+    """
+
+    url: str
+    size: int | None
+    keys: dict[str, str | None] = field(default_factory=dict)
+    values: dict[str, str | None] = field(default_factory=dict)
+    deleted: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot(Files):
+    """The files of a table in one state, in the order of their names.
+
+    Attributes
+    ----------
+    address : str
+        What finds the file system of the files again.
+    parts : dict of str to DataFile
+        What is known of each file, by its name.
+    types : dict
+        Each column's Arrow type.
+    aliases : dict
+        What a file may call each column, where it is found by its name.
+    ids : dict
+        The number of each column in the files; empty where names alone tell.
+    partitioned_by : tuple of str
+        The columns by which the table is partitioned.
+    by_catalog : bool
+        Whether the files are opened with what a catalog says, not with the environment alone.
+
+    """
+
+    address: str = ""
+    parts: dict[str, DataFile] = field(default_factory=dict)
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    partitioned_by: tuple[str, ...] = ()
+    by_catalog: bool = False
+
+    def held(self, schema: pa.Schema, shown: str) -> dict[str, str]:
+        """Return a file's name of each column that it holds.
+
+        `DataError` if its columns have neither numbers nor names in the table's mapping.
+        """
+        numbered = {
+            int(one.metadata[FIELD_ID]): one.name
+            for one in schema
+            if one.metadata and FIELD_ID in one.metadata
+        }
+        if self.ids and numbered:
+            return {n: numbered[number] for n, number in self.ids.items() if number in numbered}
+        if not self.aliases:
+            raise DataError(
+                f"{shown} does not number its columns, and the table has no mapping of names; "
+                "rewrite the table's files"
+            )
+        present = set(schema.names)
+        found = {n: [one for one in names if one in present] for n, names in self.aliases.items()}
+        return {name: own[0] for name, own in found.items() if own}
+
+
 class Lake(Parquet):
     """Parquet files that a log lists; `found` of a kind of table returns a `Snapshot`."""
 
@@ -58,28 +145,30 @@ class Lake(Parquet):
     joins = False
 
     def needed(self, found: Files, condition: Condition | None) -> Files:
-        """Return the files but for those whose partition's keys show that no row matches."""
+        """Return the files but for those none of whose rows can match, by their partition's keys.
+
+        `DataError` where there is none left.
+        """
         assert isinstance(found, Snapshot)
-        return found.needed(condition)
+        if condition is None or any(one not in found.types for one in condition.columns):
+            return found  # a column that is not there is told of later
+        kept = {n: info for n, info in found.infos.items() if _may_match(found, n, condition)}
+        if found.infos and not kept:
+            raise DataError(
+                f"{found.location.shown} has no rows: input.where leaves none of its "
+                f"{len(found.infos)} files"
+            )
+        return replace(found, infos=kept, parts={name: found.parts[name] for name in kept})
 
     def versions(self, found: Files) -> Versions:
-        """Return which version of its files a table consists of."""
+        """Return which versions of its files a table consists of."""
         with _whole(found):
             return found.versions
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Read every file's footer, and compare it with the table's columns.
-
-        Raises
-        ------
-        DataError
-            A file is not Parquet, is damaged, may not be read or is no longer there.
-        OutputPermissionError, TemporaryError
-            Which rows are deleted can't be written into the staging folder.
-
-        """
+        """Read every file's footer, compare it with the table's columns, and note deleted rows."""
         assert isinstance(found, Snapshot)
         with _whole(found), ThreadPoolExecutor(FOOTER_THREADS) as pool:
             footers = list(pool.map(footer, found.places))
@@ -95,55 +184,129 @@ class Lake(Parquet):
         deleted = [part.deleted for part in found.parts.values()]
         digest = _digest(files, deleted)
         _write_deleted(staging, digest, deleted)
-        schema = pa.schema(list(found.types.items()))
+        schema = base64.b64encode(pa.schema(list(found.types.items())).serialize()).decode()
         return Scan(
-            format=self.name,
-            path=found.address,
+            layout=Layout(
+                path=found.address,
+                format=self.name,
+                extents=tuple(extents),
+                root=found.folder.path,
+                files=found.names,
+                file_units=tuple(units),
+                file_depths=(0,) * len(files),
+                lake=LakeState(digest, tuple(files), schema, staging.address, found.by_catalog),
+            ),
             types=found.types,
             shown={name: str(kind) for name, kind in found.types.items()},
             problems=problems,
             default=tuple(found.types),
-            extents=tuple(extents),
-            root=found.folder.path,
-            files=found.names,
-            file_units=tuple(units),
-            file_depths=(0,) * len(files),
             keys=found.partitioned_by,
             sources=(found.location.address,),
-            lake={
-                "digest": digest,
-                "files": files,
-                "schema": base64.b64encode(schema.serialize()).decode(),
-                "staging": staging.address,
-                "by_catalog": found.by_catalog,
-            },
         )
 
     def varied(self, table: Table) -> set[str]:
         """Look at the statistics of the first row group, unless rows of that file are deleted."""
-        about = table.lake["files"][0]
-        if about["deleted"]:
+        file = _log(table).files[0]
+        if file.deleted:
             return set()
         own = super().varied(table)
-        named = {n: about["names"].get(n, n) for n in table.stored if n not in about["values"]}
+        named = {n: file.names.get(n, n) for n in table.stored if n not in file.values}
         return {name for name, theirs in named.items() if theirs in own}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
         """Return what of a file is the table's, as the log says."""
-        about, types = table.lake["files"][piece.number], _types(table.lake["schema"])
+        log, kept = _log(table), None
+        about, types = log.files[piece.number], _types(log.schema)
         held = {field.name: field.type for field in file.schema_arrow}
-        names, kept = about["names"], None
-        own = {n: held[names.get(n, n)] for n in types if n not in about["values"]}
-        if about["deleted"]:
-            place = place_of(table.lake["staging"])
-            path = place.local(_deleted_name(table.lake["digest"], piece.number))
+        own = {n: held[about.names.get(n, n)] for n in types if n not in about.values}
+        if about.deleted:
+            path = store_of(log.staging).local(_deleted_name(log.digest, piece.number))
             kept = _mask(read_arrays(path)["deleted"], file.metadata.num_rows)
         return Content(
-            names=names,
-            values={n: _scalar(value, types[n]) for n, value in about["values"].items()},
+            names=about.names,
+            values={n: _scalar(value, types[n]) for n, value in about.values.items()},
             types={n: types[n] for n, kind in own.items() if plain(kind) != types[n]},
             kept=kept,
         )
+
+
+def snapshot_of(
+    location: Location,
+    parts: Sequence[DataFile],
+    s3: Mapping[str, Any] = MappingProxyType({}),
+    **facts: Any,
+) -> Snapshot:
+    """Return the snapshot of some files, sorted; `DataError` unless they lie in one file system.
+
+    `s3` are fsspec's options from a catalog, `facts` other fields of `Snapshot`.
+    """
+    if not parts:
+        return Snapshot(location, location.at(location.path), {}, **facts)
+    roots = {_root(part.url): part.url for part in parts}
+    if len(roots) > 1:
+        one, other = list(roots.values())[:2]
+        raise DataError(
+            f"{location.shown}: expected all files in one file system or bucket, found {one} and "
+            f"{other}"
+        )
+    first = Location.of(parts[0].url, s3)
+    paths = [str(first.fs._strip_protocol(part.url)) for part in parts]
+    folder = posixpath.commonpath([posixpath.dirname(path) for path in paths])
+    ordered = sorted(zip(paths, parts, strict=True), key=lambda pair: pair[0])
+    own = {path[len(folder) :].lstrip("/"): part for path, part in ordered}
+    infos: Infos = {name: {"size": part.size} for name, part in own.items()}
+    facts |= {"address": first.address, "parts": own, "by_catalog": bool(s3)}
+    return Snapshot(location, first.at(folder), infos, **facts)
+
+
+def check_snapshot(table: Table, folder: Location) -> None:
+    """Raise `DataError` for a file of an open table that changed or has gone from its folder."""
+    with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+        pairs = ((folder.join(name), version) for name, version in table.versions.items())
+        list(pool.map(lambda pair: check_version(*pair), pairs))
+
+
+def _may_match(found: Snapshot, name: str, condition: Condition) -> bool:
+    keys = found.parts[name].keys
+    known = {n: pa.array([keys.get(n)], pa.string()) for n in condition.columns}
+    return condition.may_match({n: v.cast(found.types[n]) for n, v in known.items()})
+
+
+def _root(url: str) -> str:
+    """Return protocol and bucket of a URL, or nothing for a path."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme in ("file", "local"):
+        return ""
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def check_installed(location: Location, package: str) -> None:
+    """Raise `JobFileError` if the package that reads the log of a table is not there."""
+    try:
+        import_module(package)
+    except ImportError:
+        extra = f"distsvc[{location.lake.kind}]"
+        raise JobFileError(
+            f"{location.shown} needs {package}, which comes with {extra}: pip install '{extra}'"
+        ) from None
+
+
+def asked_state(location: Location, word: str) -> int | None:
+    """Return the number of the state that a URL asks for: of a version or of a snapshot."""
+    lake = location.lake
+    name, _, number = lake.pin.partition("=")
+    if not lake.pin:
+        return None
+    if name != word or not re.fullmatch(r"[0-9]{1,19}", number):
+        raise JobFileError(
+            f"input.path: expected {lake.kind}://PATH?{word}=NUMBER, found {location.shown}"
+        )
+    return int(number)
+
+
+def _log(table: Table) -> LakeState:
+    assert table.layout.lake is not None
+    return table.layout.lake
 
 
 @contextmanager
@@ -159,8 +322,8 @@ def _whole(found: Files) -> Iterator[None]:
 
 
 def _about(
-    found: Snapshot, part: Part, schema: pa.Schema, shown: str, problems: dict[str, str]
-) -> dict[str, Any]:
+    found: Snapshot, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
+) -> LakeFile:
     """Return what a worker has to know of a file; tell of columns of types that don't fit."""
     held = found.held(schema, shown)
     values = {n: part.values.get(n) for n in found.types if n not in held}
@@ -171,7 +334,7 @@ def _about(
                 name, f"column {name!r} is {there} in {shown}, expected {kind} as in the table"
             )
     names = {name: own for name, own in held.items() if own != name}
-    return {"names": names, "values": values, "deleted": part.deleted is not None}
+    return LakeFile(names, values, part.deleted is not None)
 
 
 def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
@@ -185,16 +348,16 @@ def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
     return kept
 
 
-def _digest(files: list[dict[str, Any]], deleted: Sequence[np.ndarray | None]) -> str:
+def _digest(files: list[LakeFile], deleted: Sequence[np.ndarray | None]) -> str:
     """Return a SHA-256 of what of the files is the table's."""
-    digest = hashlib.sha256(json.dumps(files).encode())
+    digest = hashlib.sha256(json.dumps([vars(file) for file in files]).encode())
     for rows in deleted:
         if rows is not None:
             digest.update(rows.tobytes())
     return digest.hexdigest()
 
 
-def _write_deleted(staging: Place, digest: str, deleted: Sequence[np.ndarray | None]) -> None:
+def _write_deleted(staging: Store, digest: str, deleted: Sequence[np.ndarray | None]) -> None:
     for number, rows in enumerate(deleted):
         name = _deleted_name(digest, number)
         if rows is not None and not staging.has(name):
@@ -209,8 +372,7 @@ def _deleted_name(digest: str, number: int) -> str:
 @lru_cache(maxsize=8)
 def _types(schema: str) -> dict[str, pa.DataType]:
     """Return the types of the table's columns."""
-    read = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
-    return {field.name: field.type for field in read}
+    return {field.name: field.type for field in read_schema(schema)}
 
 
 def _scalar(value: str | None, kind: pa.DataType) -> pa.Scalar:

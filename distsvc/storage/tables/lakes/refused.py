@@ -19,22 +19,9 @@ _LEVELS = 8
 
 
 def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> None:
-    """Raise an error if files that a path names belong to a table with a log.
+    """Raise `JobFileError`, with the path to write instead, for files of a table with a log.
 
-    Parameters
-    ----------
-    location
-        What was asked for.
-    folder
-        The folder that is looked through, or in which files match.
-    names
-        What is below it: every file, hidden ones too; of a glob, what matches.
-
-    Raises
-    ------
-    JobFileError
-        They do; says what to write instead.
-
+    `names` are all files below the folder of a location, hidden ones too, or a glob's matches.
     """
     listed = list(names)
     for name in listed:
@@ -56,22 +43,22 @@ def _refuse_below(location: Location, folder: Location, name: str) -> None:
     for k, part in enumerate(parts):
         table = "/".join([folder.path, *parts[:k]])
         if part == _DELTA and k < len(parts) - 1:
-            raise _is_delta(location, folder.at(table))
+            raise _refused(location, folder.at(table), "a Delta table")
         if part in _HUDI:
-            raise _is_hudi(location, folder.at(table))
+            raise _refused(location, folder.at(table), "a Hudi table")
         if part == _ICEBERG and k == len(parts) - 2 and parts[-1].endswith(METADATA):
-            raise _is_iceberg(location, folder.at(table))
+            raise _refused(location, folder.at(table), "an Iceberg table")
 
 
 def _refuse_above(location: Location, folder: Location) -> None:
     """Look for a log in a folder and those that it may be a partition of."""
     for level in range(_LEVELS):
         if folder.join(_DELTA).exists():
-            raise _is_delta(location, folder)
+            raise _refused(location, folder, "a Delta table")
         if any(folder.join(name).exists() for name in _HUDI):
-            raise _is_hudi(location, folder)
+            raise _refused(location, folder, "a Hudi table")
         if _metadata(folder):
-            raise _is_iceberg(location, folder)
+            raise _refused(location, folder, "an Iceberg table")
         name = folder.path.rpartition("/")[2]
         above = _parent(folder.path)
         asking_is_cheap = folder.is_local or level == 0 or "=" in name or name == "data"
@@ -98,30 +85,21 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _is_delta(location: Location, table: Location) -> JobFileError:
-    return _error(location, table, "a Delta table", f"give delta://{_shown(location, table)}")
-
-
-def _is_iceberg(location: Location, table: Location) -> JobFileError:
-    latest = (_metadata(table) or [f"NAME{METADATA}"])[-1]
-    path = f"{_shown(location, table)}/{_ICEBERG}/{latest}"
-    return _error(
-        location, table, "an Iceberg table",
-        f"give its metadata, iceberg://{path}, or its name in a catalog, "
-        "iceberg://CATALOG/NAMESPACE.TABLE",
-    )  # fmt: skip
-
-
-def _is_hudi(location: Location, table: Location) -> JobFileError:
-    return _error(
-        location, table, "a Hudi table",
-        "Hudi is not supported: write the table's present rows to Parquet files in another folder",
-    )  # fmt: skip
-
-
-def _error(location: Location, table: Location, kind: str, hint: str) -> JobFileError:
-    own = location.path == table.path
-    what = f"is {kind}" if own else f"names files of {kind}, {_shown(location, table)}"
+def _refused(location: Location, table: Location, kind: str) -> JobFileError:
+    """Return the error of a path that names files of a table with a log, with what helps."""
+    shown = _shown(location, table)
+    hint = (
+        "Hudi is not supported: write the table's present rows to Parquet files in another folder"
+    )
+    if kind == "a Delta table":
+        hint = f"give delta://{shown}"
+    elif kind == "an Iceberg table":
+        latest = (_metadata(table) or [f"NAME{METADATA}"])[-1]
+        hint = (
+            f"give its metadata, iceberg://{shown}/{_ICEBERG}/{latest}, or its name in a catalog, "
+            "iceberg://CATALOG/NAMESPACE.TABLE"
+        )
+    what = f"is {kind}" if location.path == table.path else f"names files of {kind}, {shown}"
     return JobFileError(
         f"input.path: {location.shown} {what}, and not all of its files may count; {hint}"
     )

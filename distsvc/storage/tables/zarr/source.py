@@ -16,15 +16,14 @@ import pyarrow as pa
 from distsvc.errors import DataError, DistsvcError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.place import Place
+from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import (
     MOST_ROWS,
     MOST_UNITS,
     Batches,
-    Block,
+    Layout,
     Span,
     Table,
-    arrow_blocks,
     stored_bytes,
 )
 from distsvc.storage.rows.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
@@ -43,6 +42,9 @@ from distsvc.storage.tables.zarr.files import (
 _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
 """What the names of types begin with that are no numbers."""
+
+_Arrays = dict[str, Any]
+"""Arrays of Zarr by their names; of those that can't be read, the error."""
 
 _STEP_ROWS = 262_144
 """Rows decoded in one go, unless a chunk has more."""
@@ -80,19 +82,9 @@ class Zarr(Source):
         return store_versions(found.location)
 
     def scan(
-        self, found: Files, config: InputConfig, staging: Place, categories: Collection[str] = ()
+        self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Read the metadata of an array or a group.
-
-        Raises
-        ------
-        InputNotFoundError
-            There is nothing at the path.
-        DataError
-            It is not Zarr or holds no array that can be a column, or a lone array has not one or
-            two dimensions or is asked for an id, a label or ``where``.
-
-        """
+        """Read the metadata of an array or a group."""
         place, others = found.location, other_columns(config)
         with _reading(place):
             if not _has_metadata(place):
@@ -111,27 +103,16 @@ class Zarr(Source):
             )
         return _scan_array(place, node)
 
-    def blocks(self, table: Table, span: Span) -> Iterator[Block]:
-        """Yield blocks; at least a chunk is read in one go."""
-        return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
-
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         """Return the bytes of all columns of the rows decoded in one go, twice: packed, at most."""
-        chunk = max(table.extents)
+        chunk = max(table.layout.extents)
         step = max(chunk, min(block_rows, _STEP_ROWS) // chunk * chunk)
         widths = stored_bytes(table)
         return 2 * step * sum(widths)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
-        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice.
-
-        Raises
-        ------
-        DataError
-            A chunk is damaged or may not be read, or the length changed since the table was opened.
-
-        """
-        place = Location.of(table.path)
+        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice."""
+        place = Location.of(table.layout.path)
         check_metadata(place, table, columns)
         with _reading(place):
             node = _open(place)
@@ -186,7 +167,7 @@ def _reading(place: Location) -> Iterator[None]:
         raise DataError(f"can't read {place.shown}: {error}") from error
 
 
-def _columns_of_group(place: Location, group: Any) -> dict[str, Any]:
+def _columns_of_group(place: Location, group: Any) -> _Arrays:
     # Members are opened one by one: one that Zarr can't represent must not hide the others.
     found = [i["name"] for i in place.fs.ls(place.path, detail=True) if i["type"] == "directory"]
     folders = {posixpath.basename(name.rstrip("/")) for name in found}
@@ -195,7 +176,7 @@ def _columns_of_group(place: Location, group: Any) -> dict[str, Any]:
         raise DataError(
             f"attribute 'columns' of {place.shown} must be a list of names, found {listed!r}"
         )
-    arrays: dict[str, Any] = {}
+    arrays: _Arrays = {}
     for name in dict.fromkeys([*listed, *sorted(folders)]):
         if name in listed and name not in folders:
             raise DataError(
@@ -245,7 +226,7 @@ def _unread_type(folder: Location) -> pa.DataType:
 
 
 def _scan_group(
-    place: Location, arrays: dict[str, Any], listed: list[str] | None, wanted: Sequence[str]
+    place: Location, arrays: _Arrays, listed: list[str] | None, wanted: Sequence[str]
 ) -> Scan:
     types, shown, problems = {}, {}, {}
     for name, array in arrays.items():
@@ -276,13 +257,11 @@ def _scan_group(
         raise DataError(next(iter(problems.values())))
     own = listed if listed is not None else [name for name in types if name not in coordinates]
     return Scan(
-        format=Zarr.name,
-        path=place.address,
+        layout=Layout(place.address, Zarr.name, _extents(place, fitting)),
         types=types,
         shown=shown,
         problems=problems,
         default=tuple(own),
-        extents=_extents(place, fitting),
         apart={} if listed is not None else coordinates,
     )
 
@@ -294,23 +273,21 @@ def _scan_array(place: Location, array: Any) -> Scan:
         raise too_wide(place.shown, array.shape[1])
     names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
     return Scan(
-        format=Zarr.name,
-        path=place.address,
+        layout=Layout(place.address, Zarr.name, _extents(place, [array])),
         types=dict.fromkeys(names, _arrow_type(array.dtype)),
         shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
         problems={},
         default=tuple(names),
-        extents=_extents(place, [array]),
     )
 
 
-def _reference(arrays: dict[str, Any], features: set[str], wanted: Sequence[str]) -> str:
+def _reference(arrays: _Arrays, features: set[str], wanted: Sequence[str]) -> str:
     """Return the array as long as which all others must be."""
     order = [*wanted, *(name for name in arrays if name in features), *arrays]
     return next((n for n in order if n in arrays and arrays[n].ndim in (1, 2)), order[0])
 
 
-def _misfits(place: Location, arrays: dict[str, Any], reference: str) -> dict[str, str]:
+def _misfits(place: Location, arrays: _Arrays, reference: str) -> dict[str, str]:
     """Return why arrays are no columns, of those that are none."""
     problems = {}
     for name, array in arrays.items():

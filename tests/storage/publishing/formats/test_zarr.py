@@ -9,8 +9,8 @@ import zarr
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing import formats as outputs
-from distsvc.storage.publishing.columns import COLUMNS, Part, part_file
 from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, part_file
 from tests.small_parts import LABELS, write_part
 
 FORM = output_format("zarr")
@@ -69,7 +69,7 @@ def test_values_equal_to_the_fill_value_survive(tmp_path, small_chunks):
     source, target = tmp_path / "parts", tmp_path / "zarr"
     source.mkdir()
     target.mkdir()
-    part, n = Part("row", pa.int64(), LABELS), 14
+    part, n = PartWriter("row", pa.int64(), LABELS), 14
     label, score = np.full(n, NO_LABEL, np.int32), np.full(n, np.nan, np.float32)
     part.add(np.full(n, NO_ROW), {"label": label, "score": score, "outlier": np.zeros(n, bool)})
     part.write(source / part_file(0))

@@ -18,8 +18,8 @@ def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
     (tmp_path / "t.csv").write_text(text)
     table = opened(tmp_path / "t.csv", tmp_path, id="id", label="note")
     assert table.columns == ("x", "ok", "y")
-    assert table.format == "parquet"
-    assert table.path.startswith(str(tmp_path / "staging"))
+    assert table.layout.format == "parquet"
+    assert table.layout.path.startswith(str(tmp_path / "staging"))
     assert table.sources == (str(tmp_path / "t.csv"),)
     rows, X, ids, labels = everything(table)
     nan = np.nan
@@ -60,7 +60,7 @@ def test_csv_row_groups_and_a_fraction_that_comes_late(tmp_path, monkeypatch):
     lines = "\n".join(f"{i},1" for i in range(n))
     (tmp_path / "t.csv").write_text(f"i,x\n{lines}\n{n},0.25\n")
     table = opened(tmp_path / "t.csv", tmp_path, id="i")
-    assert table.extents == (262_144, 262_144, n + 1 - 2 * 262_144)
+    assert table.layout.extents == (262_144, 262_144, n + 1 - 2 * 262_144)
     rows, X, ids, _ = everything(table, n - 5, n + 1)
     assert ids == list(rows)
     assert X.ravel().tolist() == [1] * 5 + [0.25]
@@ -82,7 +82,7 @@ def test_fingerprint_of_csv_is_that_of_the_csv(tmp_path):
     (tmp_path / "t.csv").write_text("x\n1\n")
     one = open_table(InputConfig(path=str(tmp_path / "t.csv")), tmp_path / "one")
     two = open_table(InputConfig(path=str(tmp_path / "t.csv")), tmp_path / "two")
-    assert one.path != two.path
+    assert one.layout.path != two.layout.path
     first = fingerprint(one)
     assert fingerprint(two) == first
     os.utime(tmp_path / "t.csv", (1, 1))

@@ -187,7 +187,7 @@ def test_deletion_vectors(table, tmp_path, version):
     files = [of_deletes(tmp_path / name) for name in ("dv", "more")]
     path = with_deletes(table, tmp_path, version, files)
     assert len(agree(StaticTable.from_metadata(path), tmp_path)) == 84
-    assert len(opened(f"iceberg://{path}", tmp_path, columns=["x"]).files) == 3
+    assert len(opened(f"iceberg://{path}", tmp_path, columns=["x"]).layout.files) == 3
 
 
 def test_a_damaged_deletion_vector_is_refused(table, tmp_path):

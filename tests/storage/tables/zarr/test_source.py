@@ -33,8 +33,8 @@ def test_a_sharded_zarr_array(tmp_path_factory, cut, block_rows, wanted):
         array = zarr.create_array(path, shape=(100, 3), dtype="f4", chunks=(8, 2), shards=(32, 4))
         array[:] = values
     table = opened(path, path.parent, columns=wanted)
-    assert table.extents == (32, 32, 32, 4)
-    assert table.format == "zarr"
+    assert table.layout.extents == (32, 32, 32, 4)
+    assert table.layout.format == "zarr"
     rows, X, _, _ = everything(table, min(cut), max(cut), block_rows)
     np.testing.assert_array_equal(rows, np.arange(min(cut), max(cut)))
     expected = values[min(cut) : max(cut), [int(name[1]) for name in wanted]]
@@ -48,7 +48,7 @@ def test_zarr_arrays_of_every_number(tmp_path, dtype):
     zarr.create_array(tmp_path / "a.zarr", data=values, chunks=(2,), zarr_format=2)
     table = opened(tmp_path / "a.zarr", tmp_path)
     assert table.columns == ("f0",)
-    assert table.extents == (2, 2, 1)
+    assert table.layout.extents == (2, 2, 1)
     np.testing.assert_array_equal(everything(table)[1], values.astype(float)[:, None])
 
 
@@ -76,7 +76,7 @@ def test_a_zarr_group(tmp_path):
     assert opened(path, tmp_path).columns == ("a", "b", "keep", "y")
     table = opened(path, tmp_path, id="name", label="y", where="keep == true and name != 'n2'")
     assert table.columns == ("a", "b")
-    assert table.extents == (10,)
+    assert table.layout.extents == (10,)
     rows, X, ids, labels = everything(table, 1, 9, 3)
     assert rows.tolist() == [1, 3, 4, 5, 6]
     np.testing.assert_array_equal(X, np.column_stack([columns["a"], columns["b"]])[rows])
@@ -91,7 +91,7 @@ def test_a_zarr_group_that_lists_its_columns(tmp_path):
     write_zarr_group(tmp_path / "g.zarr", columns, attributes={"columns": ["c", "a"]})
     table = opened(tmp_path / "g.zarr", tmp_path)
     assert table.columns == ("c", "a")
-    assert table.extents == (4, 1)
+    assert table.layout.extents == (4, 1)
     assert opened(tmp_path / "g.zarr", tmp_path, columns=["b"]).columns == ("b",)
 
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import TemporaryError
-from distsvc.storage.publishing.columns import COLUMNS, Part, meanings, part_file
+from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings, part_file
 from tests.small_parts import write_part
 
 
@@ -50,14 +50,14 @@ def test_a_part_without_rows_has_the_same_columns(tmp_path):
     write_part(tmp_path / "void.parquet", 0, id_name="name", ids=pa.array([], pa.string()))
     schemas = [pq.read_schema(tmp_path / f"{name}.parquet") for name in ("full", "void")]
     assert schemas[0] == schemas[1]
-    part = Part("row", pa.int64(), [column.name for column in COLUMNS[1:]])
+    part = PartWriter("row", pa.int64(), [column.name for column in COLUMNS[1:]])
     assert part.write(tmp_path / "p.parquet")["rows"] == 0
     schema = pq.read_schema(tmp_path / "p.parquet")
     assert schema == pa.schema([(column.name, column.type) for column in COLUMNS])
 
 
 def test_columns_are_in_the_order_of_the_list(tmp_path):
-    part = Part("row", pa.int64(), ["reasons", "outlier", "label"])
+    part = PartWriter("row", pa.int64(), ["reasons", "outlier", "label"])
     label, outlier = np.array([0, 1]), np.array([False, True])
     part.add(np.array([5, 6]), {"reasons": [None, "a"], "label": label, "outlier": outlier})
     part.write(tmp_path / "p.parquet")
@@ -72,8 +72,8 @@ def test_columns_are_in_the_order_of_the_list(tmp_path):
 
 def test_a_column_that_is_not_listed_is_refused():
     with pytest.raises(ValueError, match="not published: row, strength"):
-        Part("row", pa.int64(), ["label", "strength", "row"])
-    part = Part("row", pa.int64(), ["label"])
+        PartWriter("row", pa.int64(), ["label", "strength", "row"])
+    part = PartWriter("row", pa.int64(), ["label"])
     with pytest.raises(ValueError, match=r"expected the columns \['label'\], found \['score'\]"):
         part.add(np.zeros(1, np.int64), {"score": np.zeros(1)})
     with pytest.raises(ValueError, match=r"columns of unequal length: \[2, 1\]"):

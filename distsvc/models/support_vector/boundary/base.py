@@ -1,4 +1,4 @@
-"""What the two engines of support vector clustering have in common."""
+"""The base of the two engines of support vector clustering."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Parameters:
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
 
-class Engine(ABC):
+class SupportVectorEngine(ABC):
     """Fits one table: its pilot settles what it can, a stream of rows trains, a rule labels.
 
     A job calls the steps one by one. An estimator calls `learn` and `find_clusters`, which do them
@@ -67,7 +67,7 @@ class Engine(ABC):
     Attributes
     ----------
     notes : list of str
-        Where the papers' procedure was undefined and what was done.
+        Cases that the papers leave undefined, and their solutions.
     centre : ndarray of shape (d,), float64
         Mean of the pilot.
     pilot : ndarray of shape (m, d), float32
@@ -83,7 +83,7 @@ class Engine(ABC):
     equilibrium_labels : ndarray of shape (M,), int32
         Their clusters; -1 outside the domain of novelty.
     rule : Rule
-        What labels centred rows, once clusters are found.
+        Labels centred rows, once clusters are found.
 
     """
 

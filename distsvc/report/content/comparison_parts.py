@@ -6,12 +6,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from distsvc.report.content.part import Known, Label, Number, Part, Size, check_lengths
+from distsvc.report.content.parts import Known, Label, Number, ReportPart, Size, check_lengths
 
 State = Literal["passed", "warned", "failed", "not measured"]
 
 
-class CheckPart(Part):
+class CheckPart(ReportPart):
     """How a check turned out: what was found, the limit, and both in words."""
 
     name: str
@@ -22,7 +22,7 @@ class CheckPart(Part):
     words: str
 
 
-class StoryPart(Part):
+class StoryPart(ReportPart):
     """What became of a cluster, or where it came from (`distsvc.models.nights.continuity.Story`).
 
     Attributes
@@ -40,7 +40,7 @@ class StoryPart(Part):
     others: list[Label]
 
 
-class Moves(Part):
+class Moves(ReportPart):
     """Rows by their ids before and now: an entry for every two clusters that share some."""
 
     before: list[Label]
@@ -53,7 +53,7 @@ class Moves(Part):
         return self
 
 
-class LineagePart(Part):
+class LineagePart(ReportPart):
     """Which cluster is which of the run before.
 
     Attributes
@@ -87,7 +87,7 @@ class LineagePart(Part):
     moves: Moves | None = None
 
 
-class ColumnDrift(Part):
+class ColumnDrift(ReportPart):
     """A column: population stability index, and share of missing values before and now."""
 
     column: str
@@ -96,7 +96,7 @@ class ColumnDrift(Part):
     missing_after: Number
 
 
-class DriftPart(Part):
+class DriftPart(ReportPart):
     """How far the table is from the one that the model before was learned from.
 
     Attributes

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from distsvc.models.support_vector.kernel_width import automatic_gamma, density_gamma
+from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma, density_gamma
 
 
 def rows(n=400, d=2, seed=0):

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from distsvc.errors import JobFileError
-from distsvc.storage.publishing.columns import part_file
 from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats.columns import part_file
 from tests.small_parts import LABELS, write_part
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError
+from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.density_score import DensityScore, Sums
-from distsvc.models.support_vector.rules import BoundaryRule, LevelRule
+from distsvc.models.support_vector.level_tree.rule import LevelRule
 from tests import reference
 
 

@@ -1,4 +1,4 @@
-"""What every part of ``report.json`` is: a frozen pydantic model that checks types strictly.
+"""Parts of ``report.json``: frozen pydantic models that check types strictly, and their fields.
 
 Numbers that can be unknown are None, and NaN reads as None. Fields with a default may be missing
 from a file.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Sized
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     model_serializer,
 )
+
+from distsvc.errors.forms import Form
 
 
 def _known(number: float | None) -> float | None:
@@ -56,27 +56,24 @@ def check_lengths(*parts: Sized) -> None:
         raise ValueError(f"expected lists as long as each other, found the lengths {lengths}")
 
 
-class Part(BaseModel):
-    """A part of the report.
+_UNSAID = "unsaid"
+Value = TypeVar("Value")
+Unsaid = Annotated[Value, _UNSAID]
+"""A field that is not in the JSON where it holds its default."""
 
-    Attributes
-    ----------
-    unsaid : tuple of str
-        Fields that are not in the JSON where they hold their default.
 
-    """
-
-    model_config = ConfigDict(frozen=True, strict=True)
-    unsaid: ClassVar[tuple[str, ...]] = ()
+class ReportPart(Form):
+    """A part of the report."""
 
     @model_serializer(mode="wrap")
     def _said(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields = type(self).model_fields
-        left_out = {name for name in self.unsaid if getattr(self, name) == fields[name].default}
+        fields = type(self).model_fields.items()
+        unsaid = {name: field.default for name, field in fields if _UNSAID in field.metadata}
+        left_out = {name for name, default in unsaid.items() if getattr(self, name) == default}
         return {name: value for name, value in dump(self).items() if name not in left_out}
 
 
-Some = TypeVar("Some", bound=Part)
+Some = TypeVar("Some", bound=ReportPart)
 
 
 def relabelled(part: Some, ids: Sequence[int]) -> Some:
@@ -90,10 +87,10 @@ def relabelled(part: Some, ids: Sequence[int]) -> Some:
 
 def _relabelled(name: str, value: Any, ids: Sequence[int]) -> Any:
     """Return another value for a field, or None where it stays."""
-    if isinstance(value, Part):
+    if isinstance(value, ReportPart):
         return relabelled(value, ids)
     if name == "label" and value is not None:
         return [ids[one] for one in value] if isinstance(value, list) else ids[value]
-    if isinstance(value, list) and value and isinstance(value[0], Part):
+    if isinstance(value, list) and value and isinstance(value[0], ReportPart):
         return [relabelled(one, ids) for one in value]
     return None

@@ -14,10 +14,10 @@ from distsvc.errors import (
     OutputPermissionError,
     TemporaryError,
 )
-from distsvc.storage.places import bucket, lease
+from distsvc.storage.places import bucket, lease, remote
 from distsvc.storage.places.arrays import write_text
 from distsvc.storage.places.folder import ChangedError
-from distsvc.storage.places.place import place_of
+from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.publication import Output, collect
 from tests.s3_server import BUCKET, Trouble, content, keys, reached, s3_server, troubled
 from tests.storage.written_runs import digest_of, name_of, work_of, write_run
@@ -39,7 +39,7 @@ def prefix(store, request):
 
 @pytest.fixture(params=["folder", "bucket"])
 def place(request, tmp_path, prefix):
-    return place_of(tmp_path if request.param == "folder" else f"s3://{BUCKET}/{prefix}")
+    return store_of(tmp_path if request.param == "folder" else f"s3://{BUCKET}/{prefix}")
 
 
 def write(place, name, text, **options):
@@ -52,7 +52,7 @@ def test_what_was_created_is_there(place):
     assert not place.local("a/b.txt").exists()
     write(place, "a/b.txt", "one")
     write(place.below("a"), "c.txt", "three", again=False)
-    for found in (place, place_of(place.address)):
+    for found in (place, store_of(place.address)):
         assert found.has("a/b.txt")
         assert found.local("a/b.txt").read_text() == "one"
         assert found.below("a").local("c.txt").read_text() == "three"
@@ -80,11 +80,10 @@ def test_what_is_removed_is_gone(place):
     assert not place.local("a/1").exists()
 
 
-def test_a_file_is_put_and_copied(place):
+def test_a_file_is_put(place):
     place.put("a", b"1")
     place.put("a", b"2")
-    place.copy("a", "b")
-    assert place.current("b")[0] == b"2"
+    assert place.current("a")[0] == b"2"
     assert place.current("none") is None
 
 
@@ -96,9 +95,9 @@ def test_a_swap_needs_the_version_that_is_there(place):
     with pytest.raises(ChangedError):
         place.swap("m", b"fourth", mark)
     assert place.current("m") == (b"third", later)
-    place.withdraw("m", mark)
+    assert not place.remove("m", mark)
     assert place.current("m")[0] == b"third"
-    place.withdraw("m", later)
+    assert place.remove("m", later)
     assert place.current("m") is None or not json.loads(place.current("m")[0])
 
 
@@ -106,7 +105,7 @@ def test_large_files_are_whole(place):
     content = os.urandom(20_000_000)
     with place.created("large", again=False) as path:
         path.write_bytes(content)
-    assert place_of(place.address).local("large").read_bytes() == content
+    assert store_of(place.address).local("large").read_bytes() == content
 
 
 @pytest.mark.parametrize(
@@ -119,12 +118,12 @@ def test_large_files_are_whole(place):
 )
 def test_a_url_that_is_no_place(url, message):
     with pytest.raises(JobFileError, match=message) as error:
-        place_of(url)
+        store_of(url)
     assert "SECRET" not in str(error.value)
 
 
 def test_a_bucket_that_is_not_there(store):
-    place = place_of("s3://no-such-bucket/out")
+    place = store_of("s3://no-such-bucket/out")
     assert place.current("m") is None
     with pytest.raises(OutputPermissionError, match=r"^s3://no-such-bucket/out/m does not exist$"):
         place.put("m", b"")
@@ -139,14 +138,14 @@ def test_without_credentials(store, monkeypatch):
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     bucket._opened.cache_clear()
     with pytest.raises(OutputPermissionError, match="no credentials; credentials come"):
-        place_of(f"s3://{BUCKET}/out")
+        store_of(f"s3://{BUCKET}/out")
     bucket._opened.cache_clear()
 
 
 def test_a_store_that_is_away(store, monkeypatch):
-    monkeypatch.setattr(bucket, "MOST_TRIES", 1)
+    monkeypatch.setattr(remote, "MOST_TRIES", 1)
     with reached("http://127.0.0.1:9"):
-        place = place_of(f"s3://{BUCKET}/out")
+        place = store_of(f"s3://{BUCKET}/out")
         with pytest.raises(TemporaryError, match=r"^can't reach s3://bucket/out/m: "):
             place.put("m", b"")
 
@@ -154,7 +153,7 @@ def test_a_store_that_is_away(store, monkeypatch):
 def test_requests_are_repeated(store, prefix):
     trouble = Trouble(seed=4, lost=0.1, dropped=0.1, busy=0.1, methods=("PUT", "GET", "HEAD"))
     with troubled(store, trouble) as url, reached(url):
-        place = place_of(f"s3://{BUCKET}/{prefix}")
+        place = store_of(f"s3://{BUCKET}/{prefix}")
         for k in range(10):
             place.put(f"{k}", b"%d" % k)
             assert place.local(f"{k}").read_bytes() == b"%d" % k
@@ -164,10 +163,10 @@ def test_requests_are_repeated(store, prefix):
 
 def test_a_commit_whose_answer_is_lost_is_known_for_ones_own(store, prefix):
     """The second try is refused, since the first one was done."""
-    place, mark = place_of(f"s3://{BUCKET}/{prefix}"), None
+    place, mark = store_of(f"s3://{BUCKET}/{prefix}"), None
     trouble = Trouble(seed=1, lost=0.5)
     with troubled(store, trouble) as url, reached(url):
-        place = place_of(place.address)
+        place = store_of(place.address)
         for k in range(6):
             mark = place.swap("m", b"%d" % k, mark)
             assert place.current("m") == (b"%d" % k, mark)
@@ -182,7 +181,7 @@ def test_one_of_several_writers_wins(store, prefix, lost):
             start = threading.Barrier(writers)
 
             def write(number, race=race, won=won, start=start):
-                place = place_of(f"s3://{BUCKET}/{prefix}")
+                place = store_of(f"s3://{BUCKET}/{prefix}")
                 start.wait()
                 with suppress(ChangedError):
                     place.swap(f"m{race}", b"%d" % number, None)
@@ -230,7 +229,7 @@ def test_what_was_published_past_the_lease_is_not_replaced(store, prefix):
     output = Output(f"s3://{BUCKET}/{prefix}")
     with output.locked(), work_of(output, digest_of("a")) as work:
         output.check_free(digest_of("a"), overwrite=True)
-        output.place.put("manifest.json", b"{}")
+        output.store.put("manifest.json", b"{}")
         with pytest.raises(TemporaryError, match=r"another run was published in .* meantime"):
             output.publish(write_run(output, name_of(work), "a"))
     assert content(f"{prefix}/manifest.json") == b"{}"
@@ -285,14 +284,14 @@ def test_a_holder_that_was_killed_elsewhere_is_waited_for(place, elsewhere):
     dead = lease._who() | {"host": "elsewhere", "boot": "b", "since": "then", "beat": 3}
     place.put(".runs/holder.json", json.dumps(dead | {"doing": {"run": "r"}}).encode())
     with Output(place.address).locked("job") as before:
-        assert before["doing"] == {"run": "r"}
+        assert before.doing == {"run": "r"}
 
 
 def test_a_holder_that_was_killed_here_is_not_waited_for(place):
     dead = lease._who() | {"process": 2**22 + 1, "started": "7", "since": "then", "beat": 3}
     place.put(".runs/holder.json", json.dumps(dead).encode())
     with Output(place.address).locked("job") as before:
-        assert before["process"] == dead["process"]
+        assert before.process == dead["process"]
 
 
 def test_the_process_of_a_dead_holder_may_be_anothers(place):
@@ -328,9 +327,9 @@ def test_signs_of_life_tell_how_far_a_run_is(place, elsewhere):
         assert told.wait(10)
         for _ in range(200):
             holder = lease.read_holder(place.below(".runs"))
-            if "doing" in holder:
+            if holder.doing:
                 break
             told.clear()
             told.wait(1)
-        assert holder["doing"] == {"run": "r", "done": 3}
-        assert holder["beat"] > 0
+        assert holder.doing == {"run": "r", "done": 3}
+        assert holder.beat > 0

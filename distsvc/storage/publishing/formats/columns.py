@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import TemporaryError
-from distsvc.storage.places.arrays import write_whole
+from distsvc.storage.places.arrays import described, write_whole
 
 ROW_GROUP_ROWS = 1_048_576
 
@@ -27,10 +26,10 @@ class Column:
     name : str
     type : pyarrow.DataType
     fill : object
-        A value that no row has, for formats that store what is not written as a fill value; None
-        where a column has no such value and such a format can't hold it.
+        A value that no row has, for formats with fill values; None where there is no such value, so
+        that these formats can't hold the column.
     meaning : str
-        What the manifest says of it, unless the rule that labels has its own words.
+        Its meaning in the manifest, unless the rule that labels has its own words.
     key : str
         The key of ``[output]`` that asks for it; nothing for columns that are always there.
 
@@ -97,7 +96,7 @@ def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return what the columns of a run are, by name; a rule's own words go before the general."""
+    """Return the meanings of a run's columns by name; a rule's own words override the general."""
     columns = {column.name: column.meaning for column in published_columns(names)}
     return {id_name: COLUMNS[0].meaning} | columns | {n: own[n] for n in columns if n in own}
 
@@ -107,8 +106,8 @@ def part_file(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
-class Part:
-    """One part of the output in the making: rows in, one Parquet file out.
+class PartWriter:
+    """Writer of one part of the output: rows in, one Parquet file out.
 
     Parameters
     ----------
@@ -154,8 +153,8 @@ class Part:
             chunks.append(values if known else pa.array(values, field.type))
         self.n_rows += len(ids)
 
-    def write(self, path: Path) -> dict[str, Any]:
-        """Write the part, read its footer again, and return what the manifest says of it.
+    def write(self, path: Path) -> dict[str, int | str]:
+        """Write the part, read its footer again, and return its entry for the manifest.
 
         Raises
         ------
@@ -171,10 +170,3 @@ class Part:
         if footer.num_rows != self.n_rows:
             raise TemporaryError(f"{path} holds {footer.num_rows} rows of {self.n_rows}")
         return {"rows": self.n_rows, **described(path)}
-
-
-def described(path: Path) -> dict[str, Any]:
-    """Return a file's size in bytes and SHA-256."""
-    with open(path, "rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": digest}

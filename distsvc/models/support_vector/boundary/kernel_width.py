@@ -11,7 +11,7 @@ NEIGHBOURS = 64
 TEST_ROWS = 1500
 
 FAR = 10.0
-"""How far a far row is from its nearest neighbour, in typical distances to the fifth."""
+"""Least distance of a far row from its nearest neighbour, in typical distances to the fifth."""
 
 FEW = 3
 """Far rows that are few, at most. More are part of what the table is."""

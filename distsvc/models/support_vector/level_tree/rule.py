@@ -1,105 +1,55 @@
-"""What support vector clustering labels rows by: a cut of the level tree, or the boundary's points.
-
-| Pham, Le and Dang (2017) | here |
-|---|---|
-| alpha_i and x_i in f | ``a``, ``S`` |
-| B_eps, whose points label all rows (Algorithm 3, line 10) | `BoundaryRule.points` |
-"""
+"""The rule of a cut of the level tree, and the scores of rows by density."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels.projection import project
 from distsvc.kernels.shares import nearest_shares, vote_shares
-from distsvc.models.rules.fields import (
-    LARGEST_FLOAT32,
-    Array,
-    Clusters,
-    Field,
-    Flag,
-    Number,
-)
+from distsvc.models.rules.fields import FLAG, ArrayField, ClustersField, real
 from distsvc.models.rules.rule import Rule, ScoreWords
-from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
+from distsvc.models.support_vector.boundary.rule import GAMMA, LABEL, OUTLIER, SOFTENED, grouped
 from distsvc.models.support_vector.level_tree.density_score import LEAST_SPREAD, DensityScore, Sums
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
-GAMMA = Number(above=0.0, most=LARGEST_FLOAT32)
-LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
-OUTLIER = "bool: score < 0, the row lies outside every cluster"
-
-SOFTENED = 0.5
-"""What gamma is multiplied by where nearest points share rows out."""
-
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
 """The power of a kernel sum in a share, for a kernel much narrower than the clusters; at most."""
-
-
-SCORED: Mapping[str, Field] = {
-    "components": Array("float32", "c d", row_major=False),
-    "few_vectors": Array("float32", "u U"),
-    "few_weights": Array("float32", "U", above=0.0),
-    "few_gamma": GAMMA,
-    "most_vectors": Array("float32", "v V"),
-    "most_weights": Array("float32", "V", above=0.0),
-    "most_gamma": GAMMA,
-    "score_middles": Array("float64", "4"),
-    "score_spreads": Array("float64", "4", least=LEAST_SPREAD),
-    "score_limit": Number(),
-}
-"""What the fields of `Scored` have to be."""
 
 
 @dataclass(frozen=True)
 class Scored:
     """The fields of a rule that scores rows by `DensityScore`.
 
-    Attributes
-    ----------
-    components : ndarray of shape (c, d), float32
-        Directions that rows are projected on first.
-    few_vectors, few_weights, few_gamma, most_vectors, most_weights, most_gamma
-        The sums that score rows.
-    score_middles, score_spreads, score_limit
-        What is usual of them, and how far from it a row is outside.
-
+    Rows are projected on `components`. The sums ``few_...`` and ``most_...`` score them;
+    ``score_...`` are the sums' usual values, and the distance from these at which a row is outside.
     """
 
-    components: np.ndarray
-    few_vectors: np.ndarray
-    few_weights: np.ndarray
-    few_gamma: float
-    most_vectors: np.ndarray
-    most_weights: np.ndarray
-    most_gamma: float
-    score_middles: np.ndarray
-    score_spreads: np.ndarray
-    score_limit: float
+    components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
+    few_vectors: Annotated[np.ndarray, ArrayField("float32", "u U")]
+    few_weights: Annotated[np.ndarray, ArrayField("float32", "U", above=0.0)]
+    few_gamma: Annotated[float, GAMMA]
+    most_vectors: Annotated[np.ndarray, ArrayField("float32", "v V")]
+    most_weights: Annotated[np.ndarray, ArrayField("float32", "V", above=0.0)]
+    most_gamma: Annotated[float, GAMMA]
+    score_middles: Annotated[np.ndarray, ArrayField("float64", "4")]
+    score_spreads: Annotated[np.ndarray, ArrayField("float64", "4", least=LEAST_SPREAD)]
+    score_limit: Annotated[float, real()]
 
     @staticmethod
     def fields_of(components: np.ndarray, score: DensityScore, seen: int = 0) -> dict[str, Any]:
         """Return the fields by name, of a rule that sees at least `seen` components."""
         few, most = score.few, score.most
         seen = max(seen, len(few.S), len(most.S))
-        return {
-            "components": components[:seen],
-            "few_vectors": few.S,
-            "few_weights": few.a,
-            "few_gamma": few.gamma,
-            "most_vectors": most.S,
-            "most_weights": most.a,
-            "most_gamma": most.gamma,
-            "score_middles": score.middles,
-            "score_spreads": score.spreads,
-            "score_limit": score.limit,
-        }
+        sums = {"few_vectors": few.S, "few_weights": few.a, "few_gamma": few.gamma}
+        sums |= {"most_vectors": most.S, "most_weights": most.a, "most_gamma": most.gamma}
+        usual = {"score_middles": score.middles, "score_spreads": score.spreads}
+        return {"components": components[:seen], **sums, **usual, "score_limit": score.limit}
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float64 of centred rows Z (n, d) float32."""
@@ -107,7 +57,7 @@ class Scored:
 
     @cached_property
     def density_score(self) -> DensityScore:
-        """What scores rows by their components."""
+        """The score of rows by their components."""
         few = Sums(self.few_vectors, self.few_weights, self.few_gamma)
         most = Sums(self.most_vectors, self.most_weights, self.most_gamma)
         return DensityScore(few, most, self.score_middles, self.score_spreads, self.score_limit)
@@ -124,18 +74,9 @@ class Scored:
 class LevelRule(Scored, Rule):
     """The cluster whose support vectors have the largest weighted kernel sum at a row.
 
-    Attributes
-    ----------
-    S : ndarray of shape (q, B), float32
-        Support vectors, feature by feature, on the first q of them.
-    a : ndarray of shape (B,), float32
-        Their weights in g(x) = sum_j a_j K(s_j, x).
-    part : ndarray of shape (B,), int64
-        Their clusters.
-    gamma : float
-    nearest : bool
-        Rows take the cluster of their nearest support vector instead.
-
+    Support vectors S, feature by feature on the first q components, have the weights `a` in g(x) =
+    sum_j a_j K(s_j, x) and the clusters `part`. With `nearest` rows take the cluster of their
+    nearest support vector instead.
     """
 
     form: ClassVar[str] = "level-tree"
@@ -155,20 +96,12 @@ class LevelRule(Scored, Rule):
         "lower end.",
         axis="score by density; negative is outside every cluster",
     )
-    needs: ClassVar[Mapping[str, Field]] = {
-        "S": Array("float32", "q B"),
-        "a": Array("float32", "B", above=0.0),
-        "part": Clusters("int64", "B"),
-        "gamma": GAMMA,
-        "nearest": Flag(),
-        **SCORED,
-    }
 
-    S: np.ndarray
-    a: np.ndarray
-    part: np.ndarray
-    gamma: float
-    nearest: bool
+    S: Annotated[np.ndarray, ArrayField("float32", "q B")]
+    a: Annotated[np.ndarray, ArrayField("float32", "B", above=0.0)]
+    part: Annotated[np.ndarray, ClustersField("int64", "B")]
+    gamma: Annotated[float, GAMMA]
+    nearest: Annotated[bool, FLAG]
 
     @classmethod
     def of(
@@ -241,85 +174,3 @@ class LevelRule(Scored, Rule):
     @cached_property
     def _voter(self) -> Voter:
         return Voter(self.S, self.a, self.gamma, self.part, nearest=self.nearest)
-
-
-@dataclass(frozen=True)
-class BoundaryRule(Rule):
-    """The cluster of the nearest of some points, mostly on the boundary of the domain of novelty.
-
-    A point's label is its own.
-
-    Attributes
-    ----------
-    S : ndarray of shape (d, B), float32
-        Support vectors, feature by feature.
-    a : ndarray of shape (B,), float32
-        Their weights in the score, f(x) = sum_j a_j K(s_j, x) - 1.
-    points : ndarray of shape (m, d), float32
-    cluster : ndarray of shape (m,), int32
-        The points' clusters.
-    gamma : float
-
-    """
-
-    form: ClassVar[str] = "support-vector"
-    shared: ClassVar[str] = (
-        "exp(-gamma r^2 / 2) of the distance r to the nearest point of its cluster, over that of "
-        "all clusters"
-    )
-    meanings: ClassVar[Mapping[str, str]] = {
-        "label": LABEL,
-        "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
-        "outlier": OUTLIER,
-    }
-    needs: ClassVar[Mapping[str, Field]] = {
-        "S": Array("float32", "d B"),
-        "a": Array("float32", "B"),
-        "points": Array("float32", "m d"),
-        "cluster": Clusters("int32", "m"),
-        "gamma": GAMMA,
-    }
-    beside: ClassVar[Mapping[str, Field]] = {
-        "equilibria": Array("float32", "e d", may_be_empty=True),
-        "equilibrium_labels": Array("int32", "e", least=-1, may_be_empty=True),
-    }
-
-    S: np.ndarray
-    a: np.ndarray
-    points: np.ndarray
-    cluster: np.ndarray
-    gamma: float
-
-    @property
-    def n_clusters(self) -> int:
-        """Clusters; each has a point."""
-        return int(self.cluster.max()) + 1
-
-    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the published columns of centred rows Z (n, d) float32 by name."""
-        score = DecisionFunction(self.S, self.a, self.gamma)(Z)
-        return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
-
-    def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of centred rows Z (n, d) float32, without their scores."""
-        return self.cluster[self._nearest(Z)]
-
-    def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32."""
-        points, ends = self._grouped
-        return nearest_shares(Z, points, ends, SOFTENED * self.gamma)
-
-    @cached_property
-    def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """The points cluster by cluster, feature by feature, and where each cluster ends."""
-        order, ends = grouped(self.cluster)
-        return np.ascontiguousarray(self.points[order].T), ends
-
-    @cached_property
-    def _nearest(self) -> Nearest:
-        return Nearest(self.points)
-
-
-def grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order (m,) of points by their clusters (m,), and where each cluster ends in it."""
-    return np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster)).astype(np.int64)

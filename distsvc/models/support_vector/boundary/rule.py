@@ -1,0 +1,93 @@
+"""The rule of a boundary: rows take the cluster of the nearest of its points.
+
+| Pham, Le and Dang (2017) | here |
+|---|---|
+| alpha_i and x_i in f | ``a``, ``S`` |
+| B_eps, whose points label all rows (Algorithm 3, line 10) | `BoundaryRule.points` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from distsvc.kernels.shares import nearest_shares
+from distsvc.models.rules.fields import LARGEST_FLOAT32, ArrayField, ClustersField, Field, real
+from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
+
+GAMMA = real(gt=0.0, le=LARGEST_FLOAT32)
+LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
+OUTLIER = "bool: score < 0, the row lies outside every cluster"
+
+SOFTENED = 0.5
+"""The factor of gamma where nearest points share rows out."""
+
+
+@dataclass(frozen=True)
+class BoundaryRule(Rule):
+    """The cluster of the nearest of some points, mostly on the boundary of the domain of novelty.
+
+    `cluster` has the clusters of the `points`. The score of a row is f(x) = sum_j a_j K(s_j, x) -
+    1, of support vectors S, feature by feature.
+    """
+
+    form: ClassVar[str] = "support-vector"
+    shared: ClassVar[str] = (
+        "exp(-gamma r^2 / 2) of the distance r to the nearest point of its cluster, over that of "
+        "all clusters"
+    )
+    meanings: ClassVar[Mapping[str, str]] = {
+        "label": LABEL,
+        "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
+        "outlier": OUTLIER,
+    }
+
+    beside: ClassVar[Mapping[str, Field]] = {
+        "equilibria": ArrayField("float32", "e d", may_be_empty=True),
+        "equilibrium_labels": ArrayField("int32", "e", least=-1, may_be_empty=True),
+    }
+
+    S: Annotated[np.ndarray, ArrayField("float32", "d B")]
+    a: Annotated[np.ndarray, ArrayField("float32", "B")]
+    points: Annotated[np.ndarray, ArrayField("float32", "m d")]
+    cluster: Annotated[np.ndarray, ClustersField("int32", "m")]
+    gamma: Annotated[float, GAMMA]
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters; each has a point."""
+        return int(self.cluster.max()) + 1
+
+    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the published columns of centred rows Z (n, d) float32 by name."""
+        score = DecisionFunction(self.S, self.a, self.gamma)(Z)
+        return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
+
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of centred rows Z (n, d) float32, without their scores."""
+        return self.cluster[self._nearest(Z)]
+
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32."""
+        points, ends = self._grouped
+        return nearest_shares(Z, points, ends, SOFTENED * self.gamma)
+
+    @cached_property
+    def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
+        """The points cluster by cluster, feature by feature, and where each cluster ends."""
+        order, ends = grouped(self.cluster)
+        return np.ascontiguousarray(self.points[order].T), ends
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        return Nearest(self.points)
+
+
+def grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order (m,) of points by their clusters (m,), and where each cluster ends in it."""
+    return np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster)).astype(np.int64)

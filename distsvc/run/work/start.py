@@ -1,0 +1,49 @@
+"""What is given when a run is started: where its cluster is, and what it may replace or skip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ClusterAddress:
+    """Where the cluster is, as far as that is given.
+
+    Attributes
+    ----------
+    scheduler : str or None
+        The address of a Dask scheduler.
+    scheduler_file : str or None
+        A file that a Dask scheduler wrote.
+    require_tls : bool
+        Whether an address that is not ``tls://`` is refused.
+
+    """
+
+    scheduler: str | None = None
+    scheduler_file: str | None = None
+    require_tls: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run may do where it is not the first.
+
+    Attributes
+    ----------
+    overwrite : bool
+        Whether something else that is published at the output is replaced.
+    fresh : bool
+        Whether to start over where an earlier run was interrupted, which otherwise goes on.
+    skip_missing : bool
+        Whether an input that is not there yet is to be skipped (`distsvc.errors.SkippedError`).
+
+    """
+
+    overwrite: bool = False
+    fresh: bool = False
+    skip_missing: bool = False
+
+
+ANYWHERE, FIRST = ClusterAddress(), Start()
+"""What holds where nothing is given."""

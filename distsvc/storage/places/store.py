@@ -1,0 +1,106 @@
+"""Stores of files: a folder of a disk, or a prefix of a bucket.
+
+Names are paths below the store, with ``/``. A file is written whole or not at all, and once; the
+few that change (a manifest, the record of a holder) change by `Store.swap`, in one step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from distsvc.errors import JobFileError
+from distsvc.errors.urls import shown_url
+from distsvc.storage.places.bucket import SCHEME, Bucket
+from distsvc.storage.places.folder import Folder
+
+
+class Store(Protocol):
+    """A folder of files, on a disk or in a bucket."""
+
+    @property
+    def address(self) -> str:
+        """The absolute path or URL, which `store_of` opens again on any worker."""
+
+    def below(self, name: str) -> Store:
+        """Return a folder of this one, which need not exist."""
+
+    def has(self, name: str) -> bool:
+        """Return whether a file exists."""
+
+    def sizes(self, name: str = "") -> dict[str, int]:
+        """Return the bytes of every whole file below a folder, by its name here, in order."""
+
+    def folders(self, name: str = "") -> list[str]:
+        """Return the names of the folders that are directly in a folder, without links."""
+
+    def local(self, name: str) -> Path:
+        """Return the path of a local copy of a file that never changes; no such file, no copy."""
+
+    def created(self, name: str, again: bool = True) -> AbstractContextManager[Path]:
+        """Yield a path to write a new file to, which is in the store once the body ends well.
+
+        `again` says that this process may read it soon. Raises `OutputPermissionError` and
+        `TemporaryError`.
+        """
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a small file, or replace it, in one step; errors as in `created`."""
+
+    def remove(self, name: str, mark: str | None = None) -> bool:
+        """Remove a file, if its version is `mark` where one is given, and folders empty then.
+
+        A bucket can't compare and remove: it replaces that version by an empty record. Of a
+        folder, the empty folders in it are removed. Returns whether a file was removed.
+        """
+
+    def clear(self, name: str, known: Collection[str] = ()) -> list[str]:
+        """Remove all files below a folder but those of known names; return the others' names."""
+
+    def current(self, name: str) -> tuple[bytes, str] | None:
+        """Return the content of a file that may change and the mark of its version, if it exists.
+
+        Raises `DataError` where it may not be read, and `TemporaryError`.
+        """
+
+    def swap(self, name: str, content: bytes, mark: str | None) -> str:
+        """Replace a file whose version is `mark`, or make the first one; return the new mark.
+
+        Raises
+        ------
+        ChangedError
+            The file has another version.
+        OutputPermissionError, TemporaryError
+            It can't be written.
+
+        """
+
+    def held(self) -> AbstractContextManager[bool]:
+        """Make the folder and lock it against this machine's other processes, where locks exist.
+
+        Yields whether it is locked.
+
+        Raises
+        ------
+        HeldError
+            Another process holds it.
+        OutputPermissionError, TemporaryError
+            It can't be made or written.
+
+        """
+
+
+def store_of(address: str | os.PathLike[str]) -> Store:
+    """Return the store at a path or URL; `JobFileError` for a URL of another kind."""
+    scheme, separator, _ = str(address).partition("://")
+    if not separator:
+        return Folder(address)
+    if scheme != SCHEME:
+        raise JobFileError(
+            f"expected a folder of a local or shared disk, or a URL of {SCHEME}://, found "
+            f"{shown_url(str(address))!r}"
+        )
+    return Bucket(str(address))

@@ -1,0 +1,79 @@
+"""The base of all features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from distsvc.errors.forms import Form
+
+
+class Feature:
+    """What is made of one stored column: one column of numbers, or several.
+
+    Attributes
+    ----------
+    column : str
+        The stored column.
+    wants : str
+        Its values, in a message.
+    one_hot : bool
+        Whether each column of numbers stands for a value, and is 1 in the rows that have it.
+
+    """
+
+    __slots__ = ()
+    wants: ClassVar[str]
+    one_hot: ClassVar[bool] = False
+    if TYPE_CHECKING:
+
+        @property
+        def column(self) -> str:
+            """The stored column."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of numbers."""
+        return (self.column,)
+
+    @property
+    def shown(self) -> str:
+        """The column in a list of the features that are used."""
+        return self.column
+
+    @property
+    def expected(self) -> str:
+        """The values that the stored column has to hold, in a message."""
+        return self.wants
+
+    @property
+    def whole(self) -> str | None:
+        """The name of all columns together, where they are one thing to readers."""
+        return None
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Return whether values of an Arrow type can be turned into the numbers."""
+        raise NotImplementedError
+
+    def fits_float32(self, kind: str) -> bool:
+        """Return whether float32 holds the numbers made of an Arrow type, given by its words."""
+        return False
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return some rows' numbers, (n,) or (n, len(names)), of their Arrow values; null is NaN.
+
+        The dtype is any whose values float64 holds, as far as the stored ones do. Raises
+        `UnusableValueError` where a value can't be taken.
+        """
+        raise NotImplementedError
+
+
+class DescribedFeature(Form, Feature):
+    """A feature that JSON holds as its fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    column: str
