@@ -17,7 +17,7 @@ from benchmarks.quality.without_labels import (
     pairs_of_seeds,
     shares,
     with_earlier,
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,34 +1,21 @@
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs
 
 from benchmarks.harness import data
 from benchmarks.harness.data import drawn, standardised
 
 
-def toy(name, folder=None, split=None):
-    return make_blobs(300, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
-
-
-@pytest.fixture(autouse=True)
-def toy_set(monkeypatch):
-    monkeypatch.setattr(data, "load", toy)
-    data.table.cache_clear()
-    yield
-    data.table.cache_clear()
-
-
-def test_a_sample_is_drawn_once_and_standardised_by_all_rows():
+def test_a_sample_is_drawn_once_and_standardised_by_all_rows(toy):
     X, y, size = data.table(None, "toy", None, 50)
     again = data.table.__wrapped__(None, "toy", None, 50)
     assert (X.shape, y.shape, size) == ((50, 2), (50,), 300)
     np.testing.assert_array_equal(X, again[0])
-    whole = standardised(toy("toy")[0])
+    whole = standardised(toy[0])
     assert {tuple(row) for row in X} <= {tuple(row) for row in whole}
 
 
 @pytest.mark.parametrize("most_rows", [None, 50])
-def test_shared_rows_cannot_be_written_to(most_rows):
+def test_shared_rows_cannot_be_written_to(toy, most_rows):
     X, y, _ = data.table(None, "toy", None, most_rows)
     for array in (X, y):
         with pytest.raises(ValueError, match="read-only"):

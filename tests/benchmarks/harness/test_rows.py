@@ -11,7 +11,7 @@ from benchmarks.harness.rows import (
     show,
     write_csv,
     write_rows,
-)
+)  # fmt: skip
 
 ROWS = [
     {"set": "a", "method": "x", "seed": 0, "nmi": 0.5},

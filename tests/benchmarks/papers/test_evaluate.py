@@ -4,7 +4,6 @@ import os
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from sklearn.datasets import make_blobs
 
 from benchmarks.cli import commands
 from benchmarks.harness import data
@@ -17,19 +16,7 @@ from distsvc.run.work.progress import Progress
 
 QUIET = Progress(quiet=True)
 ABOUT = {"experiment": "oracle", "set": "toy", "protocol": "oracle"}
-
-
-def toy(name, folder=None, split=None):
-    X, y = make_blobs(300, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
-    return X, y
-
-
-@pytest.fixture(autouse=True)
-def toy_sets(monkeypatch):
-    monkeypatch.setattr(data, "load", toy)
-    data.table.cache_clear()
-    yield
-    data.table.cache_clear()
+pytestmark = pytest.mark.usefixtures("toy")
 
 
 @pytest.fixture

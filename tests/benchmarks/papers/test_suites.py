@@ -19,7 +19,7 @@ from benchmarks.papers.suites import (
     bsgd_final,
     bsgd_grid,
     imdh_fits,
-)
+)  # fmt: skip
 
 
 def grid_row(point, nmi, *, system="BSGD-R", name="iris", seed=0):
