@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.fields import Facts
 
 
 class Engine(Protocol):
@@ -33,5 +34,5 @@ class Engine(Protocol):
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle what depends on the scaled pilot rows (m, d) float64 of a table of `n_rows`."""
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""

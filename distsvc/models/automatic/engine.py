@@ -17,6 +17,7 @@ from distsvc.models.engine import Engine
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.rows.mass import FLAT
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.consensus import LOW_SUPPORT
@@ -126,7 +127,7 @@ class AutomaticEngine(Engine):
             return f"{share}, half or less, but hyperplanes find nothing to divide: it stands."
         return f"{share}: half or less, so hyperplanes through regions of low density are."
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the chosen fit arrived at, for its report."""
         chosen = self.levels if self.chosen == LEVEL_TREE else self.trees
         facts = chosen.fitted_facts()

@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class SampledEngine:
         self.estimator = estimator
         self.n_features = 1
         self.notes: list[str] = []
-        self._found: dict[str, Any] = {}
+        self._found: dict[str, float] = {}
 
     def set_width(self, n_features: int) -> None:
         """Say how many columns the table has: of wide rows the sample has fewer."""
@@ -87,14 +88,14 @@ class SampledEngine:
         self._found = {"n_samples": len(model.labels_), **found}
         return self.rule
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""
         found = dict(self._found)
         n = found.pop("n_samples")
         facts = {"n_clusters": self.rule.n_clusters, "n_samples": n}
         return facts | {"share_sampled": n / self.n_rows} | found
 
-    def solved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def solved(self) -> State:
         """Return facts, which JSON can hold, and arrays: what `restore` goes on from."""
         facts = {"form": self.rule.form, "found": self._found, "notes": list(self.notes)}
         return facts | self.rule.facts(), self.rule.arrays()

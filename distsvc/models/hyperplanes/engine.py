@@ -14,7 +14,7 @@ from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
-from distsvc.models.rules.fields import check_fields, forms_of, whole
+from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
@@ -195,7 +195,7 @@ class TreeEngine:
         tree = self.cluster_tree
         return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""
         return {
             "n_clusters": self.n_clusters,
@@ -208,7 +208,7 @@ class TreeEngine:
             "clearest_valley": self.clearest_valley,
         }
 
-    def _restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Stream:
+    def _restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Stream:
         """Return where a restart was; `DataError` for what is none of its states."""
         forms = forms_of(GrowingTree)
         check_fields({"n_rows": whole(0, MOST)}, facts, {})

@@ -24,7 +24,8 @@ from distsvc.models.linear.coordinate_descent import (
 from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
 from distsvc.models.linear.working_set import WorkingSet
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
+from distsvc.models.rules.fields import Facts
 
 DEFAULT_NU = 0.5
 FEWEST_ROWS = 100
@@ -193,7 +194,7 @@ class LinearEngine(ABC):
         offset, weights = self.solution.offset, self.solution.weights
         return self.rule_type(weights, mean, offset, self.is_ball)
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""
         of = self.solution
         facts = {
@@ -207,7 +208,7 @@ class LinearEngine(ABC):
         }
         return {name: value for name, value in facts.items() if value is not None}
 
-    def solved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def solved(self) -> State:
         """Return facts, which JSON can hold, and arrays: what `restore` goes on from."""
         facts = vars(self.solution) | {"notes": list(self.notes)}
         return facts, {"weights": facts.pop("weights")}

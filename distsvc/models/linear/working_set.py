@@ -11,7 +11,6 @@ the others while they are among the nearest to the threshold.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from distsvc.kernels import dual_cd as kernels
 from distsvc.models.linear.coordinate_descent import DenseRows, Problem, State, solve, threshold
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.checkpoints import State as Kept
+from distsvc.models.rules.fields import Facts
 
 WORKING_BYTES = 8 * 2**20
 """Of the rows in one list of candidates."""
@@ -186,7 +186,7 @@ class WorkingSet:
         return facts, {name: getattr(self, name) for name in ("u", *OF_ROWS)}
 
     @classmethod
-    def restored(cls, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> WorkingSet:
+    def restored(cls, facts: Facts, arrays: dict[str, np.ndarray]) -> WorkingSet:
         """Return the working set as it was when `descended` returned these."""
         found = cls(facts["ball"], facts["total"], arrays["u"], 0.0)
         for name, value in [(n, facts[n]) for n in NUMBERS] + [(n, arrays[n]) for n in OF_ROWS]:

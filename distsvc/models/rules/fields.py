@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import numpy as np
 import pydantic
 
 from distsvc.errors import DataError
 from distsvc.errors.forms import worded
+
+Facts: TypeAlias = dict[str, Any]
+"""Values that JSON can hold, by name: what is known of a rule or a fit beside its arrays."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 

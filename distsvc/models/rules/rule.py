@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from distsvc.models.rules.fields import Field, check_fields, forms_of
+from distsvc.models.rules.fields import Facts, Field, check_fields, forms_of
 from distsvc.models.rules.reasons import Typical, pulls
 
 
@@ -111,7 +111,7 @@ class Rule(ABC):
         """Return the fields that are arrays, by name."""
         return {n: v for n, v in self._values().items() if isinstance(v, np.ndarray)}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the other fields, by name."""
         return {n: v for n, v in self._values().items() if not isinstance(v, np.ndarray)}
 
@@ -128,7 +128,7 @@ class Rule(ABC):
 
         """
         sizes = {} if d is None else {"d": d}
-        known: dict[str, Any] = {**facts, **arrays}
+        known = {**facts, **arrays}
         check_fields(forms_of(cls), known, sizes)
         check_fields({n: of for n, of in cls.beside.items() if n in known}, known, sizes)
         rule = cls(**{f.name: known[f.name] for f in fields(cls)})  # type: ignore[arg-type]
@@ -138,5 +138,5 @@ class Rule(ABC):
     def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
         """Raise DataError where the fields, each right in itself, do not go together."""
 
-    def _values(self) -> dict[str, Any]:
+    def _values(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

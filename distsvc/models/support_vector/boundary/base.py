@@ -11,6 +11,7 @@ import numpy as np
 
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import check_finite
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 
@@ -132,7 +133,7 @@ class SupportVectorEngine(ABC):
         """Return the key ranges of the blocks of an epoch over a table of `n_rows`."""
 
     @abstractmethod
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
 
     @abstractmethod

@@ -27,8 +27,9 @@ import numpy as np
 from distsvc.errors import ParameterError
 from distsvc.job.parameters import IN_MEMORY
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rows.sampling import Ranges, Reservoir
+from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import balls, complete_graph, labelling, training
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma
@@ -143,7 +144,7 @@ class BoundaryEngine(SupportVectorEngine):
                 S, a, self.n_iter = training.solve_penalised(X, self.gamma, self.C, given.max_iter)
         self._set_decision(S, a)
 
-    def trained(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def trained(self) -> State:
         """Return what `train` has found, as facts and arrays; `restore` takes them back."""
         facts = {
             "gamma": self.gamma,
@@ -160,7 +161,7 @@ class BoundaryEngine(SupportVectorEngine):
         self.n_iter, self.notes = facts["n_iter"], list(facts["notes"])
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
 
-    def decision_facts(self) -> dict[str, Any]:
+    def decision_facts(self) -> Facts:
         """Return the numbers that tasks of phase two need beside the decision function's arrays."""
         return {
             "gamma": self.gamma,
@@ -198,7 +199,7 @@ class BoundaryEngine(SupportVectorEngine):
         """Centred support vectors (B, d) float32."""
         return self.decision.S.T
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
         return {
             "gamma": self.gamma,

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
 from distsvc.job.constraints import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
@@ -134,7 +134,7 @@ class LevelTreeEngine(SupportVectorEngine):
         S = self.levels.tree.S
         return placed(S.T, self.ensemble.components[: len(S)])
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
         tree, answer = self.levels.tree, self.levels.answer
         return {
