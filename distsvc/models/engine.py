@@ -15,18 +15,10 @@ class Engine(Protocol):
 
     Each algorithm goes on from `set_pilot` in steps of its own and ends in a rule; the estimator
     takes these steps on arrays, a job in phases.
-
-    Attributes
-    ----------
-    notes : list of str
-        Remarks so far.
-    centre : ndarray of shape (d,), float64
-        Subtracted from scaled rows to prepare them; known after `set_pilot`.
-
     """
 
-    notes: list[str]
-    centre: np.ndarray
+    notes: list[str]  # remarks so far
+    centre: np.ndarray  # (d,) float64, subtracted from scaled rows; known after `set_pilot`
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the ranges of keys of the sample that a table of so many rows has."""

@@ -30,30 +30,15 @@ LEVEL_TREE, HYPERPLANES = "support-vector", "imdh"
 class AutomaticEngine(Engine):
     """Holds both engines; `choose` settles which of them has the answer.
 
-    Parameters
-    ----------
-    parameters : mapping of str to dict
-        All parameters of both, by algorithm, in range.
-    seed : int
-
-    Attributes
-    ----------
-    centre : ndarray of shape (d,), float64
-        The origin of the rows, the same for both.
-    chosen : str
-        "support-vector" or "imdh". From here on: set by `choose`.
-    support : float
-        Share of the level tree's models that find its answer.
-    likeness : float or None
-        Adjusted Rand index of both answers on the pilot; None where hyperplanes were not asked.
-    rule : Rule
-        Clusters of the answer; scores of the level tree, whichever it is.
+    `parameters` are all those of both, by algorithm, in range.
     """
 
-    chosen: str
-    support: float
-    likeness: float | None
-    rule: Rule
+    centre: np.ndarray  # (d,) float64, the origin of the rows, the same for both
+    # Set by `choose`:
+    chosen: str  # "support-vector" or "imdh"
+    support: float  # share of the level tree's models that find its answer
+    likeness: float | None  # adjusted Rand index of both answers on the pilot, if both were asked
+    rule: Rule  # clusters of the answer; scores of the level tree, whichever it is
 
     def __init__(self, parameters: Mapping[str, dict[str, Any]], seed: int):
         self.parameters_of = parameters

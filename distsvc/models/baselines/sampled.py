@@ -29,29 +29,12 @@ class SampledEngine:
     """Fits a baseline on a sample; a table is labelled by its rule.
 
     The clusters are those of `fit` on the sample's rows, in the order of their keys, and are
-    numbered by their sizes there.
-
-    Parameters
-    ----------
-    estimator : Baseline
-        Not fitted yet, its parameters in range.
-
-    Attributes
-    ----------
-    notes : list of str
-        Remarks on the fit.
-    n_rows : int
-        Rows of the table.
-    centre : ndarray of shape (d,), float64
-        The rows' origin.
-    rule : Rule
-        Set by `fit_sample`.
-
+    numbered by their sizes there. The `estimator` is not fitted yet, its parameters in range.
     """
 
-    n_rows: int
-    centre: np.ndarray
-    rule: Rule
+    n_rows: int  # of the table
+    centre: np.ndarray  # (d,) float64, the rows' origin
+    rule: Rule  # set by `fit_sample`
 
     def __init__(self, estimator: Baseline):
         self.estimator = estimator

@@ -39,37 +39,18 @@ class TreeEngine:
     `key_ranges` says which rows are learned from, `set_pilot` settles the centre, `grow` learns one
     tree, on any machine, and `choose` ends with an answer.
 
-    Parameters
-    ----------
-    parameters : mapping of str to object
-        All parameters of `IncrementalMDH`, in range.
-    seed : int
-        Of the row keys and of the orders of rows.
-
-    Attributes
-    ----------
-    notes : list of str
-        Remarks on the fit.
-    centre : ndarray of shape (d,), float64
-        The origin of the rows.
-    pilot : ndarray of shape (m, d), float32
-        Centred rows that the choice is made on.
-    cut : Cut
-        The answer. From here on: set by `choose`.
-    restart : int
-        Number of the chosen tree among those grown.
-    agreement, valleys, clearest_valley, n_samples
-        As the attributes of `IncrementalMDH`; NaN agreement for one tree.
-
+    `parameters` are all those of `IncrementalMDH`, in range; `seed` is that of the row keys and of
+    the orders of rows.
     """
 
     n_rows: int
-    centre: np.ndarray
-    pilot: np.ndarray
-    cut: Cut
+    centre: np.ndarray  # (d,) float64, the origin of the rows
+    pilot: np.ndarray  # (m, d) float32, centred rows that the choice is made on
+    # Set by `choose`; the last five are as the attributes of `IncrementalMDH`:
+    cut: Cut  # the answer
+    restart: int  # number of the chosen tree among those grown
     n_clusters: int
-    restart: int
-    agreement: float
+    agreement: float  # NaN for one tree
     valleys: np.ndarray
     clearest_valley: float
     n_samples: int

@@ -95,32 +95,12 @@ def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:
 class WorkingSet:
     """The rows next to the threshold, and the sums over the whole table.
 
-    Parameters
-    ----------
-    ball : bool
-        Whether the problem is SVDD's.
-    total : float
-        The sum of alpha over the whole table, nu N or 1 / C.
-    u : ndarray of shape (d,), float64
-        Of the rows with alpha = 1.
-    linear : float
-        p'alpha of those rows.
-
-    Attributes
-    ----------
-    u : ndarray of shape (d,), float64
-        The sum of alpha x over all rows.
-    objective : float
-        Of `Problem`, over all rows.
-    rows : ndarray of shape (m,), int64
-        Numbers of the rows in the set, ascending; X (m, d), alpha (m,) and G (m,) are theirs.
-    least, most : float
-        The extremes of G in the set, as `descend` left them.
-    violation : float
-        Of optimality by any two rows of the table, in the last pass.
-    n_iter : int
-        Outer steps so far.
-
+    `total` is the sum of alpha over the whole table, nu N or 1 / C; `u` (d,) float64 that of alpha
+    x over all rows, which begins with those of alpha = 1, as does p'alpha, `linear`. `ball` says
+    whether the problem is SVDD's, and `objective` is that of `Problem` over all rows. `rows` (m,)
+    int64 are the numbers of the rows in the set, ascending; X (m, d), alpha (m,) and G (m,) are
+    theirs, and `least` and `most` the extremes of G as `descend` left them. `violation` is that of
+    optimality by any two rows of the table, in the last pass; `n_iter` counts outer steps.
     """
 
     def __init__(self, ball: bool, total: float, u: np.ndarray, linear: float):

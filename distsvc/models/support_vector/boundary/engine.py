@@ -52,37 +52,17 @@ LEAST_LEVEL = 1e-3
 
 
 class BoundaryEngine(SupportVectorEngine):
-    """Clusters are the connected parts of {x : f(x) >= 0}, f trained once.
+    """Clusters are the connected parts of {x : f(x) >= 0}, f trained once."""
 
-    Attributes
-    ----------
-    nu : float
-        The share of rows outside that is asked for, where C does not say it.
-    descent : StochasticGradient
-        Phase one, but for the solver ``exact``.
-    epsilon : float
-        Half-width of the extended boundary, widened where no row is so near.
-    boundary : Boundary
-        To be set before the equilibria, for `fitted_facts`.
-    points : ndarray of shape (m, d), float32
-        The points that label all rows.
-    vertices : ndarray of shape (v, d), float32
-        Equilibria, and what else segments are tested between; all centred.
-    clusters : Clusters
-    pending : bool
-        Whether rows were fed since clusters were found.
-
-    """
-
-    nu: float
-    descent: StochasticGradient
-    epsilon: float
-    boundary: Boundary
-    points: np.ndarray
-    vertices: np.ndarray
+    nu: float  # the share of rows outside that is asked for, where C does not say it
+    descent: StochasticGradient  # phase one, but for the solver "exact"
+    epsilon: float  # half-width of the extended boundary, widened where no row is so near
+    boundary: Boundary  # to be set before the equilibria, for `fitted_facts`
+    points: np.ndarray  # (m, d) float32, centred: they label all rows
+    vertices: np.ndarray  # (v, d) float32: equilibria, and what else segments are tested between
     clusters: Clusters
     rule: BoundaryRule
-    pending = False
+    pending = False  # whether rows were fed since clusters were found
     _stream: Reservoir | None = None
     _end_of: np.ndarray
 

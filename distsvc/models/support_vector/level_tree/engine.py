@@ -39,21 +39,11 @@ class LevelTreeEngine(SupportVectorEngine):
     """Clusters are the branches of a tree of level sets whose splits are significant.
 
     It sees rows along few leading directions, where there are many features.
-
-    Attributes
-    ----------
-    ensemble : Ensemble
-        The models to train.
-    view : ndarray of shape (m, q), float32
-        The pilot as the models see it.
-    levels : LevelSets
-        The tested trees, and the answer.
-
     """
 
-    ensemble: Ensemble
-    view: np.ndarray
-    levels: LevelSets
+    ensemble: Ensemble  # the models to train
+    view: np.ndarray  # (m, q) float32, the pilot as the models see it
+    levels: LevelSets  # the tested trees, and the answer
     rule: LevelRule
     _grown: Sequence[LevelTree]
 
