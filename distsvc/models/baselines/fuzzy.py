@@ -80,11 +80,7 @@ class Search:
         """Return facts and arrays while a start is under way; `restored` takes them back."""
         assert self.centres is not None
         _, key, position, *_ = self.random.get_state()
-        facts: Facts = {
-            "n_ended": self.n_ended,
-            "n_iter": self.n_iter,
-            "position": position,
-        }
+        facts: Facts = {"n_ended": self.n_ended, "n_iter": self.n_iter, "position": position}
         arrays = {"key": np.asarray(key), "centres": self.centres}
         arrays["objectives"] = np.array(self.objectives, np.float64)
         if self.best is not None:

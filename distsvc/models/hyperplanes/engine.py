@@ -152,7 +152,10 @@ class TreeEngine:
         if not all(np.isfinite(tree.curve).all() for tree in grown):
             raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
         cuts = [tree.cut(of["n_clusters"] or elbow(tree.curve, of["elbow"])) for tree in grown]
-        valleys = [self._valleys(cut) for cut in cuts]
+        valleys = [
+            np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])
+            for cut in cuts
+        ]
         labels = [cut.label(self.pilot)[0] for cut in cuts]
         self.restart, self.agreement = most_agreeing(labels)
         self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
@@ -200,9 +203,6 @@ class TreeEngine:
     def _sample_rows(self, n_rows: int) -> int:
         most = sampling.most_rows(self.n_features)
         return min(n_rows, self.parameters["max_samples"] or n_rows, most)
-
-    def _valleys(self, cut: Cut) -> np.ndarray:
-        return np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])
 
     def _settled(self, cut: Cut) -> Cut:
         """Return one cluster where no split is in a valley, else the cut; note oddities."""

@@ -176,7 +176,9 @@ class IncrementalMDH(ClusterEstimator):
         whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
         if n == len(X):
             self._leaves = np.empty(n, np.int32)
-            self._leaves[order] = whole.labels_of_bottom(2**self.depth)[bottom]
+            labels = np.full(2**self.depth, -1, np.int32)  # of the complete tree's nodes
+            labels[self.cluster_tree_.numbers - 1] = whole.labels
+            self._leaves[order] = labels[bottom]
         else:
             self._leaves = self._label(whole, X)
         self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]

@@ -238,15 +238,6 @@ class Cut:
         """Clusters, all of which have rows."""
         return int(self.labels.max()) + 1
 
-    def labels_of_bottom(self, n_nodes: int) -> np.ndarray:
-        """Return labels (n_nodes,) int32 of the complete tree's nodes, for the cut of all leaves.
-
-        A leaf with rows is a bottom node of the complete tree; -1 for all other nodes.
-        """
-        labels = np.full(n_nodes, -1, np.int32)
-        labels[self.tree.numbers - 1] = self.labels
-        return labels
-
     def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return labels (n,) int32 and margins (n,) float32 of the rows of X (n, d) float32.
 

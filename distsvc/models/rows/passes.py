@@ -156,7 +156,7 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
 
 
 class Passes:
-    """The readings of an input, for one fit; `seed` is that of the rows' keys."""
+    """Readings, for one fit, of an input that can be read again; `seed` is of the rows' keys."""
 
     # Set by `draw`:
     n_rows: int
