@@ -102,7 +102,7 @@ def value(content: object) -> str:
     return str(content)
 
 
-class Listed(NamedTuple):
+class FoldedRows(NamedTuple):
     """Lines of a table that are seen at once, and those that are folded away."""
 
     first: Sequence[NamedTuple]
@@ -110,11 +110,11 @@ class Listed(NamedTuple):
     summary: str
 
 
-def folded(rows: Sequence[NamedTuple], more: str, most: int = MAX_ROWS) -> Listed:
+def folded(rows: Sequence[NamedTuple], more: str, most: int = MAX_ROWS) -> FoldedRows:
     """Fold the lines beyond `most` away, unless there is only one."""
     n_first = len(rows) if len(rows) <= most + 1 else most
     first, rest = rows[:n_first], rows[n_first:]
-    return Listed(first, rest, f"{count(len(rest))} {more}")
+    return FoldedRows(first, rest, f"{count(len(rest))} {more}")
 
 
 @functools.cache

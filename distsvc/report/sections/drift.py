@@ -1,13 +1,12 @@
-"""What the page says of drift."""
+"""The page's section on drift."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart
-from distsvc.report.formats import Listed, count, folded, listed, one_line, percent, things
+from distsvc.report.formats import FoldedRows, count, folded, listed, one_line, percent, things
 
 STABLE, ANOTHER = 0.1, 0.25
 """Population stability indices up to which a column is as it was, and above which it is another."""
@@ -26,19 +25,18 @@ class DriftRow(NamedTuple):
     missing_after: float
 
 
-@dataclass(frozen=True)
-class DriftSection:
-    """What the page shows of drift; `missing` says whether any column lacks values."""
+class DriftSection(NamedTuple):
+    """The table of columns; `missing` says whether any column lacks values."""
 
     summary: str
-    columns: Listed
+    columns: FoldedRows
     missing: bool
     capped: bool
     others: list[str]
 
 
 def section(found: DriftPart) -> DriftSection:
-    """Return what the page shows of drift; the text of `found` is untrusted."""
+    """Return the section; the text of `found` is untrusted."""
     columns = sorted(found.columns, key=lambda column: -column.index)
     largest = max((column.index for column in columns), default=0.0)
     end = min(1.0, max(largest, 1.2 * ANOTHER))

@@ -1,16 +1,15 @@
-"""What the page says of clusters beside those of the run before."""
+"""The page's section on clusters beside those of the run before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from distsvc.report.content.comparison_parts import LineagePart, StoryPart
 from distsvc.report.figures import moves
 from distsvc.report.formats import (
     MAX_ROWS,
-    Listed,
+    FoldedRows,
     count,
     folded,
     listed,
@@ -46,27 +45,11 @@ class SizeRow(NamedTuple):
     share_after: float
 
 
-@dataclass(frozen=True)
-class LineageSection:
-    """What the page shows of the clusters beside those of the run before.
+class LineageSection(NamedTuple):
+    """Clusters beside those of the run before, which is at `path`.
 
-    Attributes
-    ----------
-    path, run_id : str or None
-        Of the run before.
-    lacking : str or None
-        Where a run was expected, and none is published.
-    assigned : bool
-        Whether its model labelled the rows.
-    because : list of str
-        Why a new model was learned.
-    summary : str
-        A paragraph.
-    drawing : str or None
-        The rows that moved, as SVG, with its `caption`.
-    stories, sizes : Listed or None
-        Of a new model, and of an assigned one.
-
+    `lacking` is where a run was expected and none is published. The drawing is an SVG of the rows
+    that moved. A new model has stories, an assigned one sizes.
     """
 
     path: str | None
@@ -77,21 +60,12 @@ class LineageSection:
     summary: str
     drawing: str | None
     caption: str
-    stories: Listed | None
-    sizes: Listed | None
+    stories: FoldedRows | None
+    sizes: FoldedRows | None
 
 
 def section(found: LineagePart, colours: Mapping[int, str]) -> LineageSection:
-    """Return what the page shows of clusters beside those of the run before.
-
-    Parameters
-    ----------
-    found
-        Its text is untrusted.
-    colours
-        The colour of each cluster's id.
-
-    """
+    """Return the section; colours are those of ids, and the text of `found` is untrusted."""
     assigned, begins = found.mode == "assign", found.path is None
     drawing = caption = None
     if found.moves is not None and not assigned and found.rows:
@@ -186,7 +160,7 @@ def _assigned(found: LineagePart) -> str:
     )
 
 
-def _stories(found: Sequence[StoryPart]) -> Listed:
+def _stories(found: Sequence[StoryPart]) -> FoldedRows:
     """Return the table of clusters: changes first, and survivors where there is room."""
     ordered = sorted(found, key=lambda s: (_order(s), -max(s.rows_before, s.rows_after), s.id))
     changed = [s for s in ordered if s.event != "survived"]
@@ -198,7 +172,7 @@ def _stories(found: Sequence[StoryPart]) -> Listed:
     n_changed = len(changed) - min(len(first), len(changed))
     words = [f"{count(n_changed)} more that changed"] * bool(n_changed)
     words += [f"{count(len(survived))} that {'goes' if len(survived) == 1 else 'go'} on"]
-    return Listed([_story(s) for s in first], [_story(s) for s in rest], " and ".join(words))
+    return FoldedRows([_story(s) for s in first], [_story(s) for s in rest], " and ".join(words))
 
 
 def _order(story: StoryPart) -> int:
@@ -234,7 +208,7 @@ def _ids(ids: Sequence[int]) -> str:
     return listed(names) if names else "others"
 
 
-def _sizes(found: Sequence[StoryPart]) -> Listed:
+def _sizes(found: Sequence[StoryPart]) -> FoldedRows:
     """Return the table of sizes among a model's own rows and those that it labelled."""
     before, after = (
         max(1, sum(getattr(story, name) for story in found))

@@ -1,4 +1,4 @@
-"""The page's section on what sets clusters apart."""
+"""The page's section on profiles of clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distsvc.report.content.explained_parts import (
     Spread,
 )
 from distsvc.report.content.report import ClusterRow
-from distsvc.report.formats import Listed, folded, number, percent, things
+from distsvc.report.formats import FoldedRows, folded, number, percent, things
 
 SEEN = 6
 """Clusters that are seen at once."""
@@ -60,13 +60,13 @@ class ProfilesSection(NamedTuple):
     """All clusters, how many rows tell of them, of which nothing is told, and how values are."""
 
     rows: int
-    cards: Listed
+    cards: FoldedRows
     untold: str
     has_categories: bool
 
 
 def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> ProfilesSection:
-    """Return what the page says of clusters, in the order of their sizes."""
+    """Return the profiles of clusters, in the order of their sizes."""
     sizes = {row.label: row for row in clusters}
     place = {row.label: i for i, row in enumerate(clusters)}
     some = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
