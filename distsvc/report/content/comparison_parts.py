@@ -1,4 +1,4 @@
-"""The parts of a report that tell of a run beside the one that it goes on from."""
+"""The parts of a report that compare a run with the one before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ State = Literal["passed", "warned", "failed", "not measured"]
 
 
 class CheckPart(ReportPart):
-    """How a check turned out: what was found, the limit, and both in words."""
+    """The outcome of a check: the value found, the limit, and both in words."""
 
     name: str
     level: Literal["error", "warn"]
@@ -23,7 +23,7 @@ class CheckPart(ReportPart):
 
 
 class StoryPart(ReportPart):
-    """What became of a cluster, or where it came from (`distsvc.models.nights.continuity.Story`).
+    """The end of a cluster, or its origin (`distsvc.models.nights.continuity.Story`).
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Moves(ReportPart):
 
 
 class LineagePart(ReportPart):
-    """Which cluster is which of the run before.
+    """The clusters beside those of the run before.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class ColumnDrift(ReportPart):
 
 
 class DriftPart(ReportPart):
-    """How far the table is from the one that the model before was learned from.
+    """The distance of the table from the one that the model before was learned from.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ class FarRow(ReportPart):
 
 
 class ReasonsPart(ReportPart):
-    """Why rows are outliers, or near a border: the columns that do most, and the farthest rows.
+    """Reasons of outliers, or of rows near a border: the columns that do most, the farthest rows.
 
     `counted` is the number of rows of a sample that `leading` is of, None where it is of all.
     """
@@ -63,7 +63,7 @@ class ReasonsPart(ReportPart):
 
 
 class MembershipPart(ReportPart):
-    """How sure rows are of their clusters.
+    """Shares of their own clusters in rows.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Spread(ReportPart):
 
 
 class ProfileColumn(ReportPart):
-    """What one column says of a cluster.
+    """One column of a cluster's profile.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class TypicalRow(ReportPart):
 
 
 class ProfilePart(ReportPart):
-    """What sets a cluster apart: its rows in the sample, columns, the best first, typical rows."""
+    """A cluster's profile: its rows in the sample, columns, the best first, typical rows."""
 
     label: Label
     rows: Size
@@ -147,7 +147,7 @@ class ProfilePart(ReportPart):
 
 
 class ProfilesPart(ReportPart):
-    """What sets clusters apart, the largest first, in so many rows of a sample."""
+    """Profiles of clusters, the largest first, in so many rows of a sample."""
 
     rows: Size
     clusters: Annotated[list[ProfilePart], Field(min_length=1)]

@@ -25,7 +25,7 @@ MOST_BRANCHES = 5000
 """More than that are never written: there are fewer support vectors."""
 
 SPLIT, LEAF = "a split", "a cluster"
-"""How errors tell the two kinds of nodes apart; not part of a field's name."""
+"""Tags of the two kinds of nodes; errors leave them out of a field's name."""
 
 Grid = Annotated[list[Number], Field(min_length=2, max_length=2000)]
 Point = Annotated[list[Finite], Field(min_length=2, max_length=2)]
@@ -299,7 +299,7 @@ class Considered(ReportPart):
 
 
 class ChoicePart(ReportPart):
-    """Which algorithm's answer it is, why, and how alike the answers are (adjusted Rand index)."""
+    """The chosen algorithm, the reason, and the likeness of the answers (adjusted Rand index)."""
 
     why: str
     considered: list[Considered]

@@ -1,4 +1,4 @@
-"""What ``report.json`` holds, as a frozen model that is written and read."""
+"""The whole of ``report.json``, as a frozen model that is written and read."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class OutlierPart(ReportPart):
 
 
 class ScoreHistogram(ReportPart):
-    """How the scores are spread.
+    """A histogram of the scores.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class IndexValue(ReportPart):
 
 
 class PhaseCost(ReportPart):
-    """What a phase took: seconds, rows, and peak memory in MB, each None where it is not known."""
+    """The costs of a phase: seconds, rows, and peak memory in MB, each None if unknown."""
 
     name: str
     seconds: Cost
@@ -252,7 +252,7 @@ class Report(ReportPart):
         return [check for check in self.checks if check.state == "failed"]
 
     def dumped(self) -> dict[str, Any]:
-        """Return what JSON holds."""
+        """Return the content of ``report.json``."""
         return self.model_dump()
 
     @classmethod

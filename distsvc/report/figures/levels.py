@@ -55,7 +55,7 @@ class Hill(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Where a hill is drawn; up to ``end`` are the hills that merge into it."""
+    """The position of a hill in the drawing; up to ``end`` are the hills that merge into it."""
 
     hill: Hill
     children: tuple[Slot, ...]  # that with the highest valley first

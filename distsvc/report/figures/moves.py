@@ -120,7 +120,7 @@ def _untangled(found: Flow) -> Flow:
 
 
 class Bar(NamedTuple):
-    """Where a cluster's bar is: its slot's middle, its top, and its length."""
+    """A cluster's bar: its slot's middle, its top, and its length."""
 
     middle: float
     top: float
@@ -174,7 +174,7 @@ def _colour(one: Id, colours: Mapping[int, str]) -> str:
 
 
 def _texts(ids: Sequence[Id], shares: Array, n_others: int, notes: Mapping[int, str]) -> list[str]:
-    """Return what is written beside the bars of one side."""
+    """Return the texts beside the bars of one side."""
     texts = []
     for one, share in zip(ids, shares, strict=True):
         name = things(n_others, "other") if one is None else one_line(one, LONGEST_ID)

@@ -41,7 +41,7 @@ REASONS = {"elbow": "at the elbow", "n_clusters": "as asked for"}
 
 
 class DrawnNode(NamedTuple):
-    """Where a node is drawn: its level, and the leaves it spans, counted from the left."""
+    """The position of a node: its level, and the leaves it spans, counted from the left."""
 
     node: TreeNode
     level: int
@@ -176,7 +176,7 @@ def shown_clusters(found: Curve) -> int:
 
 
 def shown_splits(nodes: Sequence[TreeNode]) -> int:
-    """Return how many splits the drawing of a tree shows."""
+    """Return the number of splits in the drawing of a tree."""
     return sum(place.panel is not None for place in _places(nodes))
 
 

@@ -1,10 +1,9 @@
-"""What the page says of a choice made without labels: why so many clusters, and doubts."""
+"""The page's section on a choice made without labels: the number of clusters, and doubts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from distsvc.report.content.model_parts import (
@@ -42,32 +41,10 @@ class AnswerRow(NamedTuple):
     chosen: bool
 
 
-class ModelRow(NamedTuple):
-    """A line of the table of models."""
+class VoteSection(NamedTuple):
+    """A vote: its tree as SVG, `width` inches wide, and three tables; absent parts are empty.
 
-    components: int
-    gamma: str
-    C: str
-    vectors: int
-    splits: int
-    supports: bool
-    chosen: bool
-
-
-@dataclass(frozen=True)
-class VoteSection:
-    """What the page shows of a vote; what has nothing to show is empty.
-
-    Attributes
-    ----------
-    heading, why : str
-    drawing : str or None
-        The tree as SVG, `width` inches wide, with its `caption`.
-    candidates, models, answers : list
-        The lines of three tables.
-    agreed : str
-        One sentence instead of `answers`, where they are all alike.
-
+    `agreed` is one sentence instead of `answers`, where they are all alike.
     """
 
     heading: str
@@ -76,28 +53,20 @@ class VoteSection:
     width: float
     caption: str
     candidates: list[CandidateRow]
-    models: list[ModelRow]
+    models: list[LevelModel]
     answers: list[AnswerRow]
     agreed: str
 
 
 def doubts(found: LevelsPart) -> list[str]:
-    """Return why the table may need another tool; the text of `found` is untrusted."""
+    """Return reasons to try another tool; the text of `found` is untrusted."""
     return _sentences(found.doubts)
 
 
 def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> VoteSection | None:
-    """Return what the page shows of a vote, or None if there is nothing below the heading.
+    """Return the section, or None if there is nothing below its heading.
 
-    Parameters
-    ----------
-    found
-        Its text is untrusted.
-    n_clusters
-        Clusters of the run.
-    colours
-        The colour of each cluster's label.
-
+    The text of `found` is untrusted; `colours` are those of the labels of the run's clusters.
     """
     drawn = bool(found.tree.branches)
     answers = [_answer(row) for row in found.granularity[:MAX_ROWS]]
@@ -109,7 +78,7 @@ def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> V
         width=levels.width(found.tree) if drawn else 0,
         caption=_caption(found.tree) if drawn else "",
         candidates=_candidates(found.candidates),
-        models=[_model(row) for row in found.models[:MAX_MODELS]],
+        models=found.models[:MAX_MODELS],
         answers=answers if differ else [],
         agreed=_agreed(answers) if len(answers) > 1 and not differ else "",
     )
@@ -171,18 +140,6 @@ def _candidates(rows: Sequence[CandidatePart]) -> list[CandidateRow]:
     ]
 
 
-def _model(row: LevelModel) -> ModelRow:
-    return ModelRow(
-        components=row.n_components,
-        gamma=_figure(row.gamma),
-        C=_figure(row.C),
-        vectors=row.n_support_vectors,
-        splits=row.n_splits,
-        supports=row.supports,
-        chosen=row.chosen,
-    )
-
-
 def _answer(row: Granularity) -> AnswerRow:
     name = one_line(row.name or "–", 30)
     return AnswerRow(name, row.n_clusters, _percent(row.support), row.rows, row.chosen)
@@ -200,7 +157,3 @@ def _part(share: float | None) -> float:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None or math.isinf(share) else percent(_part(share))
-
-
-def _figure(number: float | None) -> str:
-    return "–" if number is None else f"{number:,.4g}"

@@ -1,9 +1,8 @@
-"""What the page says of a tree of splits: how to read it, its splits in numbers, and rules."""
+"""The page's section on a tree of splits: a caption, its splits in numbers, and rules."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from distsvc.report.content.model_parts import Curve, TreeNode, TreePart
@@ -34,20 +33,10 @@ class RuleRow(NamedTuple):
     conditions: list[str]
 
 
-@dataclass(frozen=True)
-class SplitsSection:
-    """What the page shows of a tree of splits; what has nothing to show is empty.
+class SplitsSection(NamedTuple):
+    """A tree of splits: the tree as SVG, `width` inches wide, its curve, and two tables.
 
-    Attributes
-    ----------
-    drawing : str or None
-        The tree as SVG, `width` inches wide, with its `caption`.
-    curve : str or None
-        The sums of squares by number of clusters as SVG, with its `curve_caption`.
-    splits : list of SplitRow
-    rules, more_rules : list of RuleRow
-        Of the clusters that are listed, and of those that are folded away.
-
+    `curve` is an SVG of the sums of squares by number of clusters; `more_rules` are folded away.
     """
 
     drawing: str | None
@@ -61,16 +50,7 @@ class SplitsSection:
 
 
 def section(found: TreePart, clusters: Sequence[ClusterRow]) -> SplitsSection:
-    """Return what the page shows of a tree.
-
-    Parameters
-    ----------
-    found
-        Its text is untrusted.
-    clusters
-        Largest first: their rank is their colour.
-
-    """
+    """Return the section; clusters come largest first, and the text of `found` is untrusted."""
     nodes, has_curve = found.nodes, bool(found.curve.clusters)
     splits = [
         SplitRow(n.rank, n.rows, n.gain, n.valley, tree.direction(n.direction), n.others)

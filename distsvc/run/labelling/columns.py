@@ -67,7 +67,7 @@ def new_part(plan: Plan, rule: type[Rule]) -> PartWriter:
 
 
 def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
-    """Return what the manifest says of every column that a run publishes, labelled by a rule."""
+    """Return the meaning of each column that a run publishes, labelled by a rule."""
     names = published_names(type(rule), run.plan.output)
     own = dict(rule.meanings)
     for of in ASKED:

@@ -1,4 +1,4 @@
-"""What is counted while rows are labelled, whatever the algorithm; counts of parts add up."""
+"""Counts of labelled rows, whatever the algorithm; those of parts add up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Places = slice | list[int]
 
 @dataclass
 class Counts:
-    """What all algorithms count while rows are labelled.
+    """The counts of labelled rows.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Why rows lie far out, or near a border where nothing is outside: the columns that do most."""
+"""Reasons of rows far out, or near a border where nothing is outside: the heaviest columns."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Reasons(AskedColumns):
         return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return how often each column does most, and the farthest rows."""
+        """Return the rows of which each column is the first reason, and the farthest rows."""
         return {"leading": self.leading} | self.far
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -107,7 +107,7 @@ class Reasons(AskedColumns):
         return {"reasons": self.part(rows, preparation)}
 
     def part(self, rows: PilotRows, preparation: Preparation) -> ReasonsPart:
-        """Return what the page says: the columns that most often do most, and the farthest rows.
+        """Return the columns that are most often the first reason, and the farthest rows.
 
         `rows` are the pilot, and `preparation` is that of the rule.
         """
@@ -131,7 +131,7 @@ class Reasons(AskedColumns):
             yield places[first : first + step]
 
     def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return how often (d,) each column is the first of what `heaviest` found."""
+        """Return the rows (d,) of which each column is the first reason, by `heaviest`."""
         return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
 
     def _lowest(self, score: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ class Reasons(AskedColumns):
         return found
 
     def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
-        """Return what the page says of a column of a row (d,), or of a vector, beside others."""
+        """Return a column of a row (d,), or a vector, beside the usual rows of its cluster."""
         first = self.firsts[k]
         if first in self.one_hot:
             own = usual[:, first + np.flatnonzero(row[first : first + self.sizes[k]] == 1.0)]

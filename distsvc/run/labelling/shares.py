@@ -1,4 +1,4 @@
-"""How surely rows are in their clusters, as columns: their own share, and the next clusters."""
+"""Shares of clusters in rows, as columns: that of the row's own, and the next clusters."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Check:
         return f"{before} {scale * value:,.{places}f} {unit}{after}".strip()
 
     def of(self, given: Any, run: Measured) -> CheckPart:
-        """Return how the check turned out, with the limit and level that the job gives."""
+        """Return the outcome of the check, with the limit and level that the job gives."""
         limits = list(given.limit) if self.side == "between" else [given.limit]
         low = -math.inf if self.side == "at most" else limits[0]
         high = math.inf if self.side == "at least" else limits[-1]
@@ -134,7 +134,7 @@ CHECKS = (
 
 
 def checked(config: ChecksConfig, run: Measured) -> list[CheckPart]:
-    """Return how every check of a job turned out."""
+    """Return the outcome of every check of a job."""
     given = ((check, getattr(config, check.name)) for check in CHECKS)
     return [check.of(limit, run) for check, limit in given if limit is not None]
 

@@ -1,7 +1,8 @@
-"""A run beside the one that it goes on from: clusters, drift, and how the checks turned out."""
+"""A run beside the one that it continues: clusters, drift, and the outcome of checks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from distsvc.storage.tables.opening import ignored_columns
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the report tells of a run beside another, and how the checks turned out."""
+    """The report's parts on a run beside another, and the outcome of checks."""
 
     lineage: LineagePart | None
     drift: DriftPart | None
@@ -49,7 +50,7 @@ def compared(
     labelled: Labelled,
     agreement: float | None,
 ) -> Comparison:
-    """Return how a run, whose rows are labelled, compares with the one before.
+    """Compare a run, whose rows are labelled, with the one before.
 
     `agreement` is that of the models or trees that voted for the answer, if they did.
     """
@@ -61,7 +62,7 @@ def compared(
 
 
 def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str]:
-    """Return what is remarkable about the run that this one goes on from."""
+    """Return warnings about the run that this one continues."""
     if lineage is None:
         return []
     notes, lacking = [], lineage.not_published
@@ -116,14 +117,7 @@ def _lineage(
 
 
 def _story(
-    number: int,
-    event: Any,
-    jaccard: float,
-    before: int,
-    after: int,
-    others: list[int] | None = None,
+    number: int, event: Any, jaccard: float, before: int, after: int, others: Sequence[int] = ()
 ) -> StoryPart:
-    return StoryPart(
-        id=number, event=event, jaccard=jaccard, rows_before=before, rows_after=after,
-        others=others or [],
-    )  # fmt: skip
+    known: dict[str, Any] = {"id": number, "event": event, "jaccard": jaccard}
+    return StoryPart(**known, rows_before=before, rows_after=after, others=list(others))

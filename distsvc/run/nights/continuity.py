@@ -1,4 +1,4 @@
-"""Cluster ids that go on from those of another run, and what became of its clusters."""
+"""Cluster ids that continue those of another run, and the lineage of its clusters."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LINEAGE = "lineage"
 
 
 def ids_of(steps: Steps, rule: Rule, survey: Survey, match: float) -> Ids:
-    """Return the ids of a rule's clusters, which go on from those of another run if there is one.
+    """Return the ids of a rule's clusters, which continue those of another run if there is one.
 
-    What became of that one's clusters is kept as the result `LINEAGE`.
+    The lineage of that one's clusters is kept as the result `LINEAGE`.
     """
     run = steps.run
     if not run.has(PREVIOUS + RULE):
@@ -60,7 +60,7 @@ def _write_lineage(run: RunDirectory, rule: Rule, survey: Survey, match: float) 
 
 
 def lineage_facts(found: Lineage, ids_before: np.ndarray) -> dict[str, Any]:
-    """Return what JSON can hold of a lineage."""
+    """Return a lineage as JSON can hold it."""
     return {
         "next_id": found.next_id,
         "rows": int(found.overlap.sum()),

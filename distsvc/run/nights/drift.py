@@ -14,12 +14,12 @@ DECISION = "decision"
 
 
 def refit_because(run: RunDirectory) -> list[str]:
-    """Return which limits on drift the table passed, if the model before was tried."""
+    """Return the limits on drift that the table passed, if the model before was tried."""
     return list(run.read(DECISION).facts["because"]) if run.has(DECISION) else []
 
 
 def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
-    """Return how far the table is from that of the model before; None if there is none."""
+    """Return the drift from the table of the model before; None if there is none."""
     counts, then = labelled.counts, labelled.before
     if then is None:
         return None

@@ -1,4 +1,4 @@
-"""What the page explains: why rows are far out, what sets clusters apart, how sure rows are."""
+"""Parts of the report that explain an answer: profiles, and those of the columns asked for."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def explained(run: RunDirectory, rows: PilotRows, labelled: Labelled) -> dict[st
 def profiles_part(
     rows: PilotRows, features: Sequence[Feature], typical: Typical
 ) -> ProfilesPart | None:
-    """Return what sets clusters apart, by the labelled pilot; None where it is in one cluster.
+    """Return profiles of clusters in the labelled pilot; None where it is in one cluster.
 
     Vectors are told of by their leading principal components.
     """

@@ -1,4 +1,4 @@
-"""What a run leaves for people: its model, its page, and the numbers of the page."""
+"""The files of a run besides its labels: the model, the page, and the numbers of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page draws for every algorithm: the labelled pilot in a plane."""
+"""The picture of every run: the labelled pilot in a plane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a run: what all algorithms tell, and the parts that the run's own has besides."""
+"""The report of a run: the parts of all algorithms, and those of its own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_report(
     comparison: Comparison,
     command: str,
 ) -> Report:
-    """Return what ``report.json`` holds, but for the phases; its labels are ids."""
+    """Return the report without its phases; its labels are ids."""
     counts, labeller = labelled.counts, labelled.labeller
     rule = labeller.rule
     rows = labelled_pilot(run, rule, labelled.pilot)

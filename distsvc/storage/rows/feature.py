@@ -12,7 +12,7 @@ from distsvc.errors.forms import Form
 
 
 class Feature:
-    """What is made of one stored column: one column of numbers, or several.
+    """The numbers made of one stored column: one column of them, or several.
 
     Attributes
     ----------

@@ -143,7 +143,7 @@ class Vector(DescribedFeature):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of the stored numbers, of logarithms in ``log()``."""
+        """The names of the stored numbers, of logarithms in ``log()``."""
         return self._names
 
     @property
@@ -243,7 +243,7 @@ def is_usable(kind: pa.DataType) -> bool:
 
 
 def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
-    """Return which columns of numbers belong together as the values of one column."""
+    """Return the columns of numbers that together encode one column."""
     found, first = [], 0
     for feature in features:
         last = first + len(feature.names)
