@@ -58,18 +58,10 @@ class Families:
 
 
 def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
-    """Write how a run ended, in place of what the file says of the run before.
+    """Write how a run ended to a file whose folder is there, in place of the run before.
 
-    Parameters
-    ----------
-    path
-        The file; its folder is there.
-    job
-        The job's name; None where the job file could not be read. It is then that in the file.
-    stem
-        The job's name where neither tells.
-    outcome
-        How the run ended.
+    `job` is the job's name, None where the job file could not be read: it is then that in the file,
+    or `stem` where that tells none.
 
     Raises
     ------

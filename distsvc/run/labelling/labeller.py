@@ -48,17 +48,12 @@ class Labeller:
 
     Attributes
     ----------
-    rule : Rule
     ids : ndarray of shape (k,), int32
-        The published label of every cluster.
-    next_id : int
-        Above every id that was ever given.
+        The published label of every cluster; `next_id` is above every id that was ever given.
     score_edges : ndarray of shape (HISTOGRAM_BINS + 1,), float64
         Of the score histogram, whose outermost bins take the rest.
     column_edges : ndarray of shape (d, BINS - 1), float64
-        Between which the values of the columns are counted.
-    columns : list of str
-        The columns that the rule was learned from.
+        Between which the values are counted of the `columns` that the rule was learned from.
     typical : Typical
         The typical rows that reasons compare with.
 

@@ -9,39 +9,21 @@ from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
 from distsvc.run.labelling.labeller import PREVIOUS
 from distsvc.run.model.content import ModelFile
-from distsvc.run.model.files import (
-    checked_model,
-    model_digest,
-    read_model,
-    restore_model,
-    with_previous,
-)
+from distsvc.run.model.files import checked_model, model_digest, read_model, restore_model
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, names_of
 
-__all__ = ["Previous", "adopt", "features_by", "find_previous", "labelled_by", "with_previous"]
-
 
 @dataclass(frozen=True)
 class Previous:
     """A published run, and where its model can be read.
 
-    Attributes
-    ----------
-    path, address : str
-        As the job names it, and where it is.
-    run_id : str
-    digest : str
-        SHA-256 of its model.
-    folder : Path
-        Of the model.
-    model : ModelFile
-    nights : int
-        Earlier choices of the job at which nothing is published.
-
+    `path` is as the job names it, and `address` where it is. `digest` is the SHA-256 of its model,
+    whose files are in `folder`. At so many `nights`, earlier choices of the job, nothing is
+    published.
     """
 
     path: str

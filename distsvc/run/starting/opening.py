@@ -33,20 +33,8 @@ from distsvc.storage.tables.ready import check_ready
 class Opened:
     """A run that can begin: everything is opened once, and carried from here.
 
-    Attributes
-    ----------
-    job : Job
-        With what the previous model decides of it, but for the columns.
-    run : RunDirectory
-    output : Output
-        Where it is published.
-    digest, inputs : str
-        SHA-256 of the job, and of the table.
-    table : Table
-    algorithm : AlgorithmJob
-    previous : Previous or None
-        The published run that this one continues.
-
+    The `job` has what the previous model decides of it, but for the columns. `digest` and `inputs`
+    are the SHA-256 of the job and of the table. `previous` is the published run that is continued.
     """
 
     job: Job

@@ -51,16 +51,10 @@ SAME = "numba", "numpy", "pyarrow"
 
 @dataclass(frozen=True)
 class Workers:
-    """Where tasks are done.
+    """Where tasks are done: threads and memory limit in bytes, 0 for none, of each worker.
 
-    Attributes
-    ----------
-    each : tuple of (int, int)
-        Threads and memory limit in bytes, 0 for none, of every worker; no worker means that tasks
-        are done in the driver.
-    here : bool
-        Whether they are on the driver's machine, started by it.
-
+    No worker means that tasks are done in the driver. `here` is whether they are on the driver's
+    machine, started by it.
     """
 
     each: tuple[tuple[int, int], ...]
