@@ -65,11 +65,7 @@ def look_at(path: str) -> Look:
 
     A table of a format without row ranges, such as CSV, is converted on the way.
 
-    Raises
-    ------
-    DistsvcError
-        As of `open_table`: the table is not there, or no job can read it.
-
+    Errors as of `open_table`: the table is not there, or no job can read it.
     """
     with tempfile.TemporaryDirectory() as staging:
         table = open_table(parse_job(default_job(path)).input, staging)

@@ -134,11 +134,7 @@ def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
 def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:
     """Return the typical rows in the facts and arrays of a labeller, among others.
 
-    Raises
-    ------
-    DataError
-        A typical row is longer than any that a rule may be given.
-
+    `DataError` where a typical row is longer than any that a rule may be given.
     """
     try:
         check_length(arrays["typical"], 2.0 * LONGEST)

@@ -47,13 +47,8 @@ class Previous:
 def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
     """Return the first run of ``continuity.previous`` that is published, or None.
 
-    Raises
-    ------
-    InputNotFoundError
-        None is, and one is `required`.
-    DataError, JobFileError
-        It is damaged, or was published by another version.
-
+    `InputNotFoundError` where none is, and one is `required`; `DataError` or `JobFileError` where
+    it is damaged, or was published by another version.
     """
     for nights, path in enumerate(config.previous):
         store = store_of(path)
@@ -79,11 +74,7 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
 
     Nothing is changed where it learns a model of its own at once.
 
-    Raises
-    ------
-    JobFileError
-        The job names columns, and not all of the model's.
-
+    `JobFileError` where the job names columns, and not all of the model's.
     """
     if previous is None or job.model.mode == "refit":
         return job
@@ -109,11 +100,7 @@ def features_by(job: Job, previous: Previous | None) -> tuple[Feature, ...]:
 def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
     """Put the model of a run before into a run's directory; its table has `columns`.
 
-    Raises
-    ------
-    DataError
-        The table lacks some of the model's columns; names them.
-
+    `DataError` where the table lacks some of the model's columns; names them.
     """
     missing = [name for name in names_of(previous.features) if name not in columns]
     if missing:

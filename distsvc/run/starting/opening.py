@@ -53,12 +53,8 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Outp
 
     Nothing is touched where the input is not there yet.
 
-    Raises
-    ------
-    DistsvcError
-        What `check_ready`, `find_previous`, `begun`, `open_table` and the algorithm raise of a job
-        that can't be done.
-
+    Errors are those of `check_ready`, `find_previous`, `begun`, `open_table` and the algorithm
+    about a job that can't be done.
     """
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")

@@ -174,12 +174,8 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     It stays where the run ends with an error that another start may not meet, and something is
     done. Where the data or the job is at fault, or a check holds the result back, it goes.
 
-    Raises
-    ------
-    JobFileError
-        A run was interrupted that was begun with another job, input or version of the code; says
-        which, and what differs.
-
+    `JobFileError` where a run was interrupted that was begun with another job, input or version of
+    the code; says which, and what differs.
     """
     output, cluster = request.output, request.job.cluster
     run = _interrupted(request, fresh)

@@ -288,11 +288,7 @@ def versions() -> Versions:
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
     """Check what a worker answered when it was asked for its `versions`.
 
-    Raises
-    ------
-    JobFileError
-        A version is another, or the worker has no distsvc that knows the question.
-
+    `JobFileError` where a version is another, or the worker has no distsvc that knows the question.
     """
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has not this version of distsvc: {theirs}")
