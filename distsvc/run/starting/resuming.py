@@ -43,7 +43,7 @@ BEGUN, STOPPED = "begun.json", "stopped.json"
 """Notes of a run. The first goes first, so that a run removed in part does not seem to go on."""
 
 Note = dict[str, Any]
-"""The content of a note, as JSON has it; nothing is sure of one that is damaged."""
+"""What is known of a run, as JSON has it; of a note that is damaged, nothing."""
 
 SHOWN = 5
 """Differences that an error names."""
