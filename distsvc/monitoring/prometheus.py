@@ -63,13 +63,8 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
     `job` is the job's name, None where the job file could not be read: it is then that in the file,
     or `stem` where that tells none.
 
-    Raises
-    ------
-    JobFileError
-        The path is that of a folder or a device.
-    OutputPermissionError, TemporaryError
-        It can't be written.
-
+    `JobFileError` where the path is that of a folder or a device, `OutputPermissionError` or
+    `TemporaryError` where it can't be written.
     """
     if path.exists() and not path.is_file():
         raise JobFileError(f"{path} is not a file")

@@ -82,13 +82,9 @@ class Forecast:
 def forecast_job(job: Job) -> Forecast:
     """Forecast a job; nothing is left behind.
 
-    Raises
-    ------
-    DistsvcError
-        What `open_table` and the algorithm raise of a job that can't be done, and `check_memory` of
-        one that does not fit. A calibration that fails is told in the forecast instead, and so is
-        an input that is not complete, unless nothing can be read: `TemporaryError`.
-
+    Errors are those of `open_table` and the algorithm about a job that can't be done, and of
+    `check_memory` about one that does not fit. A calibration that fails is told in the forecast
+    instead, and so is an input that is not complete, unless nothing can be read: `TemporaryError`.
     """
     waits_for = ""
     try:

@@ -77,16 +77,10 @@ def connected(
     loopback and closed to other users by TLS: as many as ``cluster.workers`` says, or none for a
     table below 64 MiB and one per core that this process may use above.
 
-    Raises
-    ------
-    TemporaryError
-        The scheduler does not answer, or has no worker and gets none, or a worker can't start.
-    InputNotFoundError
-        There is no such scheduler file.
-    JobFileError
-        The address or the scheduler file is not one of Dask's, the address is not allowed, or a
-        worker has other versions than this process.
-
+    `TemporaryError` where the scheduler does not answer, or has no worker and gets none, or a
+    worker can't start; `InputNotFoundError` where there is no such scheduler file; `JobFileError`
+    where the address or that file is not one of Dask's, the address is not allowed, or a worker has
+    other versions than this process.
     """
     address, workers = _address_of(at), config.workers
     if workers is None:
