@@ -1,9 +1,8 @@
-"""What the page says of drift."""
+"""The page's section on drift."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart
@@ -26,9 +25,8 @@ class DriftRow(NamedTuple):
     missing_after: float
 
 
-@dataclass(frozen=True)
-class DriftSection:
-    """What the page shows of drift; `missing` says whether any column lacks values."""
+class DriftSection(NamedTuple):
+    """The table of columns; `missing` says whether any column lacks values."""
 
     summary: str
     columns: FoldedTable
@@ -38,7 +36,7 @@ class DriftSection:
 
 
 def section(found: DriftPart) -> DriftSection:
-    """Return what the page shows of drift; the text of `found` is untrusted."""
+    """Return the section; the text of `found` is untrusted."""
     columns = sorted(found.columns, key=lambda column: -column.index)
     largest = max((column.index for column in columns), default=0.0)
     end = min(1.0, max(largest, 1.2 * ANOTHER))

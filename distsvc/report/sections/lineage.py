@@ -1,9 +1,8 @@
-"""What the page says of clusters beside those of the run before."""
+"""The page's section on clusters beside those of the run before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from distsvc.report.content.comparison_parts import LineagePart, StoryPart
@@ -46,27 +45,11 @@ class SizeRow(NamedTuple):
     share_after: float
 
 
-@dataclass(frozen=True)
-class LineageSection:
-    """What the page shows of the clusters beside those of the run before.
+class LineageSection(NamedTuple):
+    """Clusters beside those of the run before, which is at `path`.
 
-    Attributes
-    ----------
-    path, run_id : str or None
-        Of the run before.
-    lacking : str or None
-        Where a run was expected, and none is published.
-    assigned : bool
-        Whether its model labelled the rows.
-    because : list of str
-        Why a new model was learned.
-    summary : str
-        A paragraph.
-    drawing : str or None
-        The rows that moved, as SVG, with its `caption`.
-    stories, sizes : FoldedTable or None
-        Of a new model, and of an assigned one.
-
+    `lacking` is where a run was expected and none is published. The drawing is an SVG of the rows
+    that moved. A new model has stories, an assigned one sizes.
     """
 
     path: str | None
@@ -82,16 +65,7 @@ class LineageSection:
 
 
 def section(found: LineagePart, colours: Mapping[int, str]) -> LineageSection:
-    """Return what the page shows of clusters beside those of the run before.
-
-    Parameters
-    ----------
-    found
-        Its text is untrusted.
-    colours
-        The colour of each cluster's id.
-
-    """
+    """Return the section; colours are those of ids, and the text of `found` is untrusted."""
     assigned, begins = found.mode == "assign", found.path is None
     drawing = caption = None
     if found.moves is not None and not assigned and found.rows:

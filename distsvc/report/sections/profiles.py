@@ -1,4 +1,4 @@
-"""The page's section on what sets clusters apart."""
+"""The page's section on profiles of clusters."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ProfilesSection(NamedTuple):
 
 
 def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> ProfilesSection:
-    """Return what the page says of clusters, in the order of their sizes."""
+    """Return the profiles of clusters, in the order of their sizes."""
     sizes = {row.label: row for row in clusters}
     place = {row.label: i for i, row in enumerate(clusters)}
     some = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
