@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from pydantic import JsonValue
 
 from distsvc.errors import DataError
 from distsvc.errors.faults import fault
@@ -262,7 +263,7 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number that JSON has")
 
 
-def _every_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _every_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]

@@ -71,16 +71,7 @@ class Holder(Form):
 
 @dataclass
 class Lease:
-    """An output that is held.
-
-    Attributes
-    ----------
-    before : Holder or None
-        The last record of a holder that died here.
-    record : Holder
-        The record of this one.
-
-    """
+    """An output that is held: the holder's record, and the last one of a holder that died here."""
 
     runs: Store
     record: Holder

@@ -25,17 +25,10 @@ METADATA = ".metadata.json"
 class Location:
     """A file, a folder or a glob, wherever fsspec can reach it.
 
-    Attributes
-    ----------
-    fs : fsspec file system
-    path : str
-        The path as the file system names it; absolute if local. It holds no secret.
-    url : str
-        The path or URL that was given, or a stand-in where it holds secrets; the path of a file
-        that was listed in a folder.
-    lake : LakeUrl
-        The kind of a table with a log, and the state of it that is asked for.
-
+    `path` is as the file system names it, absolute if local, and holds no secret. `url` is the
+    path or URL that was given, or a stand-in where it holds secrets; the path of a file that
+    was listed in a folder. `lake` is the kind of a table with a log, and the state of it that
+    is asked for.
     """
 
     fs: Any

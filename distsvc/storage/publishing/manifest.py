@@ -113,7 +113,7 @@ class Manifest(Listed):
         """The names of the files, as `own_names` gives them."""
         return own_names(file.file for file in self.files)
 
-    def dumped(self) -> dict[str, Any]:
+    def dumped(self) -> dict[str, JsonValue]:
         """Return the manifest as JSON holds it."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 

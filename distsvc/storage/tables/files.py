@@ -27,18 +27,10 @@ _ONE_STORE = "the paths of a list must be in one file system, or one bucket, and
 class Files:
     """The files at a location, or at several.
 
-    Attributes
-    ----------
-    location : Location
-        What was asked for: a file, a folder or a glob; the first one of several.
-    folder : Location
-        The folder that the files' names are relative to.
-    infos : dict
-        The remote file system's description of each file, by its name; sorted, at each location.
-    above : dict
-        Of files of several locations, the number of leading folders of a name that belong to the
-        file's location; 0 for one that is not there.
-
+    `location` is what was asked for: a file, a folder or a glob; the first one of several.
+    `infos` is the remote file system's description of each file, by its name relative to
+    `folder`; sorted, at each location. Of files of several locations, `above` is the number of
+    leading folders of a name that belong to the file's location; 0 for one that is not there.
     """
 
     location: Location

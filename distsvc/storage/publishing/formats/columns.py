@@ -21,18 +21,10 @@ ROW_GROUP_ROWS = 1_048_576
 class Column:
     """A published column.
 
-    Attributes
-    ----------
-    name : str
-    type : pyarrow.DataType
-    fill : object
-        A value that no row has, for formats with fill values; None where there is no such value, so
-        that these formats can't hold the column.
-    meaning : str
-        Its meaning in the manifest, unless the rule that labels has its own words.
-    key : str
-        The key of ``[output]`` that asks for it; nothing for columns that are always there.
-
+    `fill` is a value that no row has, for formats with fill values; None where there is no such
+    value, so that these formats can't hold the column. `meaning` is that in the manifest,
+    unless the rule that labels has its own words, and `key` the key of ``[output]`` that asks
+    for it; nothing for columns that are always there.
     """
 
     name: str
@@ -109,19 +101,8 @@ def part_file(number: int) -> str:
 class PartWriter:
     """Writer of one part of the output: rows in, one Parquet file out.
 
-    Parameters
-    ----------
-    id_name : str
-        Name of the first column.
-    id_type : pyarrow.DataType
-    names : sequence of str
-        The columns besides the id; types and order are those of `COLUMNS`.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows added.
-
+    The first column has the id's name and type; `names` are the columns besides, whose types
+    and order are those of `COLUMNS`. `n_rows` counts the rows added.
     """
 
     def __init__(self, id_name: str, id_type: pa.DataType, names: Sequence[str]):
