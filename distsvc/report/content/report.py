@@ -232,11 +232,7 @@ class Report(ReportPart):
     def parsed(cls, content: object, name: str) -> Self:
         """Return the report that JSON holds.
 
-        Raises
-        ------
-        DataError
-            The content is not that of a report: says so of the file `name`, and names the first
-            field that is wrong.
-
+        Raises `DataError` for other content: it names the file `name` and the first field
+        that is wrong.
         """
         return parsed(cls, content, name, "the report", (SPLIT, LEAF))

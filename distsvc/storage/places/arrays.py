@@ -47,13 +47,8 @@ _KINDS = "biufU"
 def writing(path: Path | str) -> Iterator[None]:
     """Turn the errors of writing a file or a folder into errors that name it.
 
-    Raises
-    ------
-    OutputPermissionError
-        It may not or can't be written.
-    TemporaryError
-        No space is left, or the disk does not answer.
-
+    Raises `OutputPermissionError` where it may not or can't be written, and `TemporaryError`
+    where no space is left, or the disk does not answer.
     """
     try:
         yield

@@ -56,14 +56,8 @@ def version_of(place: Location, info: Mapping[str, Any] | None = None) -> Versio
     """Return which version of a file is there.
 
     `info` is the file system's own description, if it is known; a local file is always asked.
-
-    Raises
-    ------
-    DataError
-        The file has gone, may not be read, or is a pipe, a socket or a device.
-    TemporaryError
-        The store does not answer.
-
+    Raises `DataError` where the file has gone, may not be read, or is a pipe, a socket or a
+    device, and `TemporaryError` where the store does not answer.
     """
     with place.reading():
         if place.is_local:

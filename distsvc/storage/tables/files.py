@@ -107,19 +107,12 @@ def joined(each: Sequence[Files]) -> Files:
 def find_files(location: Location, *, hidden: bool = False, ready: str | None = None) -> Files:
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
-    Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location itself
-    names them or `hidden` is true. So is the marker `ready` or ``_SUCCESS`` of a complete location,
-    which may have no other files.
-
-    Raises
-    ------
-    InputNotFoundError
-        There is no such path, or no file in it.
-    DataError
-        A folder may not be read.
-    JobFileError
-        They belong to a table with a log, which is to be asked for by another name.
-
+    Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location
+    itself names them or `hidden` is true. So is the marker `ready` or ``_SUCCESS`` of a
+    complete location, which may have no other files. Raises `InputNotFoundError` where there is
+    no such path, or no file in it, `DataError` where a folder may not be read, and
+    `JobFileError` where they belong to a table with a log, which is to be asked for by another
+    name.
     """
     location.fs.invalidate_cache()
     with location.reading():

@@ -27,13 +27,8 @@ class OutputFormat(Protocol):
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
         """Check that the format can hold the columns of a run, before anything is computed.
 
-        Raises
-        ------
-        DataError
-            The table's ids can't be held.
-        JobFileError
-            A column that the job asks for can't be held.
-
+        Raises `DataError` for ids of the table, and `JobFileError` for a column that the
+        job asks for, that can't be held.
         """
         return
 

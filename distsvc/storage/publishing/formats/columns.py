@@ -75,11 +75,7 @@ COLUMNS = (
 def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
     """Return the columns of some names, besides the id, in the order of `COLUMNS`.
 
-    Raises
-    ------
-    ValueError
-        A name is not that of a published column.
-
+    Raises `ValueError` for a name that is not that of a published column.
     """
     unknown = set(names) - {column.name for column in COLUMNS[1:]}
     if unknown:
@@ -117,11 +113,8 @@ class PartWriter:
     ) -> None:
         """Add n rows: their numbers or ids (n,), and (n,) values of every column by name.
 
-        Raises
-        ------
-        ValueError
-            The columns are not those of the part, or not as long as the ids.
-
+        Raises `ValueError` where the columns are not those of the part, or not as long as
+        the ids.
         """
         expected = {column.name for column in self._columns}
         if columns.keys() != expected:
@@ -137,11 +130,7 @@ class PartWriter:
     def write(self, path: Path) -> dict[str, int | str]:
         """Write the part, read its footer again, and return its entry for the manifest.
 
-        Raises
-        ------
-        TemporaryError
-            The file does not hold the rows that were added.
-
+        Raises `TemporaryError` where the file does not hold the rows that were added.
         """
         pairs = zip(self._chunks, self._schema, strict=True)
         arrays = [pa.chunked_array(chunks, field.type) for chunks, field in pairs]
