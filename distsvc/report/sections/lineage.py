@@ -122,7 +122,7 @@ def _is_new(story: StoryPart) -> bool:
 
 def _summary(found: LineagePart) -> str:
     """Say how many clusters went on, and how many rows moved."""
-    kinds = [_kind(story) for story in found.clusters]
+    kinds = ["new" if _is_new(story) else story.event for story in found.clusters]
     old = [
         f"{count(kinds.count(kind))} {word}"
         for kind, word in (
@@ -147,10 +147,6 @@ def _summary(found: LineagePart) -> str:
 
 def _new(number: int) -> str:
     return f"{count(number) if number else 'none'} {'are' if number > 1 else 'is'} new"
-
-
-def _kind(story: StoryPart) -> str:
-    return "new" if _is_new(story) else story.event
 
 
 def _assigned(found: LineagePart) -> str:
