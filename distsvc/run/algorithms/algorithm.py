@@ -5,7 +5,7 @@ The algorithms are listed in `distsvc.run.algorithms`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypedDict
@@ -13,14 +13,16 @@ from typing import Any, ClassVar, Protocol, Self, TypedDict
 import numpy as np
 
 from distsvc.job.config import Job
+from distsvc.job.parameters import Given
 from distsvc.models.engine import Engine
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.content.report import Sample
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.directory import Facts, RunDirectory
+from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.blocks import Table
 
@@ -29,9 +31,6 @@ TRAINED = "train"
 
 Columns = dict[str, Any]
 """Published columns by name: arrays, or lists of what an array can't hold."""
-
-Parameters = Mapping[str, Any]
-"""The parameters of an estimator, whose types are its own, by name."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Learned:
     """
 
     algorithm: str
-    parameters: Parameters
+    parameters: Given
     facts: Facts
     warnings: list[str] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
@@ -129,9 +128,9 @@ class Forecastable(Sampling, Protocol):
 class AlgorithmJob(Learner, Forecastable, Protocol):
     """An algorithm, or several with the same phases, with the `parameters` of one job."""
 
-    parameters: Parameters
+    parameters: Given
 
-    def __init__(self, parameters: Parameters, engine: Engine):
+    def __init__(self, parameters: Given, engine: Engine):
         self.parameters, self.engine = parameters, engine
 
     @classmethod

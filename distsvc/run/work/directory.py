@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.errors import DataError
+from distsvc.models.rules.fields import Facts
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.arrays import (
     map_array,
@@ -32,10 +33,6 @@ KEPT = 128
 
 KEPT_SHAPES = 4096
 """Results of whose large arrays it keeps types and shapes."""
-
-
-Facts = dict[str, Any]
-"""The facts of a result, as what JSON can hold; a task and its readers agree on the types."""
 
 
 @dataclass(frozen=True)
