@@ -1,4 +1,6 @@
-"""Checks of scikit-learn's that some labellings refuse."""
+"""Checks of scikit-learn's that some labellings refuse, and fits that may warn."""
+
+import warnings
 
 COUNTED = (
     "check_dont_overwrite_parameters",
@@ -9,3 +11,9 @@ COUNTED = (
     "check_fit2d_predict1d",
 )
 """Checks of scikit-learn's that set n_clusters where an estimator has it."""
+
+
+def quietly(model, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(X)

@@ -39,33 +39,15 @@ MAPPED = ("level-tree", "imdh", "linear-svdd")
 class Case:
     """One disturbed run; all of it follows from the seed.
 
-    Attributes
-    ----------
-    seed : int
-    kind, job : str
-    what : str
-        The signal, the error, the change of the input, how many kills, or how it ends, for kinds
-        that have several.
-    overwrite : bool
-        Whether another result is there before.
-    fresh : bool
-        Whether drivers are started from nothing, and not forked.
-    workers : int
-    moment : float
-        When, from 0, the start, to 1; of the time that an undisturbed run takes, or of the changes
-        of files that it makes.
-    in_place, timed : bool
-        Whether an input is written over, not replaced; and whether at a time, not at a step.
-    pause : float
-        Seconds for which a process is stopped.
-    narrow : bool
-        Whether, of the steps of publishing, only those outside the run's work files are meant; of
-        the steps of a run whose input changes, those until all labels are written.
-    working : bool
-        Whether moments are of the time until the last result.
-    at : int
-        The number of the step, where it does not follow from `moment`.
-
+    `what` is the signal, the error, the change of the input, how many kills, or how it ends,
+    for kinds that have several. With `overwrite` another result is there before; with `fresh`
+    drivers are started from nothing, and not forked. `moment` is from 0, the start, to 1: of
+    the time that an undisturbed run takes, or of the changes of files that it makes. An input
+    is written over `in_place`, not replaced, and at a time if `timed`, not at a step. A process
+    is stopped for `pause` seconds. With `narrow`, of the steps of publishing, only those
+    outside the run's work files are meant; of the steps of a run whose input changes, those
+    until all labels are written. With `working`, moments are of the time until the last result.
+    `at` is the number of the step, where it does not follow from `moment`.
     """
 
     seed: int

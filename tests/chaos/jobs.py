@@ -62,17 +62,8 @@ def write_zarr(folder: Path, X: np.ndarray, y: np.ndarray) -> None:
 class Job:
     """A job, or the labelling of its table with its own published model.
 
-    Attributes
-    ----------
-    name : str
-    write : callable
-        Writes a table into a folder.
-    model : dict
-        The section ``[model]``, but for the seed.
-    sections : dict
-        Others, as far as they differ from the rest.
-    predicts : bool
-
+    `write` writes a table into a folder. `model` is the section ``[model]``, but for the seed,
+    and `sections` are others, as far as they differ from the rest.
     """
 
     name: str

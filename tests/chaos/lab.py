@@ -24,16 +24,9 @@ WITH_WORKERS = ("--set", "cluster.workers=2")
 class Undisturbed:
     """What a start led to that nothing disturbed.
 
-    Attributes
-    ----------
-    folder : Path
-        Holds the table ``in`` and the output ``out``.
-    code : int
-    result : Result or None
-    changes : list of results.Change
-        The changes of files that it and its workers made, in order, in seconds from its start;
-        with workers, from the first of them.
-
+    `folder` holds the table ``in`` and the output ``out``. `changes` are those of files that it
+    and its workers made, in order, in seconds from its start; with workers, from the first of
+    them.
     """
 
     folder: Path

@@ -34,14 +34,8 @@ class TornError(Exception):
 class Result:
     """A published result without what differs between two runs of one job.
 
-    Attributes
-    ----------
-    manifest, report : dict
-    files : dict of str to str
-        The SHA-256 of each file, by its place, but for the page and its numbers.
-    listed : frozenset of str
-        All listed files, as the manifest has them.
-
+    `files` has the SHA-256 of each file, by its place, but for the page and its numbers;
+    `listed` has all listed files, as the manifest names them.
     """
 
     manifest: dict[str, Any]
@@ -64,13 +58,8 @@ def published(out: Path, base: str | None = None) -> Result | None:
     """Return what is published in a folder, every listed file checked; None if nothing is.
 
     `base` is where the run has its input and its output, which is not compared; the folder that
-    holds `out`, where it is not said.
-
-    Raises
-    ------
-    TornError
-        The manifest is damaged, or lists what is not there or has other bytes.
-
+    holds `out`, where it is not said. Raises `TornError` where the manifest is damaged, or
+    lists what is not there or has other bytes.
     """
     try:
         text = (out / "manifest.json").read_text()
@@ -135,14 +124,9 @@ def _comparable(base: str, manifest: dict, contents: dict[str, bytes]) -> Result
 def left_behind(out: Path, *, tidy: bool) -> list[str]:
     """Name what lies in an output and should not.
 
-    Parameters
-    ----------
-    out
-        The output folder, which no run holds.
-    tidy
-        Whether a run has just ended well there: then no work files are left, and results of runs
-        that died have gone; what it replaced may stay as long as it is listed.
-
+    No run holds the folder `out`. With `tidy` a run has just ended well there: then no work
+    files are left, and results of runs that died have gone; what it replaced may stay as long
+    as it is listed.
     """
     if not out.exists():
         return []

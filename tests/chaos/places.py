@@ -13,13 +13,8 @@ from chaos.store import SECRET, Store, Trouble
 class OnDisk:
     """The folder ``out`` in a folder.
 
-    Attributes
-    ----------
-    output, base : str
-        The output as drivers are told of it, and what it is in.
-    environment : dict of str to str
-        What drivers need to find it.
-
+    `output` is as drivers are told of it, `base` what it is in, and `environment` what drivers
+    need to find it.
     """
 
     def __init__(self, folder: Path):

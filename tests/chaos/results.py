@@ -20,12 +20,7 @@ PASSING = ("checkpoints/", "outer/")
 class Change:
     """A change of files that a driver or a worker was about to make.
 
-    Attributes
-    ----------
-    time : float
-        On the clock of `time.monotonic`, or from the beginning of an undisturbed run.
-    event, path : str
-
+    Its time is on the clock of `time.monotonic`, or from the beginning of an undisturbed run.
     """
 
     time: float

@@ -26,17 +26,9 @@ IN_ORDER = {65, 66}
 class Start:
     """What was there when a driver was started.
 
-    Attributes
-    ----------
-    log : Path
-        The changes of files that it and its workers make.
-    kept : set of str
-        The results of which it makes use.
-    published : str or None
-        The run that was published.
-    alone : bool
-        Whether no other driver was running then or came later.
-
+    `log` has the changes of files that it and its workers make, `kept` the results of which it
+    makes use, and `published` is the run that was published. It is `alone` if no other driver
+    was running then or came later.
     """
 
     log: Path

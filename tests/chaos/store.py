@@ -30,19 +30,10 @@ HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"
 class Trouble:
     """What the requests of a bucket meet.
 
-    Attributes
-    ----------
-    seed : int
-    rate : float
-        Of all requests, the share that meets one of `whats`.
-    whats : tuple of str
-        Of `WHATS`; answers are only lost of what changes something.
-    at : int or None
-        The number of the change, from 1, at which something happens once.
-    what : str
-        One of `WHATS`; ``kill before`` and ``kill after``, which end the driver before or after it
-        is done; ``gone``, after which no request is answered any more.
-
+    Of all requests, the share `rate` meets one of `whats`, which are of `WHATS`; answers are
+    only lost of what changes something. At the change with the number `at`, from 1, `what`
+    happens once: one of `WHATS`; ``kill before`` and ``kill after``, which end the driver
+    before or after it is done; ``gone``, after which no request is answered any more.
     """
 
     seed: int = 0
@@ -56,14 +47,8 @@ class Trouble:
 class Traffic:
     """The requests for one bucket.
 
-    Attributes
-    ----------
-    trouble : Trouble
-    log : Path or None
-        Where the changes that are done are written, as `results.logged` reads them.
-    victim : Future
-        The driver that a kill is meant for.
-
+    The changes that are done are written to `log`, if any, as `results.logged` reads them.
+    `victim` is the driver that a kill is meant for.
     """
 
     trouble: Trouble = field(default_factory=Trouble)

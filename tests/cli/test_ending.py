@@ -1,11 +1,11 @@
 """One signal ends a command wherever it strikes, a second one at once; nothing else is printed."""
 
 import signal
-import subprocess
-import sys
 from textwrap import indent
 
 import pytest
+
+from tests.processes import python
 
 BEGIN = """
 import atexit, ctypes, multiprocessing, os, signal, sys, time
@@ -50,13 +50,7 @@ SWALLOWED = {
 
 def ended(body, name="SIGTERM", before=""):
     code = BEGIN.format(name=name, body=indent(body, "    "))
-    return subprocess.run(
-        [sys.executable, "-c", code.replace("def command", f"{before}\ndef command", 1)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return python("-c", code.replace("def command", f"{before}\ndef command", 1))
 
 
 def check(found, code, how):
@@ -113,13 +107,7 @@ def test_children_are_killed(tmp_path):
         ),
     )
     (tmp_path / "script.py").write_text(script)
-    found = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    found = python(tmp_path / "script.py")
     # reading to the end of its output means that the child, which shares it, is gone, too
     assert found.returncode == 143
     assert found.stdout.strip().isdigit()
@@ -152,5 +140,5 @@ class Interrupted:
 sys.meta_path.insert(0, Interrupted())
 import distsvc.__main__
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

@@ -25,6 +25,7 @@ from distsvc.cli.main import main
 from distsvc.job.file import load_job
 from distsvc.published.demo import make_table
 from distsvc.run.job import run_job
+from tests.processes import options, used
 from tests.published_files import listed
 
 ROOT = Path(__file__).parents[2]
@@ -115,14 +116,6 @@ def test_the_health_check_tells_a_scheduler_that_lives(cluster):
 
 
 # What deploy/ says
-
-
-def options(command) -> set[str]:
-    return {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
-
-
-def used(arguments) -> set[str]:
-    return {argument for argument in arguments if argument.startswith("--")}
 
 
 def test_compose():

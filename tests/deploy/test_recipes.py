@@ -21,6 +21,7 @@ from distributed.cli.dask_worker import main as worker_command
 from distsvc import errors
 from distsvc.cli.ending import DEFECT, TERMINATED
 from distsvc.cli.main import main
+from tests.processes import options, used
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 USAGE, SKIP = 2, 99
@@ -40,14 +41,6 @@ CODES = sorted({0, SKIP, *FINAL, *RETRIED})
 
 def documents(name) -> list[dict]:
     return list(yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text()))
-
-
-def options(command) -> set[str]:
-    return {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
-
-
-def used(arguments) -> set[str]:
-    return {argument for argument in arguments if argument.startswith("--")}
 
 
 # --- Kubernetes

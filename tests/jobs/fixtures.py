@@ -8,6 +8,7 @@ from distsvc.run.reporting import files as report_files
 from tests.jobs import level_tree_jobs
 from tests.jobs.blob_jobs import blobs, config
 from tests.jobs.shop import Shop
+from tests.small_runs import write_table
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def blob_run(blob_table, tmp_path_factory):
 def flat(tmp_path_factory):
     """A table of two columns for level trees."""
     X, _ = level_tree_jobs.blobs(2)
-    return level_tree_jobs.write(tmp_path_factory.mktemp("data") / "flat.parquet", X)
+    return write_table(tmp_path_factory.mktemp("data") / "flat.parquet", X)
 
 
 @pytest.fixture

@@ -3,12 +3,10 @@
 import hashlib
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from tests.published_files import published_file, read_labels
+from tests.published_files import published_file
 
 MODEL = {"effort": "fast", "max_iter": 2000}
 N = 900
@@ -24,13 +22,6 @@ def blobs(d, n=N):
     return X * 10.0 ** np.arange(d) + 7.0, y
 
 
-def write(path, X, **columns):
-    """Write rows as Parquet, in row groups of 100."""
-    named = {f"x{k}": X[:, k] for k in range(X.shape[1])}
-    pq.write_table(pa.table(named | columns), path, row_group_size=100)
-    return path
-
-
 def run(table, out, model=None, cut=(100, 300), **options):
     """Run a job in this process, or where a scheduler is given on its workers."""
     content = {
@@ -41,10 +32,6 @@ def run(table, out, model=None, cut=(100, 300), **options):
         "output": {"path": str(out)} | options.pop("output", {}),
     }
     return run_job(parse_job(content), **options)
-
-
-def labels_of(out):
-    return read_labels(out)
 
 
 def digest_of(path):

@@ -1,8 +1,6 @@
 """A run tells Prometheus how it ended, whatever ended it, and is not harmed by that."""
 
 import os
-import subprocess
-import sys
 import time
 from importlib import import_module
 
@@ -21,6 +19,7 @@ from distsvc.monitoring.outcome import RunOutcome
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output
+from tests.processes import python
 
 ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code"}
 SUCCESS = "last_success_timestamp_seconds"
@@ -174,13 +173,7 @@ main()
 def test_a_run_that_is_stopped(tmp_path):
     job, path = write_job(tmp_path), tmp_path / "m.prom"
     path.write_text(f'distsvc_{SUCCESS}{{job="shop"}} 1.5e9\n')
-    found = subprocess.run(
-        [sys.executable, "-c", STOPPED, "run", job, "--metrics-file", path],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    found = python("-c", STOPPED, "run", job, "--metrics-file", path)
     assert found.returncode == 143, found.stderr
     assert "stopped by SIGTERM, cleanly" in found.stderr
     values = parsed(path)
@@ -242,13 +235,7 @@ def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
     code += "from distsvc.job.file import load_job\n"
     code += "with watched('job.toml') as watch: watch.begins(load_job(sys.argv[1]))\n"
     code += "print({n.split('.')[0] for n in sys.modules} & {'prometheus_client', 'openlineage'})"
-    found = subprocess.run(
-        [sys.executable, "-c", code, write_job(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    found = python("-c", code, write_job(tmp_path))
     assert (found.returncode, found.stdout) == (0, "set()\n"), found.stderr
 
 

@@ -15,7 +15,6 @@ from benchmarks.papers.suites import BSGD_SYSTEMS, IMDH_SYSTEMS
 from distsvc.errors import InputNotFoundError
 from distsvc.metrics import INDICES
 
-SWEPT = {"depth": (3, 8), "bandwidth": (0.5, 1.0), "alpha": (0.1, 1.0)}
 random = np.random.default_rng(0)
 
 

@@ -19,9 +19,16 @@ from distsvc.run.algorithms import level_tree
 from distsvc.run.reporting import files as report_files
 from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
-from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, labels_of, model_of, run, write
+from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, model_of, run
 from tests.jobs.lost_work import DoneTwice
-from tests.published_files import labels_folder, listed, nothing_left, published_file
+from tests.published_files import (
+    labels_folder,
+    listed,
+    nothing_left,
+    published_file,
+    read_labels,
+)
+from tests.small_runs import write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -33,7 +40,7 @@ def table(request, tmp_path_factory):
     X, y = blobs(request.param)
     path = tmp_path_factory.mktemp("data") / "blobs.parquet"
     split = pa.array(np.arange(N) % 3, pa.int8())
-    return write(path, X, **{"class": y, "split": split, "place": np.arange(N)})
+    return write_table(path, X, **{"class": y, "split": split, "place": np.arange(N)})
 
 
 FEATURES = {2: ["x0", "x1"], 6: [f"x{k}" for k in range(6)]}
@@ -73,14 +80,14 @@ def zs_of(report):
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path, workers):
-    expected, report = labels_of(published[0]), published[1]
+    expected, report = read_labels(published[0]), published[1]
     model = digest_of(published_file(published[0], "arrays.npz"))
     with loopback_cluster(workers) if workers else nullcontext() as cluster:
         address = cluster.scheduler_address if workers else None
         for cut in CUTS:
             out = tmp_path / f"out-{cut[0]}"
             found = run(table, out, input=given, cut=cut, at=ClusterAddress(address))
-            assert labels_of(out).equals(expected)
+            assert read_labels(out).equals(expected)
             assert digest_of(published_file(out, "arrays.npz")) == model
             for name in ("levels", "clusters", "score_histogram", "warnings", "sample"):
                 assert getattr(found, name) == getattr(report, name)
@@ -94,7 +101,7 @@ def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published)
     arrays = model_of(published[0])
     X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
     estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
-    found = labels_of(published[0])
+    found = read_labels(published[0])
     np.testing.assert_array_equal(found["row"], np.arange(N))
     np.testing.assert_array_equal(found["label"], estimator.labels_)
     np.testing.assert_array_equal(found["label"], estimator.predict(X))
@@ -108,7 +115,7 @@ def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published)
 
 def test_the_clusters_are_found(table, published):
     y = pq.read_table(table)["class"].to_numpy()
-    assert adjusted_rand_score(y, labels_of(published[0])["label"]) > 0.97
+    assert adjusted_rand_score(y, read_labels(published[0])["label"]) > 0.97
     assert 0.0 < published[1].outliers.share < 0.15
     assert published[1].warnings == []
 
@@ -122,7 +129,7 @@ def test_the_drawn_domain_is_that_of_the_score(table, given, published):
     f = np.array(picture.f)
     assert f.max() > 0.0
     assert f.min() == pytest.approx(-3.0 * f.max(), abs=1e-4)
-    inside = labels_of(published[0])["score"].to_numpy() >= 0.0
+    inside = read_labels(published[0])["score"].to_numpy() >= 0.0
     X = rows_of(table, given)[inside]
     x, y = np.searchsorted(picture.grid_x, X[:, 0]), np.searchsorted(picture.grid_y, X[:, 1])
     near = np.max([f[y - i, x - j] for i in (0, 1) for j in (0, 1)], axis=0)
@@ -131,7 +138,7 @@ def test_the_drawn_domain_is_that_of_the_score(table, given, published):
 
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
-    assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
+    assert read_labels(tmp_path / "out").equals(read_labels(published[0]))
     assert "in units of the spread inside a cluster" in manifest.columns["score"]
 
 
@@ -151,7 +158,7 @@ def test_splits_are_tested_on_a_share_of_a_large_table(
     arrays = model_of(tmp_path / "out-64")
     X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
     estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
-    np.testing.assert_array_equal(labels_of(tmp_path / "out-64")["label"], estimator.labels_)
+    np.testing.assert_array_equal(read_labels(tmp_path / "out-64")["label"], estimator.labels_)
     assert candidates_of(reports[0]) == estimator.candidates_
 
 
@@ -166,10 +173,10 @@ def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
         arrays = model_of(out)
         X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
         estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
-        found = labels_of(out)
+        found = read_labels(out)
         np.testing.assert_array_equal(found["label"], estimator.labels_)
         np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
-    assert not found["score"].equals(labels_of(published[0])["score"])
+    assert not found["score"].equals(read_labels(published[0])["score"])
 
 
 @pytest.mark.parametrize(("most", "again"), [(2000, False), (250, True)])
@@ -180,7 +187,7 @@ def test_rows_left_out_by_where(table, given, tmp_path, most, again):
     for cut in ((64, 100), (5000, 100_000)):
         report = run(table, tmp_path / f"{cut[0]}", {"max_iter": most}, input=where, cut=cut)
         assert ("sample" in [phase.name for phase in report.phases]) == again
-        found.append((labels_of(tmp_path / f"{cut[0]}"), report.levels))
+        found.append((read_labels(tmp_path / f"{cut[0]}"), report.levels))
     assert found[0][0].equals(found[1][0])
     assert found[0][1] == found[1][1]
     kept = np.flatnonzero((np.arange(N) % 3 != 1) & (np.arange(N) >= 200))
@@ -195,13 +202,13 @@ def test_missing_values_dropped(tmp_path):
     holes = X.copy()
     holes[5::20, 0], holes[15::20, 1] = np.nan, np.nan
     whole = ~np.isnan(holes).any(axis=1)
-    path = write(tmp_path / "holes.parquet", holes)
+    path = write_table(tmp_path / "holes.parquet", holes)
     report = run(path, tmp_path / "dropped", preprocess={"missing": "drop"}, cut=(77, 200))
-    write(tmp_path / "whole.parquet", X, keep=whole.astype(np.int8))
+    write_table(tmp_path / "whole.parquet", X, keep=whole.astype(np.int8))
     run(tmp_path / "whole.parquet", tmp_path / "filtered", input={"where": "keep == 1"})
     assert report.input.n_rows == whole.sum()
-    np.testing.assert_array_equal(labels_of(tmp_path / "dropped")["row"], np.flatnonzero(whole))
-    assert labels_of(tmp_path / "dropped").equals(labels_of(tmp_path / "filtered"))
+    np.testing.assert_array_equal(read_labels(tmp_path / "dropped")["row"], np.flatnonzero(whole))
+    assert read_labels(tmp_path / "dropped").equals(read_labels(tmp_path / "filtered"))
 
 
 def test_a_model_learned_again_is_the_same(flat, tmp_path, monkeypatch):
@@ -225,11 +232,11 @@ def test_a_list_of_gammas(flat, tmp_path):
     assert report.model.fitted["n_models"] == 4
     assert len(report.clusters) == 3
     predict_table(tmp_path / "out", str(flat), str(tmp_path / "again"))
-    assert labels_of(tmp_path / "again").equals(labels_of(tmp_path / "out"))
+    assert read_labels(tmp_path / "again").equals(read_labels(tmp_path / "out"))
 
 
 def test_a_list_of_gammas_without_a_budget(tmp_path):
-    path = write(tmp_path / "in.parquet", blobs(2, 200)[0])
+    path = write_table(tmp_path / "in.parquet", blobs(2, 200)[0])
     report = run(path, tmp_path / "out", {"gamma": [4.0, 16.0], "solver": "sgd", "max_iter": 400})
     assert [model.gamma for model in report.levels.models] == [4.0, 16.0]
 
@@ -254,7 +261,7 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     squares = ((Z[:, :, None] - arrays["S"][None]) ** 2).sum(axis=1)
     logs = [np.log(np.exp(-gamma * squares) @ arrays["a"]) for gamma in (8.0, 8.0 / 128)] * 2
     apart = (np.array(logs) - arrays["score_middles"][:, None]) / arrays["score_spreads"][:, None]
-    found = labels_of(tmp_path / "out")
+    found = read_labels(tmp_path / "out")
     expected = apart.mean(axis=0)
     limit = expected[0] - found["score"][0].as_py()
     np.testing.assert_allclose(found["score"], expected - limit, rtol=1e-3, atol=1e-3)
@@ -268,7 +275,7 @@ def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path)
     Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
     distances = ((Z[:, None, :] - arrays["S"].T[None]) ** 2).sum(axis=2)
     expected = arrays["part"][distances.argmin(axis=1)]
-    np.testing.assert_array_equal(labels_of(tmp_path / "out")["label"], expected)
+    np.testing.assert_array_equal(read_labels(tmp_path / "out")["label"], expected)
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.3])
@@ -301,7 +308,7 @@ def test_zarr_output(flat, tmp_path):
     run(flat, tmp_path / "zarr", output={"format": "zarr"})
     group, expected = (
         zarr.open_group(labels_folder(tmp_path / "zarr"), mode="r"),
-        labels_of(tmp_path / "parquet"),
+        read_labels(tmp_path / "parquet"),
     )
     for name in ("row", "label", "score", "outlier"):
         np.testing.assert_array_equal(group[name][:], expected[name])

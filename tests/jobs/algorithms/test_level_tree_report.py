@@ -13,7 +13,9 @@ from distsvc.report.page import render_page
 from distsvc.run.algorithms import level_pictures
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output
-from tests.jobs.level_tree_jobs import MODEL, blobs, labels_of, run, write
+from tests.jobs.level_tree_jobs import MODEL, blobs, run
+from tests.published_files import read_labels
+from tests.small_runs import write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 @pytest.fixture(params=[2, 6])
 def published(request, tmp_path):
     X, _ = blobs(request.param)
-    return tmp_path / "out", run(write(tmp_path / "in.parquet", X), tmp_path / "out")
+    return tmp_path / "out", run(write_table(tmp_path / "in.parquet", X), tmp_path / "out")
 
 
 # Small and degenerate tables
@@ -30,17 +32,17 @@ def published(request, tmp_path):
 @pytest.mark.parametrize("d", [2, 6])
 def test_one_cluster(tmp_path, d):
     X = np.random.default_rng(0).normal(size=(600, d))
-    report = run(write(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 1500})
+    report = run(write_table(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 1500})
     check_levels(report)
     assert len(report.clusters) == 1
     assert report.warnings == ["no split is significant: the answer is one cluster"]
-    assert set(labels_of(tmp_path / "out")["label"].to_pylist()) == {0}
+    assert set(read_labels(tmp_path / "out")["label"].to_pylist()) == {0}
     assert "Why 1 cluster<" in render_page(report)
 
 
 @pytest.mark.parametrize("d", [1, 2, 6])
 def test_rows_that_are_all_equal(tmp_path, d):
-    report = run(write(tmp_path / "in.parquet", np.full((120, d), 3.0)), tmp_path / "out")
+    report = run(write_table(tmp_path / "in.parquet", np.full((120, d), 3.0)), tmp_path / "out")
     check_levels(report)
     assert len(report.clusters) == 1
     assert any("all rows looked at are equal" in note for note in report.warnings)
@@ -53,11 +55,11 @@ def test_rows_that_are_all_equal(tmp_path, d):
 @pytest.mark.parametrize("n", [2, 3, 9])
 def test_a_table_of_few_rows(tmp_path, n, d):
     X = np.random.default_rng(n).normal(size=(n, d))
-    report = run(write(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 200})
+    report = run(write_table(tmp_path / "in.parquet", X), tmp_path / "out", {"max_iter": 200})
     check_levels(report)
     assert report.input.n_rows == n
-    assert labels_of(tmp_path / "out").num_rows == n
-    assert np.isfinite(labels_of(tmp_path / "out")["score"].to_numpy()).all()
+    assert read_labels(tmp_path / "out").num_rows == n
+    assert np.isfinite(read_labels(tmp_path / "out")["score"].to_numpy()).all()
 
 
 # What the report tells

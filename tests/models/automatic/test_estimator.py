@@ -10,16 +10,11 @@ from distsvc import AutoClustering, IncrementalMDH, SupportVectorClustering
 from distsvc.models.automatic import engine as automatic
 from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.support_vector.level_tree.rule import LevelRule
+from tests.estimator_checks import quietly
 
 
 def blobs(n=400, d=5, seed=0):
     return make_blobs(n, n_features=d, centers=4, cluster_std=0.7, random_state=seed)
-
-
-def quietly(model, X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return model.fit(X)
 
 
 def estimator(**parameters):

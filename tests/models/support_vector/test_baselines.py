@@ -12,15 +12,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import SupportVectorClustering
 from distsvc.models.support_vector.boundary import complete_graph
-from tests.estimator_checks import COUNTED
+from tests.estimator_checks import COUNTED, quietly
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
-
-
-def quiet_fit(model, X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return model.fit(X)
 
 
 def moons(n=400):
@@ -313,12 +307,12 @@ def test_too_many_rows_inside(monkeypatch):
 def test_labelled_again_is_as_fit_anew(labelling, changed):
     X = make_moons(300, noise=0.08, random_state=0)[0]
     given = {"gamma": 6.0, "nu": 0.1, "labelling": labelling, "random_state": 0}
-    model = quiet_fit(SupportVectorClustering(**given), X)
+    model = quietly(SupportVectorClustering(**given), X)
     training = model.seconds_["training"]
     again = model.relabel(X, **changed)
     assert again is model
     assert model.seconds_["training"] == training
-    anew = quiet_fit(SupportVectorClustering(**given | changed), X)
+    anew = quietly(SupportVectorClustering(**given | changed), X)
     np.testing.assert_array_equal(model.labels_, anew.labels_)
     assert model.n_clusters_ == anew.n_clusters_
     assert model.get_params() == anew.get_params()
@@ -326,13 +320,13 @@ def test_labelled_again_is_as_fit_anew(labelling, changed):
 
 def test_what_can_not_be_labelled_again():
     X = make_moons(100, noise=0.05, random_state=0)[0]
-    model = quiet_fit(SupportVectorClustering(4.0, nu=0.1, random_state=0), X)
+    model = quietly(SupportVectorClustering(4.0, nu=0.1, random_state=0), X)
     with pytest.raises(ValueError, match=r"a parameter of relabel must be one of .* found 'gamma'"):
         model.relabel(X, gamma=2.0)
     with pytest.raises(ValueError, match="ball_radius must be"):
         model.relabel(X, ball_radius=-1.0)
     with pytest.raises(ValueError, match="use cut"):
         model.relabel(X, labelling="level-tree")
-    tree = quiet_fit(SupportVectorClustering(effort="fast", random_state=0), X)
+    tree = quietly(SupportVectorClustering(effort="fast", random_state=0), X)
     with pytest.raises(ValueError, match="use cut"):
         tree.relabel(X, noise=True)

@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from distsvc.models.support_vector.estimator import SupportVectorClustering
+from tests.estimator_checks import quietly
 
 
 def estimator(**kwargs):
@@ -22,12 +23,6 @@ def blobs(n=300, seed=0):
     return make_blobs(
         [n // 10, n // 5, 3 * n // 10, 4 * n // 10], centers=centres, random_state=seed
     )
-
-
-def quietly(model, X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return model.fit(X)
 
 
 @pytest.fixture(scope="module")

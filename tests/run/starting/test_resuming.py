@@ -63,10 +63,8 @@ def written(folder):
 
 @EACH_ALGORITHM
 def test_a_second_start_repeats_nothing(algorithm, table, tmp_path, done):
-    job, folder = (
-        small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")}),
-        tmp_path / "run",
-    )
+    job = small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")})
+    folder = tmp_path / "run"
     _, report = whole(job, folder)
     files = written(folder)
     assert {f"survey/{k:05d}" for k in range(5)} < set(done)
@@ -81,10 +79,8 @@ def test_a_second_start_repeats_nothing(algorithm, table, tmp_path, done):
 
 @EACH_ALGORITHM
 def test_only_what_was_lost_is_done_again(algorithm, table, tmp_path, done):
-    job, folder = (
-        small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")}),
-        tmp_path / "run",
-    )
+    job = small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")})
+    folder = tmp_path / "run"
     trained, report = whole(job, folder)
     files = written(folder)
     lost = [name for name in done if name.endswith("00001")]
