@@ -52,7 +52,7 @@ class OfRows(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """How rows are read.
+    """The way in which rows are read.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Input(ABC):
 
     @property
     def shown(self) -> str:
-        """What messages call the rows, or the part of them that this is."""
+        """The name of the rows, or of this part of them, in messages."""
         return self.asked.name + self.words
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""How a run ended, as others are told of it."""
+"""The outcome of a run, as others are told of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ Reprocess = Literal["none", "failed", "completed"]
 
 @dataclass(frozen=True)
 class BackfilledDay:
-    """What became of a day of a backfill.
+    """The outcome of a day of a backfill.
 
     Attributes
     ----------

@@ -182,7 +182,7 @@ def test_a_run_that_is_stopped(tmp_path):
         timeout=60,
     )
     assert found.returncode == 143, found.stderr
-    assert "stopped by SIGTERM, cleanly" in found.stderr
+    assert "Interrupted cleanly by SIGTERM" in found.stderr
     values = parsed(path)
     assert set(values) == ALWAYS | {SUCCESS}
     assert (values["exit_code"], values[SUCCESS]) == (143, 1.5e9)

@@ -44,7 +44,7 @@ REPEATED = 2
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen of a table.
+    """Observations of a table.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ KEPT_SHAPES = 4096
 
 @dataclass(frozen=True)
 class Result:
-    """What a task, or a step of the driver, leaves behind.
+    """The outcome of a task, or of a step of the driver.
 
     Attributes
     ----------
@@ -97,12 +97,12 @@ class RunDirectory:
 
     @property
     def staging(self) -> str:
-        """Where formats without row ranges are converted, which all workers see."""
+        """The folder for converted formats without row ranges, which all workers see."""
         return self.work.below("staging").address
 
     @property
     def output(self) -> Store:
-        """Where the run is published."""
+        """The address at which the run is published."""
         return store_of(self.plan.output.path)
 
     def folder(self, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""What is given when a run is started: where its cluster is, and what it may replace or skip."""
+"""The options of starting a run: where its cluster is, and what it may replace or skip."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """Where the cluster is, as far as that is given.
+    """The address of the cluster, as far as it is given.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class ClusterAddress:
 
 @dataclass(frozen=True)
 class Start:
-    """What a run may do where it is not the first.
+    """The permissions of a run that is not the first.
 
     Attributes
     ----------
@@ -46,4 +46,4 @@ class Start:
 
 
 ANYWHERE, FIRST = ClusterAddress(), Start()
-"""What holds where nothing is given."""
+"""The default."""

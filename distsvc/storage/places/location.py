@@ -154,7 +154,7 @@ class Location:
         return InputNotFoundError(f"{self.shown} does not exist")
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def naming_errors(self) -> Iterator[None]:
         """Turn the errors of reading here into errors that name the location and whom to blame.
 
         Raises
