@@ -271,15 +271,15 @@ def gc(output_path: str, keep: int | None, as_json: bool) -> None:
         from distsvc.storage.publishing.publication import collect
         from distsvc.storage.publishing.retention import is_output, retain
 
-        found: dict[str, Any]
         if keep is None or is_output(output_path):
-            found = {"removed": collect(output_path)}
-            lines = [f"{len(found['removed'])} files removed"]
+            files = collect(output_path)
+            told, lines = json.dumps({"removed": files}), [f"{len(files)} files removed"]
         else:
-            found = retain(output_path, keep)
-            lines = [f"removed: {_told_run(one)}" for one in found["removed"]]
-            lines += [f"kept: {_told_run(one)}: {one['because']}" for one in found["kept"]]
-    click.echo(json.dumps(found) if as_json else _one_line_each(lines))
+            runs = retain(output_path, keep)
+            told = json.dumps(runs)
+            lines = [f"removed: {_told_run(one)}" for one in runs["removed"]]
+            lines += [f"kept: {_told_run(one)}: {one['because']}" for one in runs["kept"]]
+    click.echo(told if as_json else _one_line_each(lines))
 
 
 @main.command()

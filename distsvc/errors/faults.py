@@ -133,7 +133,10 @@ def fault(
         return None
     if of_system is not None:
         return _of_system(of_system, name, reading is not None, writing is not None)
-    if reading is not None and (isinstance(error, (ValueError, EOFError)) or _is_arrows(error)):
+    if reading is not None and (
+        isinstance(error, (ValueError, EOFError))
+        or "ArrowException" in {kind.__name__ for kind in _kinds(error)}
+    ):
         return DataError(f"can't read {name}: {_words(error)}")
     return None
 
@@ -224,10 +227,6 @@ def _is_obstores(error: BaseException) -> bool:
     return type(error).__module__.startswith("obstore") or (
         isinstance(error, FileNotFoundError) and str(error).startswith("Object at location")
     )
-
-
-def _is_arrows(error: BaseException) -> bool:
-    return any(kind.__name__ == "ArrowException" for kind in _kinds(error))
 
 
 def _said(codes: set[str]) -> str:

@@ -30,22 +30,11 @@ _LAKE = re.compile(r"(delta|iceberg)://(.*?)(?:\?((?:version|snapshot)=[\w-]*))?
 
 
 class LakeUrl(NamedTuple):
-    """A path or URL, and what stands around it where it is that of a table with a log.
+    """A path or URL, and what stands around it where it is that of a table with a log."""
 
-    Attributes
-    ----------
-    kind : str
-        ``delta``, ``iceberg`` or nothing.
-    path : str
-        The path or URL itself.
-    pin : str
-        ``version=...``, ``snapshot=...`` or nothing: the state of the table that is asked for.
-
-    """
-
-    kind: str
+    kind: str  # "delta", "iceberg" or nothing
     path: str
-    pin: str
+    pin: str  # "version=...", "snapshot=..." or nothing: the state of the table that is asked for
 
     def around(self, path: str) -> str:
         """Return the URL of another path."""

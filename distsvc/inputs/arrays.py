@@ -86,10 +86,10 @@ class DaskArray(ArrayRows):
     def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
         """Return a dask array of the values, with the chunks of the input's rows."""
         task, whole = partial(_of_chunk, of_part, self.asked), self._whole()
-        shape: dict[str, Any] = {"drop_axis": 1}
-        if answer.columns is not None:
-            shape = {"chunks": (whole.chunks[0], (len(answer.columns),))}
-        return whole.map_blocks(task, dtype=answer.dtype, meta=answer.none, **shape)
+        values = partial(whole.map_blocks, task, dtype=answer.dtype, meta=answer.none)
+        if answer.columns is None:
+            return values(drop_axis=1)
+        return values(chunks=(whole.chunks[0], (len(answer.columns),)))
 
     def _whole(self) -> Any:
         return self.X.rechunk({1: -1})

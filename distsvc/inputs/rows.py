@@ -52,22 +52,11 @@ class OfRows(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """The way in which rows are read.
+    """The way in which rows are read."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the rows in messages.
-    rows : int or None
-        Of a piece, at most; by default as many as make a block of a moderate size.
-    index : bool
-        Whether the named index of a pandas frame is a column, too.
-
-    """
-
-    name: str = "X"
-    rows: int | None = None
-    index: bool = False
+    name: str = "X"  # of the rows in messages
+    rows: int | None = None  # of a piece, at most; by default those of a block of moderate size
+    index: bool = False  # whether the named index of a pandas frame is a column, too
 
     def most(self, n_columns: int) -> int:
         """Return how many rows of so many columns a piece has at most."""
@@ -75,40 +64,19 @@ class Reading:
 
 
 class Input(ABC):
-    """Rows that are read in passes, each from the first row to the last.
+    """Rows, of the user's array or table X, read in passes: each from the first row to the last."""
 
-    Attributes
-    ----------
-    X : object
-        The array or table of the user.
-    asked : Reading
-    shape : tuple or None
-        Of an array, whose columns have no names.
-    in_memory : bool
-        Whether NumPy takes X as it is, so that a copy does no harm.
-    once : bool
-        Whether a second pass is impossible.
-    lazy : bool
-        Whether `map` computes nothing yet.
-    first, words
-        The number of the first row; and the name of the part of X in which rows are counted.
-    header : object
-        An object with the number and names of the columns, for scikit-learn. This and the
-        following are set by `opened`.
-    names : sequence of str or None
-    n_features : int
-    dtype : dtype
-        Of the blocks: float32 where it holds all columns, as scikit-learn has it, else float64.
-
-    """
-
-    shape: tuple[Any, ...] | None = None
-    in_memory = once = lazy = False
-    first, words = 0, ""
-    header: Any
+    shape: tuple[Any, ...] | None = None  # of an array, whose columns have no names
+    in_memory = False  # whether NumPy takes X as it is, so that a copy does no harm
+    once = False  # whether a second pass is impossible
+    lazy = False  # whether `map` computes nothing yet
+    first = 0  # the number of the first row
+    words = ""  # the name of the part of X in which rows are counted
+    # Set by `opened`:
+    header: Any  # an object with the number and names of the columns, for scikit-learn
     names: Sequence[str] | None
     n_features: int
-    dtype: np.dtype
+    dtype: np.dtype  # of the blocks: float32 if it holds all columns, as scikit-learn's, or float64
 
     def __init__(self, X: Any, asked: Reading):
         self.X, self.asked = X, asked

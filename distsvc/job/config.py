@@ -272,7 +272,7 @@ class OutputConfig(_Section):
         """Whether shares of clusters are published; with those of the next comes a row's own."""
         return self.membership or self.top > 0
 
-    def asked(self) -> dict[str, Any]:
+    def asked(self) -> Section:
         """Return the keys that ask for more columns, as a model keeps them."""
         return self.model_dump(include=ASKING) | {"membership": self.shares}
 

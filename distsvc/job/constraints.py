@@ -32,25 +32,12 @@ MODERATE = f"lie in [{TINY:g}, {HUGE:g}]"
 
 @dataclass(frozen=True)
 class Constraint:
-    """The values that one parameter may have.
-
-    Attributes
-    ----------
-    expected : str
-        The values in words that follow "must".
-    type : object
-        Pydantic's type of an estimator's value.
-    job_type : object
-        Pydantic's type of a job file's value; None if a job can't give it.
-    otherwise : mapping of str to str
-        Other words for some of pydantic's types of errors.
-
-    """
+    """The values that one parameter may have: pydantic's types, and words that follow "must"."""
 
     expected: str
-    type: Any
-    job_type: Any
-    otherwise: Mapping[str, str] = field(default_factory=dict)
+    type: Any  # of an estimator's value
+    job_type: Any  # of a job file's value; None if a job can't give it
+    otherwise: Mapping[str, str] = field(default_factory=dict)  # words for some types of errors
 
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError unless an estimator may have the value."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.fields import Facts
 
 
 class Engine(Protocol):
@@ -14,18 +15,10 @@ class Engine(Protocol):
 
     Each algorithm goes on from `set_pilot` in steps of its own and ends in a rule; the estimator
     takes these steps on arrays, a job in phases.
-
-    Attributes
-    ----------
-    notes : list of str
-        Remarks so far.
-    centre : ndarray of shape (d,), float64
-        Subtracted from scaled rows to prepare them; known after `set_pilot`.
-
     """
 
-    notes: list[str]
-    centre: np.ndarray
+    notes: list[str]  # remarks so far
+    centre: np.ndarray  # (d,) float64, subtracted from scaled rows; known after `set_pilot`
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the ranges of keys of the sample that a table of so many rows has."""
@@ -33,5 +26,5 @@ class Engine(Protocol):
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle what depends on the scaled pilot rows (m, d) float64 of a table of `n_rows`."""
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""

@@ -5,6 +5,7 @@ They import scikit-learn, which takes a second. What workers do is in engines, w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from distsvc.models.automatic.estimator import AutoClustering
@@ -16,7 +17,7 @@ from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
-ESTIMATORS: dict[str, Any] = {
+ESTIMATORS: Mapping[str, type[Any]] = {
     "auto": AutoClustering,
     "support-vector": SupportVectorClustering,
     "imdh": IncrementalMDH,

@@ -32,13 +32,7 @@ SWITCHES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 def watched(job_file: str, metrics_file: str | None = None) -> Iterator[Announcer]:
     """Tell others of a run, however it ends: of its beginning, its end, and what came out.
 
-    Parameters
-    ----------
-    job_file
-        By which the job is called until it is read.
-    metrics_file
-        Where metrics are written, if anywhere.
-
+    `job_file` names the job until it is read; metrics are written to `metrics_file`, if any.
     """
     watch = Announcer(job_file, metrics_file)
     try:

@@ -15,23 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The outcome of a run.
+    """The outcome of a run: the exit code of the process, if nothing else happens to it.
 
-    Attributes
-    ----------
-    exit_code : int
-        Of the process, if nothing else happens to it.
-    error : str
-        Why it failed, in one line and without secrets; nothing where it did not.
-    report : Report or None
-        Of the result, also where a check holds it back.
-    published : bool
-        Whether the result is published, now or before.
-    ended : float
-        Unix time.
-    seconds : float
-        That it took.
-
+    `error` is why it failed, in one line and without secrets, or empty. `report` is that of the
+    result, also where a check holds it back; `published` whether it is published, now or before.
+    `ended` is Unix time, and `seconds` what the run took.
     """
 
     exit_code: int

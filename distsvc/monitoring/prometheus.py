@@ -58,26 +58,13 @@ class Families:
 
 
 def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
-    """Write how a run ended, in place of what the file says of the run before.
+    """Write how a run ended to a file whose folder is there, in place of the run before.
 
-    Parameters
-    ----------
-    path
-        The file; its folder is there.
-    job
-        The job's name; None where the job file could not be read. It is then that in the file.
-    stem
-        The job's name where neither tells.
-    outcome
-        How the run ended.
+    `job` is the job's name, None where the job file could not be read: it is then that in the file,
+    or `stem` where that tells none.
 
-    Raises
-    ------
-    JobFileError
-        The path is that of a folder or a device.
-    OutputPermissionError, TemporaryError
-        It can't be written.
-
+    `JobFileError` where the path is that of a folder or a device, `OutputPermissionError` or
+    `TemporaryError` where it can't be written.
     """
     if path.exists() and not path.is_file():
         raise JobFileError(f"{path} is not a file")

@@ -27,21 +27,10 @@ Reprocess = Literal["none", "failed", "completed"]
 class BackfilledDay:
     """The outcome of a day of a backfill.
 
-    Attributes
-    ----------
-    day : str
-    output : str
-        Where it is published.
-    state : str
-        ``published``; ``kept``, what was published before; ``skipped``, since its input is not
-        ready; ``held`` by a check; or ``failed``.
-    words : str
-        Rows and clusters, or why.
-    exit_code : int
-        0 where the next day may follow, or that of the error.
-    held : str or None
-        The run that is held back.
-
+    `state` is ``published``; ``kept``, what was published before; ``skipped``, since its input is
+    not ready; ``held`` by a check; or ``failed``. `words` are rows and clusters, or why.
+    `exit_code` is 0 where the next day may follow, or that of the error, and `held` the run that is
+    held back.
     """
 
     day: str

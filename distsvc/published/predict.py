@@ -44,24 +44,10 @@ def predict_table(
 ) -> Manifest:
     """Label another table with a published model and publish the labels; return the manifest.
 
-    The table needs the model's columns; others that it has are ignored, and named in an event.
-    Labels are the ids of the run whose model it is.
-
-    Parameters
-    ----------
-    published
-        The path of the run.
-    path, output_path
-        The table, and where its labels are published.
-    settings
-        Keys of ``[cluster]``.
-    scheduler, scheduler_file, require_tls
-        Where the cluster is, as of `distsvc.run.work.start.ClusterAddress`.
-    overwrite, fresh
-        As of `distsvc.run.work.start.Start`.
-    progress
-        As of `distsvc.run.job.run_job`.
-
+    The table at `path` needs the model's columns; others that it has are ignored, and named in an
+    event. Labels are the ids of the run `published`, whose model it is; they go to `output_path`.
+    `settings` are keys of ``[cluster]``. The other parameters are those of `ClusterAddress`,
+    `Start` and `distsvc.run.job.run_job`.
     """
     progress = progress or Progress(quiet=True)
     source, output = Output(published).store, Output(output_path)

@@ -81,13 +81,7 @@ class Model:
     def read(cls, folder: Path) -> Model:
         """Return the model of a folder with ``model.json`` and its arrays.
 
-        Raises
-        ------
-        JobFileError
-            It was written by another version.
-        DataError
-            It is damaged.
-
+        Errors as of `ModelFile.parsed`.
         """
         model = read_model(folder)
         preparation, labeller, _ = read_labeller(model, folder)

@@ -2,38 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from distsvc.errors import InputNotFoundError
 from distsvc.published.held import candidates
-from distsvc.run.starting.resuming import BEGUN, STOPPED, interrupted_runs, kept_results, read_note
-from distsvc.storage.places.lease import is_gone, read_holder
+from distsvc.run.starting.resuming import (
+    BEGUN,
+    STOPPED,
+    Note,
+    interrupted_runs,
+    kept_results,
+    read_note,
+)
+from distsvc.storage.places.lease import Doing, is_gone, read_holder
 from distsvc.storage.publishing.publication import RUNS, Output
 
-PUBLISHED = "run_id", "created", "rows", "clusters"
-HOLDER = "process", "host", "since", "now", "doing"
 STOP = "now", "why", "phase", "done", "total", "seconds"
 
 
-def status(path: str) -> dict[str, Any]:
+class PublishedRun(TypedDict):
+    """What the manifest says of a run."""
+
+    run_id: str
+    created: str
+    rows: int
+    clusters: int
+
+
+class RunningRun(TypedDict):
+    """Who holds an output, with the last sign of life.
+
+    `alive` is None for a process of another machine: its next sign of life tells.
+    """
+
+    process: int | None
+    host: str | None
+    since: str | None
+    now: str | None
+    doing: Doing | None
+    alive: bool | None
+
+
+class InterruptedRun(TypedDict):
+    """A run that can go on, with the results that are kept of each phase."""
+
+    run_id: str
+    begun: str | None
+    kept: dict[str, int]
+    stopped: Note
+
+
+class Status(TypedDict):
+    """What is known of an output; `held` are the candidates that a check held back."""
+
+    output: str
+    published: PublishedRun | None
+    running: RunningRun | None
+    held: list[Note]
+    interrupted: list[InterruptedRun]
+
+
+def status(path: str) -> Status:
     """Return what is known of an output, as what JSON can hold; nothing is changed or waited for.
 
-    Returns
-    -------
-    dict
-        ``output``; ``published``, what the manifest says of the run, or None; ``running``, who
-        holds the output with its last sign of life, or None; ``held``, the candidates that a check
-        held back, as of `distsvc.published.held.candidates`; and ``interrupted``, the runs that can
-        go on, with the results that are kept of each phase. Where the holder is a process of
-        another machine, ``running.alive`` is None: its next sign of life tells.
-
-    Raises
-    ------
-    InputNotFoundError
-        No run ever wrote there.
-    DataError
-        A manifest is damaged.
-
+    `InputNotFoundError` where no run ever wrote, `DataError` where a manifest is damaged.
     """
     output = Output(path)
     manifest = output.manifest()
@@ -41,12 +73,18 @@ def status(path: str) -> dict[str, Any]:
         raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
     holder = read_holder(output.runs)
     gone = is_gone(holder) if holder else True
-    running = None
+    running: RunningRun | None = None
     if holder and not gone:
-        alive = None if gone is None else True
-        running = {name: getattr(holder, name) for name in HOLDER} | {"alive": alive}
+        running = {
+            "process": holder.process,
+            "host": holder.host,
+            "since": holder.since,
+            "now": holder.now,
+            "doing": holder.doing,
+            "alive": None if gone is None else True,
+        }
     doing = (holder and holder.doing) or {}
-    interrupted = []
+    interrupted: list[InterruptedRun] = []
     for run in interrupted_runs(output):
         if running is not None and doing.get("run") in (run.name, None):
             continue
@@ -58,16 +96,24 @@ def status(path: str) -> dict[str, Any]:
         interrupted.append(
             {"run_id": run.name, "begun": begun, "kept": kept_results(run), "stopped": known}
         )
+    published: PublishedRun | None = None
+    if manifest is not None:
+        published = {
+            "run_id": manifest.run_id,
+            "created": manifest.created,
+            "rows": manifest.rows,
+            "clusters": manifest.clusters,
+        }
     return {
         "output": output.store.address,
-        "published": manifest and {name: getattr(manifest, name) for name in PUBLISHED},
+        "published": published,
         "running": running,
         "held": [one.model_dump() for one in candidates(output)],
         "interrupted": interrupted,
     }
 
 
-def in_words(found: dict[str, Any]) -> list[str]:
+def in_words(found: Status) -> list[str]:
     """Return a status as lines for people."""
     published, running = found["published"], found["running"]
     lines = ["published: nothing"]
@@ -97,7 +143,7 @@ def in_words(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _where(doing: dict[str, Any]) -> str:
+def _where(doing: Note) -> str:
     phase, done, total = (doing.get(name) for name in ("phase", "done", "total"))
     if not phase:
         return ""

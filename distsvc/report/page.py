@@ -14,18 +14,11 @@ Colours = Mapping[int, str]
 
 
 class PagePart(NamedTuple):
-    """A part of the page.
+    """A part of the page: the name of its template in ``templates/parts``, and what that shows.
 
-    Attributes
-    ----------
-    name : str
-        Of its template in ``templates/parts``.
-    content : callable
-        Returns the template's `part` from the report and the colour of each label; the part is left
-        out where that is nothing.
-    figure : callable
-        Returns the template's `figure`: an SVG, or nothing.
-
+    `content` returns the template's `part` from the report and the colour of each label; the
+    part is left out where that is nothing. `figure` returns the template's `figure`: an SVG, or
+    nothing.
     """
 
     name: str

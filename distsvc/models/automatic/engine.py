@@ -17,6 +17,7 @@ from distsvc.models.engine import Engine
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.rows.mass import FLAT
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.consensus import LOW_SUPPORT
@@ -29,30 +30,15 @@ LEVEL_TREE, HYPERPLANES = "support-vector", "imdh"
 class AutomaticEngine(Engine):
     """Holds both engines; `choose` settles which of them has the answer.
 
-    Parameters
-    ----------
-    parameters : mapping of str to dict
-        All parameters of both, by algorithm, in range.
-    seed : int
-
-    Attributes
-    ----------
-    centre : ndarray of shape (d,), float64
-        The origin of the rows, the same for both.
-    chosen : str
-        "support-vector" or "imdh". From here on: set by `choose`.
-    support : float
-        Share of the level tree's models that find its answer.
-    likeness : float or None
-        Adjusted Rand index of both answers on the pilot; None where hyperplanes were not asked.
-    rule : Rule
-        Clusters of the answer; scores of the level tree, whichever it is.
+    `parameters` are all those of both, by algorithm, in range.
     """
 
-    chosen: str
-    support: float
-    likeness: float | None
-    rule: Rule
+    centre: np.ndarray  # (d,) float64, the origin of the rows, the same for both
+    # Set by `choose`:
+    chosen: str  # "support-vector" or "imdh"
+    support: float  # share of the level tree's models that find its answer
+    likeness: float | None  # adjusted Rand index of both answers on the pilot, if both were asked
+    rule: Rule  # clusters of the answer; scores of the level tree, whichever it is
 
     def __init__(self, parameters: Mapping[str, dict[str, Any]], seed: int):
         self.parameters_of = parameters
@@ -126,7 +112,7 @@ class AutomaticEngine(Engine):
             return f"{share}, half or less, but hyperplanes find nothing to divide: it stands."
         return f"{share}: half or less, so hyperplanes through regions of low density are."
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the chosen fit arrived at, for its report."""
         chosen = self.levels if self.chosen == LEVEL_TREE else self.trees
         facts = chosen.fitted_facts()

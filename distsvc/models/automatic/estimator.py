@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import check_parameters
@@ -14,9 +13,8 @@ from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEn
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered, given
+from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
 TREE_ROWS = 20_000
@@ -79,36 +77,6 @@ class AutoClustering(ClusterEstimator):
         self.granularity = granularity
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> AutoClustering:
-        """Cluster the rows of X (n, d), float32 or float64, n >= 2.
-
-        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
-        times. ``labels_`` are as lazy as X is: those of dask are dask's.
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
-            out of range.
-
-        """
-        source = given(self, X, reset=True)
-        if source is None:
-            X = validated(self, X, ensure_min_samples=2)
-        check_parameters("auto", self.get_params())
-        engine = AutomaticEngine(self.parameters_of_both(), seed_of(self.random_state))
-        if source is None:
-            self._learn_array(engine, X)
-            self._take(engine)
-            self.labels_ = self._values("label")(X)
-        else:
-            with readable_again(source) as source:
-                passes = self._learn_source(engine, source)
-                self._take(engine)
-                self.labels_ = passes.labels(self._values("label"))
-        self._warn()
-        return self
-
     def parameters_of_both(self) -> dict[str, dict[str, Any]]:
         """Return all parameters of the level tree and of iMDH that are fitted, by algorithm."""
         own = self.get_params()
@@ -136,8 +104,12 @@ class AutoClustering(ClusterEstimator):
         rule, centre = self._engine.cut(n_clusters), self._engine.centre
         return answered(self, X, Values(rule, centre, "label"))
 
-    @staticmethod
-    def _learn_array(engine: AutomaticEngine, X: np.ndarray) -> None:
+    def _begin(self) -> AutomaticEngine:
+        check_parameters("auto", self.get_params())
+        return AutomaticEngine(self.parameters_of_both(), seed_of(self.random_state))
+
+    def _fit_array(self, X: np.ndarray) -> None:
+        engine = self._begin()
         levels = engine.levels
         keys = sampling.row_keys(levels.seed, np.arange(len(X)))
         order = sampling.lowest(keys, len(X))
@@ -148,9 +120,11 @@ class AutoClustering(ClusterEstimator):
         if engine.asks_trees:
             first = _first(engine.trees, keys[order], len(X))
             engine.learn_trees(X[order[first]], keys[order[first]], len(X))
+        self._take(engine)
+        self.labels_ = self._values("label")(X)
 
-    @staticmethod
-    def _learn_source(engine: AutomaticEngine, source: Input) -> Passes:
+    def _fit_source(self, source: Input) -> None:
+        engine = self._begin()
         levels = engine.levels
         passes = Passes(source, levels.seed)
         X, keys = passes.draw(engine.key_ranges)
@@ -165,7 +139,8 @@ class AutoClustering(ClusterEstimator):
         del rows, keys
         parts = ((levels.seen(block), keys) for block, keys in passes.again())
         levels.find_clusters(parts, n_rows)
-        return passes
+        self._take(engine)
+        self.labels_ = passes.labels(self._values("label"))
 
     def _take(self, engine: AutomaticEngine) -> None:
         """Let the engine choose, and publish the answer."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from distsvc.models.hyperplanes.rule import TreeRule
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import ScoreWords
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
@@ -30,7 +31,7 @@ class ScoredTreeRule(Scored, TreeRule):
         score = self.unrounded_scores(Z).astype(np.float32)
         return {"label": self._cut.label(Z)[0], "score": score, "outlier": score < 0.0}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the fields that are not arrays, and the number of clusters by its own name."""
         names = ("few_gamma", "most_gamma", "score_limit")
         return super().facts() | {name: getattr(self, name) for name in names}

@@ -32,7 +32,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import ArrayField, check_fields, forms_of, real, whole
+from distsvc.models.rules.fields import ArrayField, Facts, check_fields, forms_of, real, whole
 
 POINTS_A_CLUSTER = 200
 BLOCK_ROWS = 8192
@@ -250,7 +250,7 @@ class BICO(Baseline):
         arrays = dict(vars(self.tree_))
         return {"threshold": arrays.pop("threshold"), "n_seen": self.n_seen_}, arrays
 
-    def _restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> BICO:
+    def _restore(self, facts: Facts, arrays: dict[str, np.ndarray]) -> BICO:
         """Go on from a tree of the same size; `DataError` for what is none."""
         slots, d = self.tree_.means.shape
         forms, sizes = forms_of(CoresetTree), {"slots": slots, "heads": slots + 1, "d": d}

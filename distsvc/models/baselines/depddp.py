@@ -27,7 +27,7 @@ from distsvc.models.baselines.split_tree import SplitTree, centred, positions_al
 from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import ArrayField, Field, check_fields
+from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields
 
 BLOCK_ROWS = 8192
 
@@ -239,7 +239,7 @@ class Growth:
             "ends": self.ends(),
         }
 
-    def restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Growth:
+    def restore(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Growth:
         """Go on from a tree of the same rows; `DataError` for what is none."""
         check_fields(FIELDS, arrays, dict(zip("nd", self.Z.shape, strict=True)))
         splits, ends, nodes = arrays["splits"].tolist(), arrays["ends"], arrays["nodes"].tolist()

@@ -30,7 +30,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.validation import validated
-from distsvc.models.rules.fields import FLAG, ArrayField, Field, check_fields, whole
+from distsvc.models.rules.fields import FLAG, ArrayField, Facts, Field, check_fields, whole
 
 
 class Alternation(NamedTuple):
@@ -80,11 +80,7 @@ class Search:
         """Return facts and arrays while a start is under way; `restored` takes them back."""
         assert self.centres is not None
         _, key, position, *_ = self.random.get_state()
-        facts: dict[str, Any] = {
-            "n_ended": self.n_ended,
-            "n_iter": self.n_iter,
-            "position": position,
-        }
+        facts: Facts = {"n_ended": self.n_ended, "n_iter": self.n_iter, "position": position}
         arrays = {"key": np.asarray(key), "centres": self.centres}
         arrays["objectives"] = np.array(self.objectives, np.float64)
         if self.best is not None:
@@ -95,7 +91,7 @@ class Search:
 
     @classmethod
     def restored(
-        cls, X: np.ndarray, k: int, m: float, facts: dict[str, Any], arrays: dict[str, np.ndarray]
+        cls, X: np.ndarray, k: int, m: float, facts: Facts, arrays: dict[str, np.ndarray]
     ) -> Search:
         """Return a search on rows X (n, d); `DataError` for what is no state of one."""
         found = {**facts, **arrays}

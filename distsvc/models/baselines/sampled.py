@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -28,35 +29,18 @@ class SampledEngine:
     """Fits a baseline on a sample; a table is labelled by its rule.
 
     The clusters are those of `fit` on the sample's rows, in the order of their keys, and are
-    numbered by their sizes there.
-
-    Parameters
-    ----------
-    estimator : Baseline
-        Not fitted yet, its parameters in range.
-
-    Attributes
-    ----------
-    notes : list of str
-        Remarks on the fit.
-    n_rows : int
-        Rows of the table.
-    centre : ndarray of shape (d,), float64
-        The rows' origin.
-    rule : Rule
-        Set by `fit_sample`.
-
+    numbered by their sizes there. The `estimator` is not fitted yet, its parameters in range.
     """
 
-    n_rows: int
-    centre: np.ndarray
-    rule: Rule
+    n_rows: int  # of the table
+    centre: np.ndarray  # (d,) float64, the rows' origin
+    rule: Rule  # set by `fit_sample`
 
     def __init__(self, estimator: Baseline):
         self.estimator = estimator
         self.n_features = 1
         self.notes: list[str] = []
-        self._found: dict[str, Any] = {}
+        self._found: dict[str, float] = {}
 
     def set_width(self, n_features: int) -> None:
         """Say how many columns the table has: of wide rows the sample has fewer."""
@@ -87,14 +71,14 @@ class SampledEngine:
         self._found = {"n_samples": len(model.labels_), **found}
         return self.rule
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""
         found = dict(self._found)
         n = found.pop("n_samples")
         facts = {"n_clusters": self.rule.n_clusters, "n_samples": n}
         return facts | {"share_sampled": n / self.n_rows} | found
 
-    def solved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def solved(self) -> State:
         """Return facts, which JSON can hold, and arrays: what `restore` goes on from."""
         facts = {"form": self.rule.form, "found": self._found, "notes": list(self.notes)}
         return facts | self.rule.facts(), self.rule.arrays()

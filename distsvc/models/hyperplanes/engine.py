@@ -14,7 +14,7 @@ from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
-from distsvc.models.rules.fields import check_fields, forms_of, whole
+from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
@@ -39,37 +39,18 @@ class TreeEngine:
     `key_ranges` says which rows are learned from, `set_pilot` settles the centre, `grow` learns one
     tree, on any machine, and `choose` ends with an answer.
 
-    Parameters
-    ----------
-    parameters : mapping of str to object
-        All parameters of `IncrementalMDH`, in range.
-    seed : int
-        Of the row keys and of the orders of rows.
-
-    Attributes
-    ----------
-    notes : list of str
-        Remarks on the fit.
-    centre : ndarray of shape (d,), float64
-        The origin of the rows.
-    pilot : ndarray of shape (m, d), float32
-        Centred rows that the choice is made on.
-    cut : Cut
-        The answer. From here on: set by `choose`.
-    restart : int
-        Number of the chosen tree among those grown.
-    agreement, valleys, clearest_valley, n_samples
-        As the attributes of `IncrementalMDH`; NaN agreement for one tree.
-
+    `parameters` are all those of `IncrementalMDH`, in range; `seed` is that of the row keys and of
+    the orders of rows.
     """
 
     n_rows: int
-    centre: np.ndarray
-    pilot: np.ndarray
-    cut: Cut
+    centre: np.ndarray  # (d,) float64, the origin of the rows
+    pilot: np.ndarray  # (m, d) float32, centred rows that the choice is made on
+    # Set by `choose`; the last five are as the attributes of `IncrementalMDH`:
+    cut: Cut  # the answer
+    restart: int  # number of the chosen tree among those grown
     n_clusters: int
-    restart: int
-    agreement: float
+    agreement: float  # NaN for one tree
     valleys: np.ndarray
     clearest_valley: float
     n_samples: int
@@ -171,7 +152,10 @@ class TreeEngine:
         if not all(np.isfinite(tree.curve).all() for tree in grown):
             raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
         cuts = [tree.cut(of["n_clusters"] or elbow(tree.curve, of["elbow"])) for tree in grown]
-        valleys = [self._valleys(cut) for cut in cuts]
+        valleys = [
+            np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])
+            for cut in cuts
+        ]
         labels = [cut.label(self.pilot)[0] for cut in cuts]
         self.restart, self.agreement = most_agreeing(labels)
         self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
@@ -195,7 +179,7 @@ class TreeEngine:
         tree = self.cluster_tree
         return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""
         return {
             "n_clusters": self.n_clusters,
@@ -208,7 +192,7 @@ class TreeEngine:
             "clearest_valley": self.clearest_valley,
         }
 
-    def _restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Stream:
+    def _restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Stream:
         """Return where a restart was; `DataError` for what is none of its states."""
         forms = forms_of(GrowingTree)
         check_fields({"n_rows": whole(0, MOST)}, facts, {})
@@ -219,9 +203,6 @@ class TreeEngine:
     def _sample_rows(self, n_rows: int) -> int:
         most = sampling.most_rows(self.n_features)
         return min(n_rows, self.parameters["max_samples"] or n_rows, most)
-
-    def _valleys(self, cut: Cut) -> np.ndarray:
-        return np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])
 
     def _settled(self, cut: Cut) -> Cut:
         """Return one cluster where no split is in a valley, else the cut; note oddities."""

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import ClusterEstimator, Passes, answered, given
+from distsvc.models.rows.passes import ClusterEstimator, Passes, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.validation import validated
 
@@ -164,28 +163,6 @@ class IncrementalMDH(ClusterEstimator):
         self.max_samples = max_samples
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> IncrementalMDH:
-        """Cluster the rows of X (n, d), float32 or float64, n >= 2.
-
-        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
-        times. ``labels_`` are as lazy as X is: those of dask are dask's.
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
-            out of range.
-
-        """
-        source = given(self, X, reset=True)
-        if source is None:
-            self._fit_array(validated(self, X, ensure_min_samples=2))
-        else:
-            with readable_again(source) as source:
-                self._fit_source(source)
-        self._warn()
-        return self
-
     def _fit_array(self, X: np.ndarray) -> None:
         engine = self._begin()
         keys = sampling.row_keys(engine.seed, np.arange(len(X)))
@@ -199,7 +176,9 @@ class IncrementalMDH(ClusterEstimator):
         whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
         if n == len(X):
             self._leaves = np.empty(n, np.int32)
-            self._leaves[order] = whole.labels_of_bottom(2**self.depth)[bottom]
+            labels = np.full(2**self.depth, -1, np.int32)  # of the complete tree's nodes
+            labels[self.cluster_tree_.numbers - 1] = whole.labels
+            self._leaves[order] = labels[bottom]
         else:
             self._leaves = self._label(whole, X)
         self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]

@@ -12,7 +12,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
-from distsvc.models.rules.fields import whole
+from distsvc.models.rules.fields import Facts, whole
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
@@ -66,7 +66,7 @@ class TreeRule(ClusterTree, Rule):
         path_shares(Z, *nodes, shares)
         return shares
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the number of clusters."""
         return {"n_clusters": self.cut_into}
 

@@ -185,22 +185,13 @@ def split_order(
 class ClusterTree:
     """A learned tree, ready to be cut into any number of clusters up to that of its leaves.
 
-    Attributes
-    ----------
-    numbers
-        The nodes' numbers in the complete tree, the paper's: 1 is the root, below i are 2 i and 2 i
-        + 1. Nodes that do not split any rows are left out, so children may skip levels.
-    V, thresholds, spreads, b
-        Unit normals; a row x goes to the first child when V.x < threshold; standard deviations of
-        V.x; the threshold relative to the node's mean.
-    counts, sums_of_squares
-        Rows, and their sum of squares about the node's learned mean.
-    children
-        Positions in these arrays, -1 for leaves.
-    splits
-        The inner nodes by importance: read backwards, the sequence of merges.
-    curve
-        curve[K - 1] is the within-cluster sum of squares of K clusters.
+    `numbers` are the nodes' in the complete tree, the paper's: 1 is the root, below i are 2 i and
+    2 i + 1. Nodes that do not split any rows are left out, so `children`, which are positions in
+    these arrays and -1 for leaves, may skip levels. V are unit normals; a row x goes to the first
+    child when V.x < threshold; `spreads` are standard deviations of V.x, `b` the thresholds
+    relative to the nodes' means. Sums of squares of the `counts` rows are about the nodes' learned
+    means. `splits` are the inner nodes by importance: read backwards, the sequence of merges.
+    curve[K - 1] is the within-cluster sum of squares of K clusters.
     """
 
     numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]
@@ -246,15 +237,6 @@ class Cut:
     def n_clusters(self) -> int:
         """Clusters, all of which have rows."""
         return int(self.labels.max()) + 1
-
-    def labels_of_bottom(self, n_nodes: int) -> np.ndarray:
-        """Return labels (n_nodes,) int32 of the complete tree's nodes, for the cut of all leaves.
-
-        A leaf with rows is a bottom node of the complete tree; -1 for all other nodes.
-        """
-        labels = np.full(n_nodes, -1, np.int32)
-        labels[self.tree.numbers - 1] = self.labels
-        return labels
 
     def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return labels (n,) int32 and margins (n,) float32 of the rows of X (n, d) float32.

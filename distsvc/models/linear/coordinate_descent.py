@@ -21,7 +21,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels import dual_cd as kernels
 from distsvc.models.rows import checkpoints
-from distsvc.models.rules.fields import ArrayField, Field, check_fields, real, whole
+from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields, real, whole
 
 SOLVERS = ("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
 SHARE = 0.1
@@ -226,7 +226,7 @@ class CoordinateDescent:
         arrays = {"alpha": of.alpha, "u": of.u, "G": of.G, "tally": of.tally, "active": self.active}
         return facts | {"random": self.random.bit_generator.state}, arrays
 
-    def restore(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> CoordinateDescent:
+    def restore(self, facts: Facts, arrays: dict[str, np.ndarray]) -> CoordinateDescent:
         """Go on from what `kept` returned; `DataError` where it is of another problem."""
         of, n = self.state, self.state.alpha.size
         check_fields(FIELDS, {**facts, **arrays}, {"n": n, "d": of.u.size})

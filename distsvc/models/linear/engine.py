@@ -24,7 +24,8 @@ from distsvc.models.linear.coordinate_descent import (
 from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
 from distsvc.models.linear.working_set import WorkingSet
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
+from distsvc.models.rules.fields import Facts
 
 DEFAULT_NU = 0.5
 FEWEST_ROWS = 100
@@ -63,30 +64,8 @@ class LinearEngine(ABC):
 
     A job says by `set_width` what the table is like, learns from `key_ranges` which rows to solve
     in memory, settles their origin by `set_pilot`, and calls `fit_rows`. Where these are not all
-    rows, outer steps over the table begin with `begin_outer` and end with `end_outer`.
-
-    Parameters
-    ----------
-    parameters : mapping of str to object
-        All parameters of the estimator, in range.
-    seed : int
-        Of the cyclic solvers.
-
-    Attributes
-    ----------
-    notes : list of str
-        Remarks on the fit.
-    sparse : bool
-        Whether the rows come in CSR form.
-    centre : ndarray of shape (d,), float64
-        The rows' origin.
-    solution : Solution
-        Set by `fit_rows`, and by `end_outer` for the whole table.
-    support : ndarray of shape (n_SV,), int64
-        Rows of `fit_rows` with a positive alpha.
-    dual_coef : ndarray of shape (n_SV,), float64
-        Their alpha, with the sum 1.
-
+    rows, outer steps over the table begin with `begin_outer` and end with `end_outer`. `parameters`
+    are all those of the estimator, in range; `seed` is that of the cyclic solvers.
     """
 
     algorithm: ClassVar[str]
@@ -95,10 +74,10 @@ class LinearEngine(ABC):
     problem: ClassVar[Callable[..., Problem]]
 
     n_features: int
-    centre: np.ndarray
-    solution: Solution
-    support: np.ndarray
-    dual_coef: np.ndarray
+    centre: np.ndarray  # (d,) float64, the rows' origin
+    solution: Solution  # of `fit_rows`, or of `end_outer` for the whole table
+    support: np.ndarray  # (n_SV,) int64, rows of `fit_rows` with a positive alpha
+    dual_coef: np.ndarray  # (n_SV,) float64, their alpha with the sum 1
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         self.parameters = dict(parameters)
@@ -106,7 +85,7 @@ class LinearEngine(ABC):
         self.tol: float = parameters["tol"]
         self.max_iter: int = parameters["max_iter"]
         self.seed = seed
-        self.sparse = False
+        self.sparse = False  # whether rows come in CSR form
         self.notes: list[str] = []
 
     @abstractmethod
@@ -157,7 +136,8 @@ class LinearEngine(ABC):
             converged=bool(converged),
             duality_gap=duality_gap(state) * unit if self.parameters["compute_gap"] else None,
         )
-        self.notes += self._remarks(state.problem.largest)
+        if not self.is_ball and (weights**2).sum() <= NOTHING * state.problem.largest:
+            self.notes.append(ORIGIN_INSIDE)
         return converged
 
     def begin_outer(self, n_rows: int) -> tuple[np.ndarray, float, float]:
@@ -193,7 +173,7 @@ class LinearEngine(ABC):
         offset, weights = self.solution.offset, self.solution.weights
         return self.rule_type(weights, mean, offset, self.is_ball)
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""
         of = self.solution
         facts = {
@@ -207,7 +187,7 @@ class LinearEngine(ABC):
         }
         return {name: value for name, value in facts.items() if value is not None}
 
-    def solved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def solved(self) -> State:
         """Return facts, which JSON can hold, and arrays: what `restore` goes on from."""
         facts = vars(self.solution) | {"notes": list(self.notes)}
         return facts, {"weights": facts.pop("weights")}
@@ -222,15 +202,14 @@ class LinearEngine(ABC):
         """Return the unit of the score in that of the gradients."""
         return 1.0 if self.is_ball else 1.0 / total
 
-    @abstractmethod
     def _decision(
         self, u: np.ndarray, rho: float, origin: np.ndarray | None
     ) -> tuple[np.ndarray, float]:
         """Return weights (d,) and offset by a weighted mean of rows (d,) and its threshold."""
-
-    def _remarks(self, largest: float) -> list[str]:
-        """Return remarks on the solution of rows with this largest |x|^2."""
-        return []
+        if not self.is_ball:
+            return u, rho
+        centre = (np.zeros_like(u) if origin is None else origin) + u
+        return centre, min(rho - float((u * u).sum()), 0.0)
 
 
 class OneClassEngine(LinearEngine):
@@ -244,15 +223,6 @@ class OneClassEngine(LinearEngine):
     def total(self, n_rows: int) -> float:
         """Return nu n."""
         return float(self.parameters["nu"]) * n_rows
-
-    def _decision(
-        self, u: np.ndarray, rho: float, origin: np.ndarray | None
-    ) -> tuple[np.ndarray, float]:
-        return u, rho
-
-    def _remarks(self, largest: float) -> list[str]:
-        nothing = (self.solution.weights**2).sum() <= NOTHING * largest
-        return [ORIGIN_INSIDE] if nothing else []
 
 
 class BallEngine(LinearEngine):
@@ -273,12 +243,6 @@ class BallEngine(LinearEngine):
                 f"C must be at least 1 / n = {1.0 / n_rows:.6g} for {n_rows} rows, found {C!r}"
             )
         return min(max(1.0 / float(C), 1.0), float(n_rows))
-
-    def _decision(
-        self, u: np.ndarray, rho: float, origin: np.ndarray | None
-    ) -> tuple[np.ndarray, float]:
-        centre = (np.zeros_like(u) if origin is None else origin) + u
-        return centre, min(rho - float((u * u).sum()), 0.0)
 
 
 def radius(offset: float) -> float:

@@ -11,7 +11,6 @@ the others while they are among the nearest to the threshold.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from distsvc.kernels import dual_cd as kernels
 from distsvc.models.linear.coordinate_descent import DenseRows, Problem, State, solve, threshold
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.checkpoints import State as Kept
+from distsvc.models.rules.fields import Facts
 
 WORKING_BYTES = 8 * 2**20
 """Of the rows in one list of candidates."""
@@ -95,32 +95,12 @@ def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:
 class WorkingSet:
     """The rows next to the threshold, and the sums over the whole table.
 
-    Parameters
-    ----------
-    ball : bool
-        Whether the problem is SVDD's.
-    total : float
-        The sum of alpha over the whole table, nu N or 1 / C.
-    u : ndarray of shape (d,), float64
-        Of the rows with alpha = 1.
-    linear : float
-        p'alpha of those rows.
-
-    Attributes
-    ----------
-    u : ndarray of shape (d,), float64
-        The sum of alpha x over all rows.
-    objective : float
-        Of `Problem`, over all rows.
-    rows : ndarray of shape (m,), int64
-        Numbers of the rows in the set, ascending; X (m, d), alpha (m,) and G (m,) are theirs.
-    least, most : float
-        The extremes of G in the set, as `descend` left them.
-    violation : float
-        Of optimality by any two rows of the table, in the last pass.
-    n_iter : int
-        Outer steps so far.
-
+    `total` is the sum of alpha over the whole table, nu N or 1 / C; `u` (d,) float64 that of alpha
+    x over all rows, which begins with those of alpha = 1, as does p'alpha, `linear`. `ball` says
+    whether the problem is SVDD's, and `objective` is that of `Problem` over all rows. `rows` (m,)
+    int64 are the numbers of the rows in the set, ascending; X (m, d), alpha (m,) and G (m,) are
+    theirs, and `least` and `most` the extremes of G as `descend` left them. `violation` is that of
+    optimality by any two rows of the table, in the last pass; `n_iter` counts outer steps.
     """
 
     def __init__(self, ball: bool, total: float, u: np.ndarray, linear: float):
@@ -186,7 +166,7 @@ class WorkingSet:
         return facts, {name: getattr(self, name) for name in ("u", *OF_ROWS)}
 
     @classmethod
-    def restored(cls, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> WorkingSet:
+    def restored(cls, facts: Facts, arrays: dict[str, np.ndarray]) -> WorkingSet:
         """Return the working set as it was when `descended` returned these."""
         found = cls(facts["ball"], facts["total"], arrays["u"], 0.0)
         for name, value in [(n, facts[n]) for n in NUMBERS] + [(n, arrays[n]) for n in OF_ROWS]:

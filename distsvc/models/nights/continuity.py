@@ -35,51 +35,27 @@ PIECE = 0.1
 class Story:
     """The fate of an earlier cluster, or the origin of a new one.
 
-    Attributes
-    ----------
-    id : int
-    event : str
-        ``survived``: it goes on under its id. ``split``: it lives on in two clusters or more, in
-        none of them as itself; or, of a new cluster, at least half of it was one older cluster.
-        ``absorbed``: at least half of it is now part of another. ``appeared``, ``disappeared``.
-    jaccard : float
-        With the cluster that is matched to it, or that it overlaps most; 0 where there is none.
-    before, after : int
-        Its rows among those labelled by both models.
-    others : list of int
-        Ids: of what it split into or is part of; of a new one, of those it came out of.
-
+    The event ``survived``: it goes on under its id. ``split``: it lives on in two clusters or more,
+    in none of them as itself; or, of a new cluster, at least half of it was one older cluster.
+    ``absorbed``: at least half of it is now part of another. ``appeared``, ``disappeared``.
     """
 
     id: int
     event: Event
-    jaccard: float
-    before: int
+    jaccard: float  # with the cluster matched to it, or that it overlaps most; 0 if there is none
+    before: int  # its rows among those labelled by both models
     after: int
-    others: list[int]
+    others: list[int]  # ids of what it split into or is part of; of a new one, where it came from
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """The ids of a model's clusters that go on from those of another.
+    """The ids of a model's clusters that go on from those of another."""
 
-    Attributes
-    ----------
-    ids : ndarray of shape (k,), int32
-        Of every cluster, by its label.
-    next_id : int
-        Above every id that was ever given.
-    stories : list of Story
-        Of every cluster of either model, by id.
-    overlap : ndarray of shape (k_before, k), int64
-        Rows by their clusters in both models.
-
-    """
-
-    ids: np.ndarray
-    next_id: int
-    stories: list[Story]
-    overlap: np.ndarray
+    ids: np.ndarray  # (k,) int32, of every cluster by its label
+    next_id: int  # above every id that was ever given
+    stories: list[Story]  # of every cluster of either model, by id
+    overlap: np.ndarray  # (k_before, k) int64, rows by their clusters in both models
 
     def moved(self, ids_before: Sequence[int]) -> float:
         """Return the share of the rows whose id is another now."""

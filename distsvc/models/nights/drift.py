@@ -72,12 +72,9 @@ def _edges(values: np.ndarray) -> np.ndarray:
     for j in range(1, len(at)):
         if at[j] <= at[j - 1]:
             above = np.searchsorted(values, at[j - 1], "right")
-            at[j] = values[above] if above < values.size else _next_above(at[j - 1])
+            next_above = np.nextafter(at[j - 1], np.finfo(np.float64).max)
+            at[j] = values[above] if above < values.size else next_above
     return at
-
-
-def _next_above(value: float) -> float:
-    return float(np.nextafter(value, np.finfo(np.float64).max))
 
 
 def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:

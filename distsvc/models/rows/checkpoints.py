@@ -12,13 +12,13 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 
-from distsvc.models.rules.fields import check_fields, forms_of, whole
+from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
-State = tuple[dict[str, Any], dict[str, np.ndarray]]
-"""Facts, which JSON can hold, and arrays, which are used before the learner goes on."""
+State = tuple[Facts, dict[str, np.ndarray]]
+"""Facts, and arrays, which are used before the learner goes on."""
 
 T = TypeVar("T")
-Restore = Callable[[dict[str, Any], dict[str, np.ndarray]], T]
+Restore = Callable[[Facts, dict[str, np.ndarray]], T]
 
 MOST = 2**62
 

@@ -8,9 +8,10 @@ array with the same rows, to the bit.
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
+from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
@@ -91,6 +93,41 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
     notes_: list[str]
     _engine: Any
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Cluster the rows of X (n, d), float32 or float64, n >= 2.
+
+        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
+        times. ``labels_`` are as lazy as X is: those of dask are dask's.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
+            out of range.
+
+        """
+        source = given(self, X, reset=True, whole=self._whole)
+        if source is None:
+            self._fit_array(validated(self, X, ensure_min_samples=2))
+        else:
+            with readable_again(source) as source:
+                self._fit_source(source)
+        self._warn()
+        return self
+
+    @property
+    def _whole(self) -> bool:
+        """Whether a frame in memory is fitted as an array."""
+        return False
+
+    @abstractmethod
+    def _fit_array(self, X: np.ndarray) -> None:
+        """Fit rows X (n, d), n >= 2, its parameters not checked yet."""
+
+    @abstractmethod
+    def _fit_source(self, source: Input) -> None:
+        """Fit rows that are read block by block, its parameters not checked yet."""
+
     def predict(self, X: Any) -> Any:
         """Return the cluster (n,) int32 of every row of X (n, d)."""
         self._settle()
@@ -119,26 +156,11 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
 
 
 class Passes:
-    """The readings of one input, for one fit.
+    """Readings, for one fit, of an input that can be read again; `seed` is of the rows' keys."""
 
-    Parameters
-    ----------
-    source : Input
-        Rows that can be read again.
-    seed : int
-        Of the rows' keys.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows of the input. From here on: set by `draw`.
-    pilot : ndarray of shape (m, d)
-        The rows with the lowest keys, PILOT_ROWS at most, in the order of their keys.
-
-    """
-
+    # Set by `draw`:
     n_rows: int
-    pilot: np.ndarray
+    pilot: np.ndarray  # (m, d): the rows with the lowest keys, in their order, PILOT_ROWS at most
     _pilot_keys: np.ndarray
 
     def __init__(self, source: Input, seed: int):

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import numpy as np
 import pydantic
 
 from distsvc.errors import DataError
 from distsvc.errors.forms import worded
+
+Facts: TypeAlias = dict[str, Any]
+"""Values that JSON can hold, by name: what is known of a rule or a fit beside its arrays."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -24,28 +27,16 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 class ArrayField:
     """An array of finite numbers.
 
-    Parameters
-    ----------
-    dtype : str
-        The type, to the bit: a kernel has one compiled form.
-    shape : str
-        The names of the dimensions, apart from each other by spaces, or their sizes. Those of one
-        name are equal in all arrays of a rule, and at least 1.
-    above, least : float
-        Bounds of all values, the first excluded; -infinity is none.
-    row_major : bool
-        Whether the values have to lie row by row.
-    may_be_empty : bool
-        Whether a dimension may be 0.
-
+    The `shape` has the names of the dimensions, apart from each other by spaces, or their sizes.
+    Those of one name are equal in all arrays of a rule, and at least 1.
     """
 
-    dtype: str
+    dtype: str  # to the bit: a kernel has one compiled form
     shape: str
-    above: float = -np.inf
-    least: float = -np.inf
-    row_major: bool = True
-    may_be_empty: bool = False
+    above: float = -np.inf  # a bound of all values, itself excluded
+    least: float = -np.inf  # a bound of all values
+    row_major: bool = True  # whether the values have to lie row by row
+    may_be_empty: bool = False  # whether a dimension may be 0
     kind = "array"
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from distsvc.models.rules.fields import Field, check_fields, forms_of
+from distsvc.models.rules.fields import Facts, Field, check_fields, forms_of
 from distsvc.models.rules.reasons import Typical, pulls
 
 
@@ -21,18 +21,16 @@ from distsvc.models.rules.reasons import Typical, pulls
 class ScoreWords:
     """The page's words on a rule's score and its outliers.
 
-    `meaning` is a paragraph on the score; empty where it is the decision value f(x). Where there
-    are clusters and outliers, the page says before it how many rows lie outside. `heading` stands
-    above the scores' histogram and `axis` below it, empty for the words on decision values.
-    `boundary` is the score that divides rows inside from rows outside, where there is one.
+    Where there are clusters and outliers, the page says before `meaning`, a paragraph on the score,
+    how many rows lie outside. `meaning` and `axis` are empty for the words on decision values f(x).
     """
 
     has_outliers: bool = True
     has_clusters: bool = True
     meaning: str = ""
-    heading: str = "Inside or outside"
+    heading: str = "Inside or outside"  # of the scores' histogram
     axis: str = ""
-    boundary: float | None = 0.0
+    boundary: float | None = 0.0  # the score between rows inside and outside, where there is one
 
 
 class Rule(ABC):
@@ -40,32 +38,15 @@ class Rule(ABC):
 
     A subclass is a frozen dataclass, whose fields are annotated with their forms; ``d`` is the
     number of columns in a form.
-
-    Attributes
-    ----------
-    form : str
-        The rule's name in saved models.
-    float64 : bool
-        Whether prepared rows are float64; kernels want float32.
-    meanings : mapping of str to str
-        The published columns ``label``, ``score`` and ``outlier`` in words.
-    shared : str
-        The share of a row's cluster in words; empty where the rule has no clusters.
-    words : ScoreWords
-    quick_pulls : bool
-        Whether `pulls` takes little more time than `label`.
-    beside : mapping of str to Field
-        Fields that a model may hold beside the rule.
-
     """
 
-    form: ClassVar[str]
-    float64: ClassVar[bool] = False
-    meanings: ClassVar[Mapping[str, str]]
-    shared: ClassVar[str] = ""
+    form: ClassVar[str]  # the rule's name in saved models
+    float64: ClassVar[bool] = False  # whether prepared rows are float64; kernels want float32
+    meanings: ClassVar[Mapping[str, str]]  # of the published columns label, score and outlier
+    shared: ClassVar[str] = ""  # the share of a row's cluster in words; empty without clusters
     words: ClassVar[ScoreWords] = ScoreWords()
-    quick_pulls: ClassVar[bool] = False
-    beside: ClassVar[Mapping[str, Field]] = {}
+    quick_pulls: ClassVar[bool] = False  # whether `pulls` takes little more time than `label`
+    beside: ClassVar[Mapping[str, Field]] = {}  # fields that a model may hold beside the rule
 
     @property
     @abstractmethod
@@ -111,7 +92,7 @@ class Rule(ABC):
         """Return the fields that are arrays, by name."""
         return {n: v for n, v in self._values().items() if isinstance(v, np.ndarray)}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the other fields, by name."""
         return {n: v for n, v in self._values().items() if not isinstance(v, np.ndarray)}
 
@@ -128,7 +109,7 @@ class Rule(ABC):
 
         """
         sizes = {} if d is None else {"d": d}
-        known: dict[str, Any] = {**facts, **arrays}
+        known = {**facts, **arrays}
         check_fields(forms_of(cls), known, sizes)
         check_fields({n: of for n, of in cls.beside.items() if n in known}, known, sizes)
         rule = cls(**{f.name: known[f.name] for f in fields(cls)})  # type: ignore[arg-type]
@@ -138,5 +119,5 @@ class Rule(ABC):
     def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
         """Raise DataError where the fields, each right in itself, do not go together."""
 
-    def _values(self) -> dict[str, Any]:
+    def _values(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.inputs.kept import readable_again
+from distsvc.inputs.rows import Input
 from distsvc.job.constraints import choice
 from distsvc.job.parameters import IN_MEMORY, check_parameters
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import ClusterEstimator, Values, answered, given
+from distsvc.models.rows.passes import ClusterEstimator, Values, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.boundary.base import Parameters
@@ -248,40 +248,30 @@ class SupportVectorClustering(ClusterEstimator):
         self.noise = noise
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> SupportVectorClustering:
-        """Cluster the rows of X (n, d), float32 or float64, n >= 2.
+    @property
+    def _whole(self) -> bool:
+        return self.labelling in IN_MEMORY
 
-        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
-        times. ``labels_`` are as lazy as X is: those of dask are dask's.
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, a parameter
-            out of range, more than 10,000 rows with ``solver="exact"`` and C, more than 100,000
-            different rows inside with ``labelling="complete-graph"``, or that or "balls" of rows
-            that are not in memory.
-
-        """
-        source = given(self, X, reset=True, whole=self.labelling in IN_MEMORY)
-        if source is None:
-            X = validated(self, X, ensure_min_samples=2)
+    def _fit_array(self, X: np.ndarray) -> None:
         started = perf_counter()
         engine = engine_for(self.get_params(), seed_of(self.random_state))
-        if source is None:
-            rows, trained = fit_array(engine, X)
-            self._begin(engine, rows)
-            self.labels_ = self._with_noise(engine.labels(rows), rows)
-        else:
-            with readable_again(source) as source:
-                passes, kept, trained = fit_source(engine, source)
-                self._begin(engine, kept)
-                self.labels_ = passes.labels(self._values("label"))
+        rows, trained = fit_array(engine, X)
+        self._begin(engine, rows)
+        self.labels_ = self._with_noise(engine.labels(rows), rows)
+        self._take_fit(started, trained)
+
+    def _fit_source(self, source: Input) -> None:
+        started = perf_counter()
+        engine = engine_for(self.get_params(), seed_of(self.random_state))
+        passes, kept, trained = fit_source(engine, source)
+        self._begin(engine, kept)
+        self.labels_ = passes.labels(self._values("label"))
+        self._take_fit(started, trained)
+
+    def _take_fit(self, started: float, trained: float) -> None:
         self._take_decision()
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
-        self._warn()
-        return self
 
     def relabel(self, X: Any, **parameters: Any) -> SupportVectorClustering:
         """Cluster the rows X (n, d) of `fit` again, the model as it is trained.

@@ -25,11 +25,7 @@ class CheckPart(ReportPart):
 class StoryPart(ReportPart):
     """The end of a cluster, or its origin (`distsvc.models.nights.continuity.Story`).
 
-    Attributes
-    ----------
-    rows_before, rows_after : int
-        Among the rows that both models labelled.
-
+    Its rows are counted among those that both models labelled.
     """
 
     id: Label
@@ -56,23 +52,11 @@ class Moves(ReportPart):
 class LineagePart(ReportPart):
     """The clusters beside those of the run before.
 
-    Attributes
-    ----------
-    path, run_id : str or None
-        Of the run before; None where none was published.
-    mode : str
-        ``assign``: its model labelled the rows. ``refit``: a new one was learned.
-    because : list of str
-        Why a new one was learned, where the old one might have done.
-    not_published : str or None
-        The run that should have been the one before.
-    rows : int
-        That both models labelled.
-    moved : float or None
-        Share of them whose id is another now.
-    next_id : int
-        Above every id that was ever given.
-
+    `path` and `run_id` are of the run before, None where none was published; `not_published` is
+    the run that should have been it. By mode ``assign`` its model labelled the rows, by
+    ``refit`` a new one was learned, although the old one might have done: `because` says why.
+    Of the `rows` that both models labelled, `moved` is the share whose id is another now.
+    `next_id` is above every id that was ever given.
     """
 
     path: str | None
@@ -99,16 +83,8 @@ class ColumnDrift(ReportPart):
 class DriftPart(ReportPart):
     """The distance of the table from the one that the model before was learned from.
 
-    Attributes
-    ----------
-    columns : list of ColumnDrift
-        The one that drifted most first.
-    score : float or None
-        Population stability index of the scores by the model before.
-    score_rows : int
-        Rows of which that is told.
-    outlier_share_before, outlier_share_after : float or None
-
+    The column that drifted most comes first. `score` is the population stability index of the
+    scores that the model before gives to `score_rows` rows.
     """
 
     columns: list[ColumnDrift]

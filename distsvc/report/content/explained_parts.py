@@ -63,15 +63,9 @@ class ReasonsPart(ReportPart):
 
 
 class MembershipPart(ReportPart):
-    """Shares of their own clusters in rows.
+    """Shares of their own clusters in rows, and in words what such a share is (`meaning`).
 
-    Attributes
-    ----------
-    meaning : str
-        What a row's share of its own cluster is.
-    counts : list of int
-        Rows by that share, from 0 to 1 in steps of equal width.
-
+    `counts` are rows by that share, from 0 to 1 in steps of equal width.
     """
 
     meaning: str
@@ -101,18 +95,10 @@ class Spread(ReportPart):
 class ProfileColumn(ReportPart):
     """One column of a cluster's profile.
 
-    Attributes
-    ----------
-    column : str
-    apart : float
-        How well the range tells the cluster's rows from the others: the difference of their shares.
-    low, high : float or None
-        The range; None where it is open.
-    inside, outside : Spread
-        Of the cluster's rows, and of the others.
-    present : bool or None
-        Of a value of categories, whether the range is of the rows that have it, or of all others.
-
+    The range is open where `low` or `high` is None. `inside` is of the cluster's rows,
+    `outside` of the others, and `apart` the difference of their shares in the range: how well
+    that tells them apart. Of a value of categories, `present` is whether the range is of the
+    rows that have it, or of all others.
     """
 
     column: str

@@ -80,25 +80,13 @@ class NodeSample(ReportPart):
 
 
 class SplitNode(ReportPart):
-    """A node that is split: the ids of its two sides, and the split.
+    """A node that is split: its id, those of its parent and its two sides, and the split.
 
-    Attributes
-    ----------
-    id, parent, below, above : int
-        Of the node, its parent (None for the root), and its two sides.
-    rank : int
-        1 for the split that matters most.
-    gain : float
-        The share of the sample's sum of squares that the split removes.
-    valley : float
-        The density at the split over the lower of the peaks of its sides.
-    direction, others : list of Term, int
-        The heaviest columns, heaviest first, and how many more have a weight.
-    split : float
-        Where it is, in the unit of `density` and `sample`.
-    rows, share : int, float
-        Of the sample, and their share of it.
-
+    The split of rank 1 matters most. `gain` is the share of the sample's sum of squares that it
+    removes, `valley` the density there over the lower of the peaks of its sides. `direction`
+    holds the heaviest columns, heaviest first, and `others` is how many more have a weight. The
+    place of the split is in the unit of `density` and `sample`. Rows and share are of the
+    sample.
     """
 
     id: int
@@ -187,21 +175,11 @@ class TreePart(ReportPart):
 class Branch(ReportPart):
     """One branch of a level tree, its heights as shares of the tree's top.
 
-    Attributes
-    ----------
-    id, parent : int
-        The parent is None for the root.
-    birth, death : float
-        The heights of its peak and of the valley where it joins its parent.
-    mass : float
-        The share of all rows that it has there.
-    z : float or None
-        How many standard errors the peak lies above the valley; None for the root.
-    kept : bool
-        Whether it is a cluster, then with a `label`.
-    profile : list of [height, share]
-        The share of rows that reach each height, which fall.
-
+    `birth` and `death` are the heights of its peak and of the valley where it joins its parent,
+    `mass` is the share of all rows that it has there, and `z` how many standard errors the peak
+    lies above the valley; the root has no parent and no z. One that is `kept` is a cluster,
+    then with a label. `profile` holds pairs [height, share]: the share of rows that reach each
+    height, which fall.
     """
 
     id: Label

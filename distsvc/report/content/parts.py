@@ -14,6 +14,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    JsonValue,
     SerializerFunctionWrapHandler,
     model_serializer,
 )
@@ -66,7 +67,7 @@ class ReportPart(Form):
     """A part of the report."""
 
     @model_serializer(mode="wrap")
-    def _said(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _said(self, dump: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         fields = type(self).model_fields.items()
         unsaid = {name: field.default for name, field in fields if _UNSAID in field.metadata}
         left_out = {name for name, default in unsaid.items() if getattr(self, name) == default}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -85,16 +85,9 @@ class ClusterRow(ReportPart):
 class OutlierPart(ReportPart):
     """The rows outside, and what that means.
 
-    Attributes
-    ----------
-    rows, share : int, float
-    defined : bool
-        Whether rows inside are told from rows outside at all.
-    only : bool
-        Whether nothing else is told of rows: there are no clusters.
-    meaning : str
-        A paragraph on what the score is; nothing where it is the decision value f(x).
-
+    `defined` is whether rows inside are told from rows outside at all, `only` whether nothing
+    else is told of rows, as there are no clusters. `meaning` is a paragraph on what the score
+    is; nothing where it is the decision value f(x).
     """
 
     rows: Size
@@ -105,19 +98,11 @@ class OutlierPart(ReportPart):
 
 
 class ScoreHistogram(ReportPart):
-    """A histogram of the scores.
+    """A histogram of the scores: the counts of rows between each edge and the next.
 
-    Attributes
-    ----------
-    edges, counts : list
-        The rows between each edge and the next; no counts where there is nothing to draw.
-    heading : str
-        Of the page's section.
-    title : str
-        What stands below the axis; nothing for what it says of decision values.
-    boundary : float or None
-        The score that divides rows inside from rows outside, if any does.
-
+    Without counts there is nothing to draw. `heading` is that of the page's section, `title`
+    what stands below the axis, nothing for decision values. `boundary` is the score that
+    divides rows inside from rows outside, if any does.
     """
 
     edges: Annotated[list[Number], Field(max_length=MOST_BINS + 1)]
@@ -141,17 +126,9 @@ class ScoreHistogram(ReportPart):
 class Sample(ReportPart):
     """Rows in a plane; `label`, `outlier`, `x` and `y` have one entry each.
 
-    Attributes
-    ----------
-    kind : str
-        ``columns`` (two of them), ``single`` (a column, and the score upwards) or ``pca``.
-    axes : list of str
-        The names of x and y.
-    explained : list of float or None
-        The shares of variance that the two components have.
-    beyond : int
-        Rows outside that lie too far out to be drawn.
-
+    Its kind is ``columns`` (two of them), ``single`` (a column, and the score upwards) or
+    ``pca``, then with the shares of variance that the two components have (`explained`). `axes`
+    are the names of x and y, and `beyond` counts rows outside that lie too far out to be drawn.
     """
 
     kind: Literal["columns", "single", "pca"]
@@ -197,11 +174,7 @@ class TermPart(ReportPart):
 class ForecastPart(ReportPart):
     """The memory that was forecast before anything was read, as sums of terms.
 
-    Attributes
-    ----------
-    driver, worker : list of TermPart
-        Of the driver, and of each worker; no terms where there were no workers.
-
+    `worker` is that of each worker; it has no terms where there were none.
     """
 
     driver: list[TermPart]
@@ -251,7 +224,7 @@ class Report(ReportPart):
         """The checks that hold the run back."""
         return [check for check in self.checks if check.state == "failed"]
 
-    def dumped(self) -> dict[str, Any]:
+    def dumped(self) -> dict[str, JsonValue]:
         """Return the content of ``report.json``."""
         return self.model_dump()
 
@@ -259,11 +232,7 @@ class Report(ReportPart):
     def parsed(cls, content: object, name: str) -> Self:
         """Return the report that JSON holds.
 
-        Raises
-        ------
-        DataError
-            The content is not that of a report: says so of the file `name`, and names the first
-            field that is wrong.
-
+        Raises `DataError` for other content: it names the file `name` and the first field
+        that is wrong.
         """
         return parsed(cls, content, name, "the report", (SPLIT, LEAF))

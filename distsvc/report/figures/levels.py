@@ -81,13 +81,7 @@ class Slot(NamedTuple):
 def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     """Draw the tree of level sets as hills that run together as the level falls.
 
-    Parameters
-    ----------
-    tree
-        Of one branch at least.
-    colours
-        The colour of each cluster's label.
-
+    The tree has one branch at least, and each cluster's label a colour.
     """
     found = hills(tree)
     shown = drawn_hills(found)

@@ -129,17 +129,10 @@ class Bar(NamedTuple):
 
 @figures.drawn
 def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[int, str]) -> Figure:
-    """Draw who went where.
+    """Draw who went where, of one row at least.
 
-    Parameters
-    ----------
-    found
-        Of one row at least.
-    notes
-        What is written beside clusters of the run before, and beside those of this run, by id.
-    colours
-        The colour of each cluster of this run, by id.
-
+    `notes` are written beside clusters of the run before, and beside those of this run, by id;
+    the colours are those of the clusters of this run, by id.
     """
     ids, shares = (found.before, found.after), found.rows / found.rows.sum()
     sides = shares.sum(axis=1), shares.sum(axis=0)

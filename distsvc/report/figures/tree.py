@@ -64,19 +64,9 @@ def width(nodes: Sequence[TreeNode]) -> float:
 def direction(
     heaviest: Sequence[Term], others: int = 0, columns: int = 5, room: float = float("inf")
 ) -> str:
-    """Write a direction with its heaviest columns, as many as there is room for.
+    """Write a direction with its heaviest columns, as many as fit in `room` characters.
 
-    Parameters
-    ----------
-    heaviest
-        The heaviest first.
-    others
-        How many more columns have a weight.
-    columns
-        The most to write.
-    room
-        In characters.
-
+    The heaviest come first, `columns` of them at most; `others` more have a weight.
     """
     terms = heaviest[:columns]
     for n_terms in range(len(terms), 0, -1):
@@ -98,13 +88,8 @@ def direction(
 def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
     """Draw the splits as panels from the first down to the clusters.
 
-    Parameters
-    ----------
-    nodes
-        The root first.
-    clusters
-        Largest first: their rank is their colour.
-
+    The root is the first node, and the largest cluster comes first: a cluster's rank is its
+    colour.
     """
     places = _places(nodes)
     unit, colours = _leaf_width(places), figures.cluster_colours(clusters)

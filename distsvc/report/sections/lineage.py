@@ -122,7 +122,7 @@ def _is_new(story: StoryPart) -> bool:
 
 def _summary(found: LineagePart) -> str:
     """Say how many clusters went on, and how many rows moved."""
-    kinds = [_kind(story) for story in found.clusters]
+    kinds = ["new" if _is_new(story) else story.event for story in found.clusters]
     old = [
         f"{count(kinds.count(kind))} {word}"
         for kind, word in (
@@ -156,10 +156,6 @@ def _new(ids: Sequence[str]) -> str:
     if len(ids) > 1:
         return f"clusters {listed(ids)} are new"
     return f"cluster {ids[0]} is new" if ids else "none is new"
-
-
-def _kind(story: StoryPart) -> str:
-    return "new" if _is_new(story) else story.event
 
 
 def _assigned(found: LineagePart) -> str:

@@ -5,7 +5,7 @@ The algorithms are listed in `distsvc.run.algorithms`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypedDict
@@ -20,7 +20,7 @@ from distsvc.report.content.model_parts import ChoicePart, DomainPart, LevelsPar
 from distsvc.report.content.report import Sample
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.directory import Facts, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.blocks import Table
 
@@ -29,6 +29,9 @@ TRAINED = "train"
 
 Columns = dict[str, Any]
 """Published columns by name: arrays, or lists of what an array can't hold."""
+
+Parameters = Mapping[str, Any]
+"""The parameters of an estimator, whose types are its own, by name."""
 
 
 @dataclass(frozen=True)
@@ -59,28 +62,15 @@ class Parts(TypedDict, total=False):
 class Learned:
     """The answer of an algorithm as model and report describe it, besides the rule.
 
-    Attributes
-    ----------
-    algorithm : str
-        The one that has the answer.
-    parameters : dict
-        The estimator's.
-    facts : dict
-        The numbers that the fit arrived at.
-    warnings : list of str
-        For the top of the page.
-    arrays : dict of str to ndarray
-        Published beside the rule's; rows are labelled without them.
-    parts : function
-        Returns the parts of the report that only this algorithm has.
-    folder : Path or None
-        The published model that was used in place of a new one.
-
+    `algorithm` is the one that has the answer, `parameters` are the estimator's, and `facts` the
+    numbers that the fit arrived at. `warnings` are for the top of the page. `arrays` are published
+    beside the rule's; rows are labelled without them. `parts` returns the parts of the report that
+    only this algorithm has. `folder` is the published model that was used in place of a new one.
     """
 
     algorithm: str
-    parameters: dict[str, Any]
-    facts: dict[str, Any]
+    parameters: Parameters
+    facts: Facts
     warnings: list[str] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     parts: Callable[[RunDirectory, PilotRows], Parts] = lambda run, pilot: Parts()
@@ -90,13 +80,8 @@ class Learned:
 class Sampling(Protocol):
     """Learns from a sample, and ends in a rule.
 
-    Attributes
-    ----------
-    rules : tuple of Rule classes
-        The forms of its answer; all take rows of one type and publish the same columns.
-    engine : Engine
-        Learns, and keeps the numbers that `fit` arrives at, and notes for the page.
-
+    `rules` are the forms of its answer; all take rows of one type and publish the same columns. The
+    `engine` learns, and keeps the numbers that `fit` arrives at, and notes for the page.
     """
 
     rules: ClassVar[tuple[type[Rule], ...]]
@@ -144,9 +129,9 @@ class Forecastable(Sampling, Protocol):
 class AlgorithmJob(Learner, Forecastable, Protocol):
     """An algorithm, or several with the same phases, with the `parameters` of one job."""
 
-    parameters: dict[str, Any]
+    parameters: Parameters
 
-    def __init__(self, parameters: dict[str, Any], engine: Engine):
+    def __init__(self, parameters: Parameters, engine: Engine):
         self.parameters, self.engine = parameters, engine
 
     @classmethod

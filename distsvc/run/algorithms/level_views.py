@@ -30,20 +30,10 @@ WIDE = 2 * MOST_COMPONENTS
 
 @dataclass(frozen=True)
 class Training:
-    """The models to train, and their rows.
+    """The models to train, the rows of the table, and the ranges of keys of the sample's blocks.
 
-    Attributes
-    ----------
-    ensemble : Ensemble
-    n_rows : int
-        Of the table.
-    ranges : Ranges
-        The keys of the sample's blocks.
-    viewed : bool
-        Whether rows are kept as models see them.
-    view : ndarray of shape (m, q), float32
-        The pilot's rows, viewed.
-
+    `viewed` is whether rows are kept as models see them, and `view` (m, q) float32 the pilot,
+    viewed.
     """
 
     ensemble: Ensemble

@@ -31,24 +31,13 @@ def asked_job(
 ) -> Job:
     """Return the job that is asked for, validated.
 
-    Parameters
-    ----------
-    given
-        A job file, a table, or sections as dictionaries.
-    run_date
-        What ``{run_date}`` stands for; today when not given.
-    settings
-        ``section.key=value`` strings that override it; a value is TOML, or else a string.
-    overrides
-        Values that override it, by the names of keys, such as ``model.seed``.
+    `given` is a job file, a table, or sections as dictionaries, and `run_date` what ``{run_date}``
+    stands for, today by default. It is overridden by `settings`, each ``section.key=value`` with a
+    value in TOML, or else a string, and by `overrides`, values by the names of keys, such as
+    ``model.seed``.
 
-    Raises
-    ------
-    InputNotFoundError
-        There is no such job file.
-    JobFileError
-        A key is unknown, missing or has a value that is not allowed.
-
+    `InputNotFoundError` where there is no such job file, `JobFileError` where a key is unknown,
+    missing or has a value that is not allowed.
     """
     day = run_date.isoformat()[:10] if isinstance(run_date, datetime.date) else run_date
     source, content = "job", given

@@ -30,13 +30,8 @@ _UNBROKEN = "\ue000"
 def write_draft(path: str, to: str) -> None:
     """Write a draft to a file that is not there yet; errors as in `draft`.
 
-    Raises
-    ------
-    JobFileError
-        Something is there.
-    OutputPermissionError, TemporaryError
-        It can't be written.
-
+    `JobFileError` where something is there, `OutputPermissionError` or `TemporaryError` where it
+    can't be written.
     """
     if Path(to).exists():
         raise JobFileError(f"{to} is there already: remove it, or give another name by --out")

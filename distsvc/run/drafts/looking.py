@@ -44,23 +44,11 @@ REPEATED = 2
 
 @dataclass(frozen=True)
 class Look:
-    """Observations of a table.
+    """A table as it looks by the first `n_seen` rows, whose values were looked at.
 
-    Attributes
-    ----------
-    table : Table
-    n_seen : int
-        Rows whose values were looked at.
-    ids, labels : list of str
-        Columns that look like ids, and like known classes.
-    logs : list of str
-        Columns whose logarithm may tell more.
-    gaps : list of str
-        Those with missing values.
-    texts : dict of str
-        Columns of text that may be categories, with the way to encode them that suits the number of
-        their values.
-
+    `ids` and `labels` are columns that look like ids, and like known classes; `logs` columns whose
+    logarithm may tell more; `gaps` those with missing values; `texts` columns of text that may be
+    categories, with the way to encode them that suits the number of their values.
     """
 
     table: Table
@@ -77,11 +65,7 @@ def look_at(path: str) -> Look:
 
     A table of a format without row ranges, such as CSV, is converted on the way.
 
-    Raises
-    ------
-    DistsvcError
-        As of `open_table`: the table is not there, or no job can read it.
-
+    Errors as of `open_table`: the table is not there, or no job can read it.
     """
     with tempfile.TemporaryDirectory() as staging:
         table = open_table(parse_job(default_job(path)).input, staging)
@@ -94,7 +78,9 @@ def _seen(table: Table, block: Block) -> Look:
     labels = [name for name in stored if _LABEL.search(name)]
     numbering = [name for name, why in table.left_out.items() if why == ROW_NUMBER]
     ids = [name for name in stored if _ID.search(name) or name in numbering]
-    numbers = {f.column: table.columns.index(f.column) for f in table.features if _is_number(f)}
+    numbers = {
+        f.column: table.columns.index(f.column) for f in table.features if isinstance(f, Numeric)
+    }
     logs = []
     if len(block.X) >= FEWEST_ROWS:
         values = {name: block.X[:, k] for name, k in numbers.items()}
@@ -122,10 +108,6 @@ def _way(table: Table, name: str, n_rows: int) -> str:
     if n_values < 2 or (n_rows >= FEWEST_ROWS and n_values * REPEATED > n_rows):
         return ""
     return "onehot" if n_values <= MOST_ONE_HOT else "frequency"
-
-
-def _is_number(feature: object) -> bool:
-    return isinstance(feature, Numeric)
 
 
 def _counts_rows(x: np.ndarray) -> bool:

@@ -23,11 +23,7 @@ def assign_table(
     Returns the same as `cluster_table`; None where a model is to be learned: at once, or because
     the table passes a limit on drift.
 
-    Raises
-    ------
-    DataError
-        Every row has missing values, and the model's job drops such rows.
-
+    `DataError` where every row has missing values, and the model's job drops such rows.
     """
     run = steps.run
     if previous is None or job.model.mode == "refit":

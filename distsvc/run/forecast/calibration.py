@@ -50,18 +50,9 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Trial:
-    """The time that a part of the table took.
+    """The time of a part of the table: its rows, those of the busiest thread, and its phases.
 
-    Attributes
-    ----------
-    n_rows, busiest : int
-        Rows, and those of the busiest thread.
-    algorithm : Forecastable
-        After it was fitted.
-    phases : list of PhaseCost
-    tasks : dict of str to int
-        Of each phase.
-
+    The `algorithm` is fitted, and `tasks` are those of each phase.
     """
 
     n_rows: int
@@ -163,15 +154,8 @@ def extrapolated(
 ) -> dict[str, float]:
     """Return the seconds of every phase of a job, by the first part of its name.
 
-    Parameters
-    ----------
-    trials
-        What was measured.
-    n_rows, most
-        Rows of the table, and of the thread that has most of them.
-    readings
-        The phases that read the table.
-
+    `n_rows` are those of the table, `most` those of the thread that has most of them, and
+    `readings` the phases that read the table.
     """
     cold, few, more = trials
     algorithm, seconds = more.algorithm, dict[str, float]()

@@ -7,7 +7,6 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
 from distsvc.job.config import Job
@@ -38,23 +37,10 @@ LABEL_BYTES = 17
 class Forecast:
     """Size, memory and time of a job.
 
-    Attributes
-    ----------
-    rows, columns, partitions, tasks : int
-    sample_rows : int
-        Rows that are learned from, about.
-    bytes_read : int or None
-        In all readings of the table, as it is stored, all columns; None where it is not known.
-    bytes_written : int
-        Labels and the run's folder, before they are packed.
-    memory : Memory
-    seconds : dict of str to float
-        By phase; empty where the calibration failed.
-    because : str
-        The reason of the failure.
-    waits_for : str
-        What the input lacks that ``input.ready`` waits for; empty where it is complete.
-
+    `sample_rows` are those that are learned from, about. `bytes_read` are of all readings of the
+    table, all columns as stored, None where that is not known; `bytes_written` of labels and the
+    run's folder, before they are packed. `seconds` are by phase, empty where the calibration failed
+    for the reason `because`. `waits_for` is what the input lacks of ``input.ready``, if anything.
     """
 
     rows: int
@@ -69,7 +55,7 @@ class Forecast:
     because: str = ""
     waits_for: str = ""
 
-    def dumped(self) -> dict[str, Any]:
+    def dumped(self) -> dict[str, object]:
         """Return the content of JSON: bytes, seconds, and sums besides their terms."""
         sums = {name: sum(terms.values()) for name, terms in asdict(self.memory).items()}
         total = round(sum(self.seconds.values()), 2) if self.seconds else None
@@ -96,13 +82,9 @@ class Forecast:
 def forecast_job(job: Job) -> Forecast:
     """Forecast a job; nothing is left behind.
 
-    Raises
-    ------
-    DistsvcError
-        What `open_table` and the algorithm raise of a job that can't be done, and `check_memory` of
-        one that does not fit. A calibration that fails is told in the forecast instead, and so is
-        an input that is not complete, unless nothing can be read: `TemporaryError`.
-
+    Errors are those of `open_table` and the algorithm about a job that can't be done, and of
+    `check_memory` about one that does not fit. A calibration that fails is told in the forecast
+    instead, and so is an input that is not complete, unless nothing can be read: `TemporaryError`.
     """
     waits_for = ""
     try:

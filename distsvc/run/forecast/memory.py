@@ -128,11 +128,7 @@ def process_terms() -> Terms:
 def check_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
     """Return the memory of driver and workers, if it fits.
 
-    Raises
-    ------
-    JobFileError
-        It does not fit; names the setting that makes it fit, if one does.
-
+    `JobFileError` where it does not fit; names the setting that makes it fit, if one does.
     """
     memory = forecast_memory(job, table, workers, algorithm)
     lacking = _lacking(memory, workers)

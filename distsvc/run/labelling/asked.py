@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 
 from distsvc.job.config import OutputConfig
 from distsvc.models.rules.rule import Rule
+from distsvc.report.content.explained_parts import MembershipPart, ProfilesPart, ReasonsPart
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation
@@ -17,16 +18,19 @@ from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.opening import Block
 
 
+class ExplainedParts(TypedDict, total=False):
+    """The parts of the report that explain an answer, by their names there."""
+
+    profiles: ProfilesPart | None
+    reasons: ReasonsPart
+    membership: MembershipPart
+
+
 class AskedColumns:
     """Some columns of the labelled rows, which `distsvc.run.labelling.columns` lists.
 
-    There is one for each partition and one for the whole table, which merges their results.
-
-    Attributes
-    ----------
-    keys : tuple of str
-        The keys of ``[output]`` that ask for a column (`distsvc.storage.publishing.columns`).
-
+    There is one for each partition and one for the whole table, which merges their results. `keys`
+    of ``[output]`` ask for a column (`distsvc.storage.publishing.columns`).
     """
 
     keys: ClassVar[tuple[str, ...]]
@@ -67,6 +71,6 @@ class AskedColumns:
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take in another partition's counts."""
 
-    def parts(self, rows: PilotRows, preparation: Preparation) -> dict[str, Any]:
+    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
         """Return parts of the report by name; `rows` are the pilot, prepared by `preparation`."""
         return {}

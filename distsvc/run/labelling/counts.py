@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -17,25 +17,23 @@ from distsvc.run.work.directory import Result
 Places = slice | list[int]
 
 
+class PartEntry(TypedDict):
+    """The entry of a file of labels for the manifest."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
 @dataclass
 class Counts:
-    """The counts of labelled rows.
+    """The counts of labelled rows, int64.
 
-    Attributes
-    ----------
-    sizes : ndarray of shape (k, 2), int64
-        Rows of each cluster inside and outside.
-    histogram : ndarray of shape (HISTOGRAM_BINS,), int64
-        Rows by score.
-    columns : dict of str to ColumnCounts
-        Values by column, for each labeller that has edges of its own.
-    places : dict of str to slice or list of int
-        Where a block has those columns.
-    classes : dict of str to ndarray of shape (k,)
-        Rows of each known class by cluster.
-    parts : list of dict
-        What the manifest says of each file.
-
+    `sizes` (k, 2) are the rows of each cluster inside and outside, and `histogram`
+    (HISTOGRAM_BINS,) those by score. `columns` are values by column, for each labeller that has
+    edges of its own, and `places` where a block has those columns. `classes` are the rows (k,) of
+    each known class by cluster. `parts` is what the manifest says of each file.
     """
 
     sizes: np.ndarray
@@ -43,7 +41,7 @@ class Counts:
     columns: dict[str, ColumnCounts]
     places: dict[str, Places]
     classes: dict[str, np.ndarray] = field(default_factory=dict)
-    parts: list[dict[str, Any]] = field(default_factory=list)
+    parts: list[PartEntry] = field(default_factory=list)
 
     @classmethod
     def empty(
@@ -75,12 +73,12 @@ class Counts:
         if classes is not None:
             _add_up(self.classes, _by_class(classes, label, k))
 
-    def result(self, part: dict[str, Any], more: Mapping[str, np.ndarray]) -> Result:
+    def result(self, part: Mapping[str, int | str], more: Mapping[str, np.ndarray]) -> Result:
         """Return the counts of one partition, its file, and what was counted besides."""
         classes = np.array(list(self.classes.values()), np.int64).reshape(-1, len(self.sizes))
         arrays = {"sizes": self.sizes, "histogram": self.histogram, "classes": classes}
         arrays |= {f"{name}columns": of.counts for name, of in self.columns.items()}
-        facts = {"part": part, "classes": list(self.classes)}
+        facts = {"part": dict(part), "classes": list(self.classes)}
         return Result(facts, arrays | dict(more), rows=self.n_rows)
 
     def merge(self, other: Result, file: str) -> None:
@@ -91,7 +89,8 @@ class Counts:
             of.counts[...] += other.arrays[f"{name}columns"]
         names = other.facts["classes"]
         _add_up(self.classes, dict(zip(names, other.arrays["classes"], strict=True)))
-        self.parts.append({"file": file, **other.facts["part"]})
+        part: PartEntry = other.facts["part"]
+        self.parts.append({**part, "file": file})
 
 
 def _add_up(totals: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> None:

@@ -48,17 +48,12 @@ class Labeller:
 
     Attributes
     ----------
-    rule : Rule
     ids : ndarray of shape (k,), int32
-        The published label of every cluster.
-    next_id : int
-        Above every id that was ever given.
+        The published label of every cluster; `next_id` is above every id that was ever given.
     score_edges : ndarray of shape (HISTOGRAM_BINS + 1,), float64
         Of the score histogram, whose outermost bins take the rest.
     column_edges : ndarray of shape (d, BINS - 1), float64
-        Between which the values of the columns are counted.
-    columns : list of str
-        The columns that the rule was learned from.
+        Between which the values are counted of the `columns` that the rule was learned from.
     typical : Typical
         The typical rows that reasons compare with.
 
@@ -139,11 +134,7 @@ def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
 def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:
     """Return the typical rows in the facts and arrays of a labeller, among others.
 
-    Raises
-    ------
-    DataError
-        A typical row is longer than any that a rule may be given.
-
+    `DataError` where a typical row is longer than any that a rule may be given.
     """
     try:
         check_length(arrays["typical"], 2.0 * LONGEST)

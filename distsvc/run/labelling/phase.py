@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from distsvc.models.rows.sampling import row_keys
+from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.columns import asked_columns, check_asked, new_part, parts_place
 from distsvc.run.labelling.counts import Counts
@@ -112,7 +112,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)
-        columns: dict[str, Any] = dict(rule.label(Z))
+        columns: Columns = dict(rule.label(Z))
         for one in asked:
             columns |= one.add(block, Z, columns)
         counts.add(block.X, columns, edges, block.labels)

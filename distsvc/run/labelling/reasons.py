@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from distsvc.job.config import OutputConfig
 from distsvc.models.rules.reasons import PIECE_BYTES
 from distsvc.report.content.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
-from distsvc.run.labelling.asked import AskedColumns
+from distsvc.run.labelling.asked import AskedColumns, ExplainedParts
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation
 from distsvc.storage.rows.blocks import Block
@@ -33,17 +32,9 @@ OF_PILOT = 200
 class Reasons(AskedColumns):
     """Collects the farthest rows while rows are labelled, and the reasons of all that are far out.
 
-    These are the outliers, or the rows of the lowest scores where there are none.
-
-    Parameters
-    ----------
-    labeller : Labeller
-    features : sequence of Feature
-        The table's.
-    output : OutputConfig
-        Its `reasons` are the columns named for each row far out; 0 for no text. Then all are
-        counted only if that takes little time.
-
+    These are the outliers, or the rows of the lowest scores where there are none. `output.reasons`
+    is the number of columns named for each row far out; with 0 there is no text, and reasons are
+    counted only if that takes little time.
     """
 
     keys = ("reasons",)
@@ -102,11 +93,7 @@ class Reasons(AskedColumns):
         self.leading = self.leading + arrays["leading"]
         self._keep({name: arrays[name] for name in self.far})
 
-    def parts(self, rows: PilotRows, preparation: Preparation) -> dict[str, Any]:
-        """Return the part of the report on reasons."""
-        return {"reasons": self.part(rows, preparation)}
-
-    def part(self, rows: PilotRows, preparation: Preparation) -> ReasonsPart:
+    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
         """Return the columns that are most often the first reason, and the farthest rows.
 
         `rows` are the pilot, and `preparation` is that of the rule.
@@ -122,7 +109,8 @@ class Reasons(AskedColumns):
             for k in np.argsort(-counts, kind="stable")[:FARTHEST]
             if counts[k] > 0
         ]
-        return ReasonsPart(leading=leading, farthest=self._rows(rows, preparation), counted=counted)
+        farthest = self._rows(rows, preparation)
+        return {"reasons": ReasonsPart(leading=leading, farthest=farthest, counted=counted)}
 
     def _pieces(self, places: np.ndarray) -> Iterator[np.ndarray]:
         """Yield rows in pieces that need little memory."""

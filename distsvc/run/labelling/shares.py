@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from distsvc.models.rules.membership import PIECE_BYTES, Membership
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.explained_parts import MembershipPart
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
-from distsvc.run.labelling.asked import AskedColumns
+from distsvc.run.labelling.asked import AskedColumns, ExplainedParts
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.sizes import Terms
@@ -79,7 +78,7 @@ class Shares(AskedColumns):
         """Add up the counts."""
         self.counts += arrays["shares"]
 
-    def parts(self, rows: PilotRows, preparation: Preparation) -> dict[str, Any]:
+    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
         """Return the histogram of shares, where it is published and rows may be in several."""
         rule = self.labeller.rule
         if not self.output.shares or rule.n_clusters < 2:

@@ -52,11 +52,7 @@ class Preparation:
     def restored(cls, result: Result, d: int | None = None) -> Preparation:
         """Return the preparation of `d` columns that facts and arrays hold, among others.
 
-        Raises
-        ------
-        DataError
-            One of them is missing or not what it has to be; says which.
-
+        `DataError` where one of them is missing or not what it has to be; says which.
         """
         a = result.arrays
         check_fields(NEEDS, result.facts | a, {} if d is None else {"d": d})
@@ -79,12 +75,8 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
 
     Rows that were set aside when it was learned may be of any length: they are drawn in.
 
-    Raises
-    ------
-    DataError
-        Another row is too long for the rule once it is scaled. The table of the fit has none: about
-        another origin its rows are at most twice as long.
-
+    `DataError` where another row is too long for the rule once it is scaled. The table of the fit
+    has none: about another origin its rows are at most twice as long.
     """
     table, preparation = run.plan.table, Preparation.read(run, name)
     Z = preparation(block.X)

@@ -14,21 +14,9 @@ Terms = dict[str, float]
 class Sizes:
     """The sizes of the pieces of a job.
 
-    Attributes
-    ----------
-    n_rows, n_columns : int
-        Of the table; columns are those that are clustered.
-    partitions : int
-    partition_rows : int
-        Of the largest partition.
-    block_rows : int
-        Rows that are in memory at a time.
-    sample_rows : int
-        Rows that the survey keeps for learning.
-    pilot_rows : int
-    value_bytes : int
-        Of a value as rows are read: 4 or 8.
-
+    `n_columns` are those that are clustered, `partition_rows` the rows of the largest partition,
+    `block_rows` those in memory at a time, `sample_rows` those that the survey keeps for learning,
+    and `value_bytes` the bytes of a value as rows are read: 4 or 8.
     """
 
     n_rows: int

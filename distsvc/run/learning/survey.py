@@ -38,16 +38,8 @@ KeyRanges = Callable[[int], Ranges]
 class Survey:
     """The statistics of a table after one reading.
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows that are learned from.
-    sums : ColumnSums
-    lowest : Pilot
-        The raw rows with the lowest keys.
-    aside : sequence of RowAside
-        The rows, far from all others, that nothing is learned from.
-
+    `n_rows` are learned from, `lowest` are the raw rows with the lowest keys, and from the rows
+    `aside`, far from all others, nothing is learned.
     """
 
     n_rows: int

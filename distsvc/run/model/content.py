@@ -84,13 +84,7 @@ class ModelFile(Form):
     def parsed(cls, content: Any, path: Path) -> ModelFile:
         """Return the content of the ``model.json`` at `path`.
 
-        Raises
-        ------
-        JobFileError
-            It was written by another version.
-        DataError
-            It is damaged.
-
+        `JobFileError` where it was written by another version, `DataError` where it is damaged.
         """
         version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
         if version != MODEL_VERSION or isinstance(version, float):
@@ -131,11 +125,7 @@ class ModelFile(Form):
     def restored(self, arrays: Mapping[str, np.ndarray]) -> tuple[Preparation, Labeller]:
         """Return the preparation of rows and the labeller, of the arrays beside ``model.json``.
 
-        Raises
-        ------
-        DataError
-            An array or a fact is missing, or not what it has to be; says which.
-
+        `DataError` where an array or a fact is missing, or not what it has to be; says which.
         """
         columns = list(names_of(self.learned_from))
         facts: Mapping[str, Any] = self.facts

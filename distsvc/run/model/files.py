@@ -87,13 +87,7 @@ def copy_model(run: RunDirectory, folder: Path) -> None:
 def read_model(folder: Path) -> ModelFile:
     """Return the content of the ``model.json`` in a folder, which `checked_model` returns.
 
-    Raises
-    ------
-    JobFileError
-        The model was written by another version.
-    DataError
-        The model is damaged.
-
+    Errors as of `ModelFile.parsed`.
     """
     path = folder / FILES[0]
     return ModelFile.parsed(read_json(path, MOST_BYTES), path)
@@ -124,15 +118,8 @@ def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
 
     `manifest` is the present one by default.
 
-    Raises
-    ------
-    InputNotFoundError
-        No run is published there.
-    JobFileError
-        The manifest was written by another version.
-    DataError
-        The manifest is damaged, or a file is not the one that it lists.
-
+    `DataError` where the manifest is damaged, or a file is not the one that it lists; else errors
+    as of `read_manifest`.
     """
     manifest = manifest or read_manifest(published)
     paths = [checked(published, manifest, listed(published, manifest, name)) for name in FILES]
@@ -162,11 +149,7 @@ def known_features(
 
     An event names further columns of the table, unless the model's job had named its own.
 
-    Raises
-    ------
-    DataError
-        The table lacks some; names them.
-
+    `DataError` where the table lacks some; names them.
     """
     features, used = model.learned_from, model.input
     if model.chosen_columns:

@@ -37,23 +37,12 @@ Value = tuple[str, float | None, str]
 
 @dataclass(frozen=True)
 class Check:
-    """A check that a job may ask for.
+    """A check that a job may ask for by the key `name` of ``[checks]``.
 
-    Attributes
-    ----------
-    name : str
-        The key of ``[checks]``, which `distsvc.job.config` types.
-    side : str
-        Whether the value has to be ``at least`` or ``at most`` its limit, or between two.
-    value : callable
-    places : int
-        Decimal places, of a share those of its percentage; more where fewer would hide on which
-        side of a limit the number is.
-    share : bool
-        Whether the value is a share of the rows.
-    tells_drift : bool
-        Whether it tells if a model still fits its table.
-
+    The value has to be ``at least`` or ``at most`` its limit, or between two. It is shown with so
+    many decimal `places`, for a `share` of the rows those of its percentage; with more where fewer
+    would hide on which side of a limit it is. `tells_drift` is whether it tells if a model still
+    fits its table.
     """
 
     name: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,6 @@ class Comparison:
     drift: DriftPart | None
     checks: list[CheckPart]
     notes: list[str]
-
-    def told(self) -> dict[str, Any]:
-        """Return the fields of a report that tell of it, but for the warnings."""
-        held = any(check.state == "failed" for check in self.checks)
-        parts = {"lineage": self.lineage, "drift": self.drift}
-        return {**parts, "checks": self.checks, "held": held}
 
 
 def compare_and_check(
@@ -91,18 +86,19 @@ def _lineage(
             path=None, run_id=None, mode="refit", not_published=wanted, rows=0, moved=None,
             next_id=own.next_id, clusters=stories,
         )  # fmt: skip
-    known: dict[str, Any] = {
-        "path": previous.path,
-        "run_id": previous.run_id,
-        "not_published": wanted if previous.nights else None,
-        "next_id": own.next_id,
-    }
+    part = partial(
+        LineagePart,
+        path=previous.path,
+        run_id=previous.run_id,
+        not_published=wanted if previous.nights else None,
+        next_id=own.next_id,
+    )
     if not run.has(LINEAGE):
         then = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1)
         pairs = zip(own.ids, then, rows, strict=True)
         stories = [_story(int(i), "survived", 1.0, int(a), int(b)) for i, a, b in pairs]
         n_rows = labelled.counts.n_rows
-        return LineagePart(**known, mode="assign", rows=n_rows, moved=0.0, clusters=stories)
+        return part(mode="assign", rows=n_rows, moved=0.0, clusters=stories)
     found = run.read(LINEAGE)
     facts, overlap = found.facts, found.arrays["overlap"]
     stories = [
@@ -113,11 +109,11 @@ def _lineage(
     ids = np.asarray(facts["before"], np.int64)[i], own.ids[j]
     moves = Moves(before=ids[0].tolist(), after=ids[1].tolist(), rows=overlap[i, j].tolist())
     more = {"rows": facts["rows"], "moved": facts["moved"], "because": refit_because(run)}
-    return LineagePart(**known, **more, mode="refit", clusters=stories, moves=moves)
+    return part(**more, mode="refit", clusters=stories, moves=moves)
 
 
 def _story(
     number: int, event: Any, jaccard: float, before: int, after: int, others: Sequence[int] = ()
 ) -> StoryPart:
-    known: dict[str, Any] = {"id": number, "event": event, "jaccard": jaccard}
-    return StoryPart(**known, rows_before=before, rows_after=after, others=list(others))
+    story = partial(StoryPart, id=number, event=event, jaccard=jaccard)
+    return story(rows_before=before, rows_after=after, others=list(others))

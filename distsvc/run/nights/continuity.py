@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
-from distsvc.models.nights.continuity import MATCHED_ROWS, Lineage, continued
+from distsvc.models.nights.continuity import MATCHED_ROWS, continued
 from distsvc.models.rows.validation import LONGEST
 from distsvc.models.rules.rule import Rule
 from distsvc.run.labelling.labeller import PREVIOUS, RULE, Ids, Labeller
@@ -54,20 +53,16 @@ def _write_lineage(run: RunDirectory, rule: Rule, survey: Survey, match: float) 
             counts += np.bincount(of, minlength=k_before * k).reshape(k_before, k)
         edges = before.score_edges
         scores += np.histogram(np.clip(then["score"], edges[0], edges[-1]), edges)[0]
-    found = continued(before.ids.tolist(), before.next_id, overlap, match, inside)
-    facts = lineage_facts(found, before.ids)
-    run.write(LINEAGE, Result(facts, {"ids": found.ids, "overlap": overlap, "scores": scores}))
-
-
-def lineage_facts(found: Lineage, ids_before: np.ndarray) -> dict[str, Any]:
-    """Return a lineage as JSON can hold it."""
-    return {
+    ids_before = before.ids.tolist()
+    found = continued(ids_before, before.next_id, overlap, match, inside)
+    facts = {
         "next_id": found.next_id,
         "rows": int(found.overlap.sum()),
-        "moved": found.moved(ids_before.tolist()),
+        "moved": found.moved(ids_before),
         "clusters": [asdict(story) for story in found.stories],
-        "before": ids_before.tolist(),
+        "before": ids_before,
     }
+    run.write(LINEAGE, Result(facts, {"ids": found.ids, "overlap": overlap, "scores": scores}))
 
 
 def _usable(Z: np.ndarray) -> np.ndarray:

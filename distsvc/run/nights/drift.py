@@ -26,21 +26,13 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
     before = run.read(PREVIOUS + COUNTED)
     refit = run.has(LINEAGE)
     scores = run.read(LINEAGE).arrays["scores"] if refit else counts.histogram
-    now, old = (
-        counts.columns[PREVIOUS],
-        ColumnCounts(then.column_edges, before.arrays["column_counts"]),
-    )
-    indices = stability_index(old.counts, now.counts)
+    old = ColumnCounts(then.column_edges, before.arrays["column_counts"])
+    now = counts.columns[PREVIOUS]
+    indices = stability_index(old.counts, now.counts).tolist()
+    missing = old.missing.tolist(), now.missing.tolist()
     columns = [
-        ColumnDrift(
-            column=name,
-            index=float(index),
-            missing_before=float(one),
-            missing_after=float(other),
-        )
-        for name, index, one, other in zip(
-            then.columns, indices, old.missing, now.missing, strict=True
-        )
+        ColumnDrift(column=name, index=index, missing_before=one, missing_after=other)
+        for name, index, one, other in zip(then.columns, indices, *missing, strict=True)
     ]
     shifted = stability_index(before.arrays["score_counts"][None], scores[None])[0]
     return DriftPart(

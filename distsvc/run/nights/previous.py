@@ -9,39 +9,21 @@ from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
 from distsvc.run.labelling.labeller import PREVIOUS
 from distsvc.run.model.content import ModelFile
-from distsvc.run.model.files import (
-    checked_model,
-    model_digest,
-    read_model,
-    restore_model,
-    with_previous,
-)
+from distsvc.run.model.files import checked_model, model_digest, read_model, restore_model
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, names_of
 
-__all__ = ["Previous", "adopt", "features_by", "find_previous", "labelled_by", "with_previous"]
-
 
 @dataclass(frozen=True)
 class Previous:
     """A published run, and where its model can be read.
 
-    Attributes
-    ----------
-    path, address : str
-        As the job names it, and where it is.
-    run_id : str
-    digest : str
-        SHA-256 of its model.
-    folder : Path
-        Of the model.
-    model : ModelFile
-    nights : int
-        Earlier choices of the job at which nothing is published.
-
+    `path` is as the job names it, and `address` where it is. `digest` is the SHA-256 of its model,
+    whose files are in `folder`. At so many `nights`, earlier choices of the job, nothing is
+    published.
     """
 
     path: str
@@ -65,13 +47,8 @@ class Previous:
 def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
     """Return the first run of ``continuity.previous`` that is published, or None.
 
-    Raises
-    ------
-    InputNotFoundError
-        None is, and one is `required`.
-    DataError, JobFileError
-        It is damaged, or was published by another version.
-
+    `InputNotFoundError` where none is, and one is `required`; `DataError` or `JobFileError` where
+    it is damaged, or was published by another version.
     """
     for nights, path in enumerate(config.previous):
         store = store_of(path)
@@ -97,11 +74,7 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
 
     Nothing is changed where it learns a model of its own at once.
 
-    Raises
-    ------
-    JobFileError
-        The job names columns, and not all of the model's.
-
+    `JobFileError` where the job names columns, and not all of the model's.
     """
     if previous is None or job.model.mode == "refit":
         return job
@@ -127,11 +100,7 @@ def features_by(job: Job, previous: Previous | None) -> tuple[Feature, ...]:
 def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
     """Put the model of a run before into a run's directory; its table has `columns`.
 
-    Raises
-    ------
-    DataError
-        The table lacks some of the model's columns; names them.
-
+    `DataError` where the table lacks some of the model's columns; names them.
     """
     missing = [name for name in names_of(previous.features) if name not in columns]
     if missing:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from distsvc.report.content.explained_parts import (
     TypicalRow,
 )
 from distsvc.run.algorithms.algorithm import PilotRows
+from distsvc.run.labelling.asked import ExplainedParts
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
@@ -29,10 +29,10 @@ COMPONENTS = 20
 """By which a vector is told of, at most."""
 
 
-def explained(run: RunDirectory, rows: PilotRows, labelled: Labelled) -> dict[str, Any]:
+def explained(run: RunDirectory, rows: PilotRows, labelled: Labelled) -> ExplainedParts:
     """Return the parts of the report that explain an answer, by their names there."""
     preparation, typical = Preparation.read(run), labelled.labeller.typical
-    parts: dict[str, Any] = {"profiles": profiles_part(rows, run.plan.table.features, typical)}
+    parts: ExplainedParts = {"profiles": profiles_part(rows, run.plan.table.features, typical)}
     for one in labelled.asked:
         parts |= one.parts(rows, preparation)
     return parts

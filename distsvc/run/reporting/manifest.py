@@ -37,11 +37,7 @@ PACKAGES = ("numpy", "numba", "pyarrow", "scikit-learn", "zarr")
 def publish(opening: Opened, labelled: Labelled, report: Report) -> None:
     """Make the manifest of a run, and publish its files, if the table has not changed.
 
-    Raises
-    ------
-    CheckFailedError
-        A check of the job failed: the run is kept, and not published.
-
+    `CheckFailedError` where a check of the job failed: the run is kept, and not published.
     """
     check_unchanged(opening.table)
     manifest = make_manifest(opening.run, opening.job, opening.digest, opening.inputs, labelled)
@@ -89,11 +85,7 @@ def make_manifest(
 def _files(run: RunDirectory, counts: Counts) -> list[ListedFile]:
     """Return the entries of all files that a run has written.
 
-    Raises
-    ------
-    TemporaryError
-        A part of the labels is not there any more, or is another.
-
+    `TemporaryError` where a part of the labels is not there any more, or is another.
     """
     known = {f"{run.folder('labels')}/{part['file']}": part for part in counts.parts}
     files = []

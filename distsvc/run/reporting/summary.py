@@ -53,7 +53,7 @@ def make_report(
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
         model=ModelPart(
-            algorithm=learned.algorithm, parameters=learned.parameters, fitted=learned.facts
+            algorithm=learned.algorithm, parameters=dict(learned.parameters), fitted=learned.facts
         ),
         clusters=_clusters(counts),
         outliers=_outliers(rule, counts),
@@ -67,7 +67,10 @@ def make_report(
     )
     named = report.with_ids(labeller.ids.tolist())
     warnings = [*named.warnings, *comparison.notes]
-    return named.model_copy(update=comparison.told() | {"warnings": warnings})
+    checks = comparison.checks
+    held = any(check.state == "failed" for check in checks)
+    parts = {"lineage": comparison.lineage, "drift": comparison.drift, "checks": checks}
+    return named.model_copy(update=parts | {"held": held, "warnings": warnings})
 
 
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:

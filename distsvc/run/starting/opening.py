@@ -33,20 +33,8 @@ from distsvc.storage.tables.ready import check_ready
 class Opened:
     """A run that can begin: everything is opened once, and carried from here.
 
-    Attributes
-    ----------
-    job : Job
-        With what the previous model decides of it, but for the columns.
-    run : RunDirectory
-    output : Output
-        Where it is published.
-    digest, inputs : str
-        SHA-256 of the job, and of the table.
-    table : Table
-    algorithm : AlgorithmJob
-    previous : Previous or None
-        The published run that this one continues.
-
+    The `job` has what the previous model decides of it, but for the columns. `digest` and `inputs`
+    are the SHA-256 of the job and of the table. `previous` is the published run that is continued.
     """
 
     job: Job
@@ -65,12 +53,8 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Outp
 
     Nothing is touched where the input is not there yet.
 
-    Raises
-    ------
-    DistsvcError
-        What `check_ready`, `find_previous`, `begun`, `open_table` and the algorithm raise of a job
-        that can't be done.
-
+    Errors are those of `check_ready`, `find_previous`, `begun`, `open_table` and the algorithm
+    about a job that can't be done.
     """
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")

@@ -42,6 +42,9 @@ from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_ta
 BEGUN, STOPPED = "begun.json", "stopped.json"
 """Notes of a run. The first goes first, so that a run removed in part does not seem to go on."""
 
+Note = dict[str, Any]
+"""What is known of a run, as JSON has it; of a note that is damaged, nothing."""
+
 SHOWN = 5
 """Differences that an error names."""
 
@@ -50,19 +53,9 @@ SHOWN = 5
 class Request:
     """A job with its output, and the published model it uses: all that decides a run but the table.
 
-    Attributes
-    ----------
-    job : Job
-    output : Output
-    digest : str
-        SHA-256 of what decides the result but the table.
-    model : str
-        SHA-256 of a published model that is used; empty where the job learns its own.
-    also : str
-        Another digest, by which the same may have been published before.
-    kept : tuple of str
-        Columns of the previous run, which stay features by default.
-
+    `digest` is the SHA-256 of that, `model` that of the published model, empty where the job learns
+    its own, and `also` another digest, by which the same may have been published before. The
+    columns `kept` of the previous run stay features by default.
     """
 
     job: Job
@@ -106,7 +99,7 @@ class Request:
             table = open_table(self.job.input, staging, self.job.preprocess, kept=self.kept)
             return fingerprint(table)
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """Return all but the input that the results of a run depend on, as what JSON can hold."""
         job = self.job.model_dump(mode="json", exclude=UNDECIDING)
         cut = {"partition_rows": self.job.cluster.partition_rows}
@@ -120,13 +113,7 @@ class Request:
 class Attempt:
     """One start of a run, which tells how far it is.
 
-    Attributes
-    ----------
-    name : str or None
-        The run's, once it is known.
-    seconds_before : float
-        Seconds of work of earlier starts.
-
+    `name` is the run's, once it is known; `seconds_before` are those of the work of earlier starts.
     """
 
     def __init__(self, progress: Progress):
@@ -187,12 +174,8 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     It stays where the run ends with an error that another start may not meet, and something is
     done. Where the data or the job is at fault, or a check holds the result back, it goes.
 
-    Raises
-    ------
-    JobFileError
-        A run was interrupted that was begun with another job, input or version of the code; says
-        which, and what differs.
-
+    `JobFileError` where a run was interrupted that was begun with another job, input or version of
+    the code; says which, and what differs.
     """
     output, cluster = request.output, request.job.cluster
     run = _interrupted(request, fresh)
@@ -253,7 +236,7 @@ def note_death(output: Output, before: Holder | None) -> None:
             note_stop(run, doing | {"now": before.now, "why": "killed"})
 
 
-def read_note(run: RunDirectory, name: str) -> dict[str, Any]:
+def read_note(run: RunDirectory, name: str) -> Note:
     """Return what a run's directory says of itself; empty where that is not there or damaged."""
     found = run.work.current(name)
     with suppress(DataError):
@@ -271,7 +254,7 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
     return [] if then == now else [f"{name}: {_said(then)}, now {_said(now)}"]
 
 
-def _runs(output: Output) -> Iterator[tuple[RunDirectory, dict[str, Any]]]:
+def _runs(output: Output) -> Iterator[tuple[RunDirectory, Note]]:
     """Yield the runs whose work is kept at an output, and what each was begun with."""
     for name in output.kept_works():
         work = output.work(name)
@@ -295,7 +278,7 @@ def _interrupted(request: Request, fresh: bool) -> RunDirectory | None:
     return found
 
 
-def _check_same(run: RunDirectory, begun: dict[str, Any], request: Request) -> None:
+def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
     now = request.content()
     found = differences({key: begun.get(key) for key in now}, now)
     found = [one.removeprefix("job.") for one in found]

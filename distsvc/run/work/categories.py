@@ -32,12 +32,8 @@ def with_categories(
     Their values are counted in one reading of those columns, after ``where``. What the run before
     made of the same column in the same way is kept, so that both models know the same columns.
 
-    Raises
-    ------
-    DataError
-        A column has too many values, or too long ones, or can't be read; or it makes a feature that
-        is called like another column.
-
+    `DataError` where a column has too many values, or too long ones, or can't be read, or makes a
+    feature that is called like another column.
     """
     columns = [f.column for f in table.features if isinstance(f, Uncounted)]
     if not columns:

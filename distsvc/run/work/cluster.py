@@ -51,16 +51,10 @@ SAME = "numba", "numpy", "pyarrow"
 
 @dataclass(frozen=True)
 class Workers:
-    """The place where tasks are done.
+    """Workers: threads and memory limit in bytes, 0 for none, of each worker.
 
-    Attributes
-    ----------
-    each : tuple of (int, int)
-        Threads and memory limit in bytes, 0 for none, of every worker; no worker means that tasks
-        are done in the driver.
-    here : bool
-        Whether they are on the driver's machine, started by it.
-
+    No worker means that tasks are done in the driver. `here` is whether they are on the driver's
+    machine, started by it.
     """
 
     each: tuple[tuple[int, int], ...]
@@ -83,16 +77,10 @@ def connected(
     loopback and closed to other users by TLS: as many as ``cluster.workers`` says, or none for a
     table below 64 MiB and one per core that this process may use above.
 
-    Raises
-    ------
-    TemporaryError
-        The scheduler does not answer, or has no worker and gets none, or a worker can't start.
-    InputNotFoundError
-        There is no such scheduler file.
-    JobFileError
-        The address or the scheduler file is not one of Dask's, the address is not allowed, or a
-        worker has other versions than this process.
-
+    `TemporaryError` where the scheduler does not answer, or has no worker and gets none, or a
+    worker can't start; `InputNotFoundError` where there is no such scheduler file; `JobFileError`
+    where the address or that file is not one of Dask's, the address is not allowed, or a worker has
+    other versions than this process.
     """
     address, workers = _address_of(at), config.workers
     if workers is None:
@@ -294,11 +282,7 @@ def versions() -> Versions:
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
     """Check what a worker answered when it was asked for its `versions`.
 
-    Raises
-    ------
-    JobFileError
-        A version is another, or the worker has no distsvc that knows the question.
-
+    `JobFileError` where a version is another, or the worker has no distsvc that knows the question.
     """
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has not this version of distsvc: {theirs}")

@@ -34,23 +34,19 @@ KEPT_SHAPES = 4096
 """Results of whose large arrays it keeps types and shapes."""
 
 
+Facts = dict[str, Any]
+"""The facts of a result, as what JSON can hold; a task and its readers agree on the types."""
+
+
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a task, or of a step of the driver.
+    """The outcome of a task, or of a step of the driver; `facts` are what JSON can hold.
 
-    Attributes
-    ----------
-    facts : dict
-        What JSON can hold.
-    arrays : dict of str to ndarray
-    large : dict of str to ndarray
-        Arrays of which readers want parts: they become files of their own, which are mapped.
-    rows : int
-        Rows that were handled, for the display; not kept.
-
+    Readers want parts of the arrays that are `large`: these become files of their own, which are
+    mapped. `rows` were handled, for the display; they are not kept.
     """
 
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     large: dict[str, np.ndarray] = field(default_factory=dict)
     rows: int = 0
@@ -60,14 +56,7 @@ class RunDirectory:
     """Reads and writes the files of a run: ``plan.json``, and results by name in ``results/``.
 
     Each is there once its step is done. What is published is written to folders of the output.
-
-    Attributes
-    ----------
-    address : str
-        The absolute path, or URL, of the run's directory.
-    work : Store
-        The directory.
-
+    `work` is the directory, and `address` its absolute path or URL.
     """
 
     def __init__(self, work: Store | str | Path):

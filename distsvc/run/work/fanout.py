@@ -44,15 +44,9 @@ def fan_out(
     One that fails for a reason that is not the data's is tried once more, alone, after the others,
     since beside a task that kills its worker an innocent one can be blamed.
 
-    Raises
-    ------
-    DistsvcError
-        What a task raised, the lowest number's first.
-    PartitionFailedError
-        A task failed twice; it is named.
-    TemporaryError
-        The scheduler is gone or silent, or no worker has run for two minutes.
-
+    `DistsvcError` is what a task raised, the lowest number's first; `PartitionFailedError` names a
+    task that failed twice; `TemporaryError` says that the scheduler is gone or silent, or that no
+    worker has run for two minutes.
     """
     attempts = _locally if client is None else _on_cluster
     failed: dict[int, TaskOutcome] = {}

@@ -58,11 +58,8 @@ class WorkerWatch:
     def look(self) -> None:
         """Tell which workers were paused or lost since the last look, if that is due.
 
-        Raises
-        ------
-        TemporaryError
-            For `IDLE_SECONDS` no worker has run, or the scheduler has not answered.
-
+        `TemporaryError` where for `IDLE_SECONDS` no worker has run, or the scheduler has not
+        answered.
         """
         if time.monotonic() < self._next_look:
             return

@@ -85,12 +85,8 @@ class Steps:
         for, and nothing goes on where the rest are not: `do` is for those who want no results. The
         phase lasts until the last result is read.
 
-        Raises
-        ------
-        TemporaryError
-            A result is not there although its task ended well: the store lost it. Besides what
-            `fan_out` raises.
-
+        `TemporaryError` where a result is not there although its task ended well: the store lost
+        it. Besides what `fan_out` raises.
         """
         for number in self._numbers(phase, n):
             try:

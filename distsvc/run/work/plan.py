@@ -37,18 +37,14 @@ class Plan:
 
     Attributes
     ----------
-    table : Table
     partitions : list of (int, int)
-        Row ranges [start, stop) in table order.
-    block_rows : int
-        Rows that are in memory at a time.
+        Row ranges [start, stop) in table order; `block_rows` are in memory at a time.
     missing : str
         ``error``, ``drop`` or ``median``, as in the job.
     unit : bool
         Whether rows are divided by their lengths, so that those of zeros can't be used.
     seed : int
         Decides the keys of the rows.
-    pilot_rows : int
     shift : ndarray of shape (d,), float64
         A point near the data, about which sums of squares are taken; read-only.
     output : OutputConfig

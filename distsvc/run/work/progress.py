@@ -160,12 +160,7 @@ class Meter:
 class Progress:
     """Emits events, shows them unless `quiet`, and keeps what the report says about phases.
 
-    Attributes
-    ----------
-    run : str or None
-        The name of the run, which every event tells once it is known.
-    phases : list of PhaseCost
-
+    `run` is the name of the run, which every event tells once it is known.
     """
 
     def __init__(self, quiet: bool = False):

@@ -7,17 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """The address of the cluster, as far as it is given.
+    """The cluster: the address of a Dask scheduler, or a file that a scheduler wrote.
 
-    Attributes
-    ----------
-    scheduler : str or None
-        The address of a Dask scheduler.
-    scheduler_file : str or None
-        A file that a Dask scheduler wrote.
-    require_tls : bool
-        Whether an address that is not ``tls://`` is refused.
-
+    `require_tls` is whether an address that is not ``tls://`` is refused.
     """
 
     scheduler: str | None = None
@@ -29,15 +21,10 @@ class ClusterAddress:
 class Start:
     """The permissions of a run that is not the first.
 
-    Attributes
-    ----------
-    overwrite : bool
-        Whether something else that is published at the output is replaced.
-    fresh : bool
-        Whether to start over where an earlier run was interrupted, which otherwise goes on.
-    skip_missing : bool
-        Whether an input that is not there yet is to be skipped (`distsvc.errors.SkippedError`).
-
+    `overwrite`: whether something else that is published at the output is replaced. `fresh`:
+    whether to start over where an earlier run was interrupted, which otherwise goes on.
+    `skip_missing`: whether an input that is not there yet is to be skipped
+    (`distsvc.errors.SkippedError`).
     """
 
     overwrite: bool = False

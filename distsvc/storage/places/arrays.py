@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from pydantic import JsonValue
 
 from distsvc.errors import DataError
 from distsvc.errors.faults import fault
@@ -46,13 +47,8 @@ _KINDS = "biufU"
 def writing(path: Path | str) -> Iterator[None]:
     """Turn the errors of writing a file or a folder into errors that name it.
 
-    Raises
-    ------
-    OutputPermissionError
-        It may not or can't be written.
-    TemporaryError
-        No space is left, or the disk does not answer.
-
+    Raises `OutputPermissionError` where it may not or can't be written, and `TemporaryError`
+    where no space is left, or the disk does not answer.
     """
     try:
         yield
@@ -262,7 +258,7 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number that JSON has")
 
 
-def _every_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _every_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]

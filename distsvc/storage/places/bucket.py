@@ -32,11 +32,8 @@ CHUNK_BYTES = 8 * 2**20
 class Bucket:
     """A prefix of a bucket, with the methods of `distsvc.storage.places.store.Store`.
 
-    Raises
-    ------
-    JobFileError
-        The URL holds a key or names no bucket, or obstore is not installed.
-
+    Raises `JobFileError` where the URL holds a key or names no bucket, or obstore is not
+    installed.
     """
 
     def __init__(self, url: str):

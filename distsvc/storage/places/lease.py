@@ -71,16 +71,7 @@ class Holder(Form):
 
 @dataclass
 class Lease:
-    """An output that is held.
-
-    Attributes
-    ----------
-    before : Holder or None
-        The last record of a holder that died here.
-    record : Holder
-        The record of this one.
-
-    """
+    """An output that is held: the holder's record, and the last one of a holder that died here."""
 
     runs: Store
     record: Holder
@@ -168,7 +159,8 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
         if gone is not None or found != first:
             raise _refusal(holder, *asking)
         if time.monotonic() > deadline - SILENCE_SECONDS + LOOK_SECONDS:
-            _tell_waiting(holder)
+            fields = {"for": f"a sign of life of {holder}", "seconds": SILENCE_SECONDS}
+            _LOG.info("waiting", extra={"fields": fields})
         time.sleep(min(BEAT_SECONDS / 5, SILENCE_SECONDS / 5))
         found = runs.current(HOLDER)
     lease.before = read_holder(runs) if found else None
@@ -176,11 +168,6 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
         lease._mark = runs.swap(HOLDER, lease.record.content(), found and found[1])
     except ChangedError:
         raise _refusal(read_holder(runs), *asking) from None
-
-
-def _tell_waiting(holder: Holder | None) -> None:
-    fields = {"for": f"a sign of life of {holder}", "seconds": SILENCE_SECONDS}
-    _LOG.info("waiting", extra={"fields": fields})
 
 
 @contextmanager

@@ -25,17 +25,10 @@ METADATA = ".metadata.json"
 class Location:
     """A file, a folder or a glob, wherever fsspec can reach it.
 
-    Attributes
-    ----------
-    fs : fsspec file system
-    path : str
-        The path as the file system names it; absolute if local. It holds no secret.
-    url : str
-        The path or URL that was given, or a stand-in where it holds secrets; the path of a file
-        that was listed in a folder.
-    lake : LakeUrl
-        The kind of a table with a log, and the state of it that is asked for.
-
+    `path` is as the file system names it, absolute if local, and holds no secret. `url` is the
+    path or URL that was given, or a stand-in where it holds secrets; the path of a file that
+    was listed in a folder. `lake` is the kind of a table with a log, and the state of it that
+    is asked for.
     """
 
     fs: Any
@@ -47,14 +40,9 @@ class Location:
     def of(cls, url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Location:
         """Return the location of a path, a URL or a stand-in for one.
 
-        `s3` are options of fsspec for S3, which else come from the environment.
-
-        Raises
-        ------
-        JobFileError
-            The protocol is unknown, the package that speaks it is not installed, or the URL holds a
-            key that it must not hold.
-
+        `s3` are options of fsspec for S3, which else come from the environment. Raises
+        `JobFileError` where the protocol is unknown, the package that speaks it is not
+        installed, or the URL holds a key that it must not hold.
         """
         try:
             lake = lake_url(original(url))
@@ -109,7 +97,7 @@ class Location:
         """Return whether the name ends in one of some suffixes, whatever their case."""
         return self.bare.lower().endswith(tuple(suffixes))
 
-    def info(self) -> dict[str, Any] | None:
+    def info(self) -> Mapping[str, Any] | None:
         """Return the information of the file system, or None if nothing exists here."""
         try:
             return self.fs.info(self.path)
@@ -157,13 +145,8 @@ class Location:
     def naming_errors(self) -> Iterator[None]:
         """Turn the errors of reading here into errors that name the location and whom to blame.
 
-        Raises
-        ------
-        DataError
-            The file is damaged, has gone or may not be read.
-        TemporaryError
-            The store does not answer.
-
+        Raises `DataError` where the file is damaged, has gone or may not be read, and
+        `TemporaryError` where the store does not answer.
         """
         try:
             yield

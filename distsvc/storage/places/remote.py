@@ -53,13 +53,8 @@ def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> tuple[
     """Return a URL without its secrets, and fsspec's options for it by protocol.
 
     `s3` are more options for S3. Limits in the user's configuration of fsspec override ours.
-
-    Raises
-    ------
-    JobFileError
-        The URL is Google's or Azure's, that of an object store holds a key, or a password has to be
-        encoded.
-
+    Raises `JobFileError` where the URL is Google's or Azure's, that of an object store holds a
+    key, or a password has to be encoded.
     """
     chain = links(url)
     options: Options = {}
@@ -169,11 +164,7 @@ def delta_options(url: str) -> dict[str, str]:
 def obstore_options(root: str) -> Options:
     """Return obstore's options for a bucket of S3, whose credentials are renewed.
 
-    Raises
-    ------
-    OutputPermissionError
-        There are no credentials.
-
+    Raises `OutputPermissionError` where there are no credentials.
     """
     session = _botocore()
     credentials = session.get_credentials()

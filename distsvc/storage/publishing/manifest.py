@@ -113,7 +113,7 @@ class Manifest(Listed):
         """The names of the files, as `own_names` gives them."""
         return own_names(file.file for file in self.files)
 
-    def dumped(self) -> dict[str, Any]:
+    def dumped(self) -> dict[str, JsonValue]:
         """Return the manifest as JSON holds it."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 
@@ -142,15 +142,8 @@ def checked_form(content: Any, path: str, any_version: bool = False) -> Manifest
 def read_manifest(store: Store) -> Manifest:
     """Return the manifest of the run that is published in a store.
 
-    Raises
-    ------
-    InputNotFoundError
-        There is none.
-    JobFileError
-        It was written by another version.
-    DataError
-        It is damaged.
-
+    Raises `InputNotFoundError` where there is none, `JobFileError` where another version wrote
+    it, and `DataError` where it is damaged.
     """
     found = store.current(MANIFEST)
     if found is None:
@@ -162,11 +155,7 @@ def read_manifest(store: Store) -> Manifest:
 def listed(store: Store, manifest: Manifest, name: str) -> str:
     """Return the path, below the store, of the only listed file of a name.
 
-    Raises
-    ------
-    DataError
-        No file of the name is listed, or several are.
-
+    Raises `DataError` where no file of the name is listed, or several are.
     """
     found = [one.file for one in manifest.files if PurePosixPath(one.file).name == name]
     if len(found) != 1:
@@ -197,11 +186,8 @@ def own_names(names: Iterable[str]) -> list[str]:
 def checked(store: Store, manifest: Manifest, file: str) -> Path:
     """Return where a listed file can be read, after comparing its bytes and SHA-256.
 
-    Raises
-    ------
-    DataError
-        It does not exist, lies outside of the folder, or has other content.
-
+    Raises `DataError` where it does not exist, lies outside of the folder, or has other
+    content.
     """
     name = f"{store.address}/{file}"
     expected = next(one for one in manifest.files if one.file == file)

@@ -65,14 +65,7 @@ class _Found(NamedTuple):
 
 
 class Output:
-    """The folder, or prefix of a bucket, where a run is published.
-
-    Raises
-    ------
-    JobFileError
-        It is neither a folder nor in a bucket.
-
-    """
+    """The folder or bucket prefix where a run is published; `JobFileError` for another path."""
 
     def __init__(self, path: str | Path):
         try:
@@ -182,11 +175,7 @@ class Output:
     def check_apart(self, path: str) -> None:
         """Check that neither a table nor the output of its job lies in the other's folder.
 
-        Raises
-        ------
-        JobFileError
-            One does.
-
+        Raises `JobFileError` where one does.
         """
         table, published = Location.of(path), self.store.address
         given, own = table.shown, self.shown
@@ -208,11 +197,7 @@ class Output:
     def check_free(self, job_sha256: str, overwrite: bool) -> None:
         """Check that a run may be published here, which is not the one that is.
 
-        Raises
-        ------
-        JobFileError
-            Something else is, and `overwrite` is false.
-
+        Raises `JobFileError` where something else is, and `overwrite` is false.
         """
         self._found = self._look()
         if overwrite:
@@ -239,13 +224,8 @@ class Output:
     def publish(self, manifest: Manifest) -> Manifest:
         """Commit the files of a manifest; until then, the run published before is untouched.
 
-        Returns the manifest as it is published.
-
-        Raises
-        ------
-        TemporaryError
-            Something else was published here in the meantime, past the lock.
-
+        Returns the manifest as it is published. Raises `TemporaryError` where something
+        else was published here in the meantime, past the lock.
         """
         held = self.held()
         published = self._swap(manifest)
@@ -356,15 +336,9 @@ class Output:
     def file(self, name: str) -> Path:
         """Return where a published file can be read, by its own name.
 
-        Raises
-        ------
-        InputNotFoundError
-            No run is published here.
-        DataError
-            The manifest is damaged or lists no such file, or the file is not the one listed.
-        JobFileError
-            The run was published by another version of distsvc.
-
+        Raises `InputNotFoundError` where no run is published here, `DataError` where the
+        manifest is damaged or lists no such file, or the file is not the one listed, and
+        `JobFileError` where another version of distsvc published the run.
         """
         found = read_manifest(self.store)
         return checked(self.store, found, listed(self.store, found, name))

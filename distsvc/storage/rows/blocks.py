@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 
 from distsvc.errors import DataError
 from distsvc.errors.urls import lake_url, shown_urls
@@ -78,20 +78,11 @@ class LakeState:
 class Layout:
     """The storage of a table's rows.
 
-    Attributes
-    ----------
-    path : str
-        What is read: an absolute path or a URL; of a converted table, that in the staging folder.
-    format : str
-        The name of the source that reads it.
-    extents : tuple of int
-        Rows of each storage unit in table order, such as row groups or chunks.
-    root, files, file_units, file_depths
-        Of a table of many files: the folder, the files in it, the number of units of each, and how
-        many folders of its name belong to the path that it was listed at.
-    lake : LakeState or None
-        Of a table with a log.
-
+    `path` is what is read, an absolute path or a URL; of a converted table, that in the staging
+    folder. `format` is the name of the source that reads it. `extents` are the rows of each
+    storage unit in table order, such as row groups or chunks. A table of many files has the
+    folder `root`, the files in it, the number of units of each, and how many folders of its
+    name belong to the path that it was listed at; one with a log has a `lake`.
     """
 
     path: str
@@ -111,24 +102,12 @@ _LAYOUT = TypeAdapter(Layout)
 class Table:
     """Everything a worker needs to read row ranges again: small, and JSON by way of `to_dict`.
 
-    Attributes
-    ----------
-    layout : Layout
-    features : tuple of Feature
-        What is made of its columns, in order.
-    types : tuple of str
-        The words for the Arrow types of the features' columns.
-    id, label, where, ready : str or None
-        As in the job.
-    others : pyarrow.Schema
-        The id, label and ``where`` columns.
-    sources : tuple of str
-        The paths that the job names; they differ from `path` where the table was converted.
-    left_out : dict
-        Why the table's other columns are no features, by their names.
-    versions : dict
-        Which version of each file of the source was there before anything of it was read.
-
+    `features` are made of its columns, in order, and `types` are the words for the Arrow types
+    of these columns. `id`, `label`, `where` and `ready` are as in the job; `others` is the
+    schema of the id, label and ``where`` columns. `sources` are the paths that the job names,
+    which differ from the layout's where the table was converted. `left_out` says why the other
+    columns are no features, by their names, and `versions` which version of each file of the
+    source was there before anything of it was read.
     """
 
     layout: Layout
@@ -186,7 +165,7 @@ class Table:
             else np.float64
         )  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """Return the fields as what JSON can hold."""
         own = {
             "lake": dataclasses.asdict(self.layout.lake) if self.layout.lake else {},

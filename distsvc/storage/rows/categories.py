@@ -41,15 +41,8 @@ def is_category(kind: pa.DataType) -> bool:
 class Category(DescribedFeature):
     """A column of categories whose values are counted; `kind` says how it is encoded.
 
-    Attributes
-    ----------
-    column : str
-    known : tuple of str
-        The values that are told apart, the most frequent first.
-    rest : float
-        The share of the rows that were in the bucket when values were counted, of those that had
-        one.
-
+    `known` are the values that are told apart, the most frequent first, and `rest` is the share
+    of the rows that were in the bucket when values were counted, of those that had one.
     """
 
     kind: str
@@ -142,13 +135,8 @@ class OneHot(Category):
 class Frequency(Category):
     """The logarithm of the share of the rows that have the same value.
 
-    Attributes
-    ----------
-    shares : tuple of float
-        Of the known values.
-    rare : float
-        The mean share of a value of the bucket; of one row, where there was none.
-
+    `shares` are those of the known values, `rare` is the mean share of a value of the bucket;
+    of one row, where there was none.
     """
 
     kind: Literal["frequency"] = "frequency"

@@ -41,25 +41,13 @@ UNKNOWN = pa.null()
 class Scan:
     """The columns of a table and where its rows are stored, by its metadata.
 
-    Attributes
-    ----------
-    layout : Layout
-    types : dict
-        Each column's type, dictionary encoding undone.
-    shown : dict
-        The words for each column's type in a message.
-    problems : dict
-        Why a column can't be used, of those that can't. One that would be a feature if it could
-        be read is of a numeric type or `UNKNOWN`; a job has to name its columns to do without.
-    default : tuple of str
-        The columns from which the features come when the job names none.
-    keys : tuple of str
-        The columns by which the table is cut into folders, or partitioned by its log.
-    sources : tuple of str
-        What finds the table again, in the state that was looked at; empty where the paths do.
-    apart : dict
-        Why columns that are not in `default` are not there, of those of which the format tells.
-
+    `types` has each column's type, dictionary encoding undone, and `shown` the words for it in
+    a message. `problems` says why columns can't be used, of those that can't: one that would be
+    a feature if it could be read is of a numeric type or `UNKNOWN`, and a job has to name its
+    columns to do without. From the columns `default` come the features when the job names none;
+    `apart` says why others are not there, of those of which the format tells. By `keys` the
+    table is cut into folders, or partitioned by its log. `sources` find the table again, in the
+    state that was looked at; empty where the paths do.
     """
 
     layout: Layout

@@ -14,15 +14,8 @@ from distsvc.errors.forms import Form
 class Feature:
     """The numbers made of one stored column: one column of them, or several.
 
-    Attributes
-    ----------
-    column : str
-        The stored column.
-    wants : str
-        Its values, in a message.
-    one_hot : bool
-        Whether each column of numbers stands for a value, and is 1 in the rows that have it.
-
+    `wants` names the column's values in a message. With `one_hot` each column of numbers stands
+    for a value, and is 1 in the rows that have it.
     """
 
     __slots__ = ()

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
 from distsvc.inputs.arrow import numbers
 from distsvc.storage.rows.categories import Category as Category
@@ -280,7 +280,7 @@ def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
     return names, np.array(firsts)
 
 
-def descriptions(features: Iterable[Any]) -> list[str | dict[str, Any]]:
+def descriptions(features: Iterable[Any]) -> list[str | dict[str, JsonValue]]:
     """Return features as what JSON can hold; a number is its column's name."""
     return [f.column if isinstance(f, Numeric) else f.model_dump() for f in features]
 

@@ -23,17 +23,11 @@ _TAG_KEYS = (
 class Version(NamedTuple):
     """The mark that tells one content of a file from another, as far as the file system knows it.
 
-    Attributes
-    ----------
-    size : int or None
-        Bytes.
-    tag : str
-        What the file system calls its mark of a version, and the mark: an ETag or a time of
-        modification, of a local file in nanoseconds. Empty where there is none.
-    changed : int
-        When a local file was last changed in any way, in nanoseconds; no user can set it. 0 if
-        not local. It is compared within a run, and is no part of a fingerprint: a copy has another.
-
+    `tag` is what the file system calls its mark of a version, and the mark: an ETag or a time
+    of modification, of a local file in nanoseconds; empty where there is none. `changed` is
+    when a local file was last changed in any way, in nanoseconds, 0 if not local; no user can
+    set it. It is compared within a run, and is no part of a fingerprint: a copy has another.
+    `size` is in bytes.
     """
 
     size: int | None
@@ -62,14 +56,8 @@ def version_of(place: Location, info: Mapping[str, Any] | None = None) -> Versio
     """Return which version of a file is there.
 
     `info` is the file system's own description, if it is known; a local file is always asked.
-
-    Raises
-    ------
-    DataError
-        The file has gone, may not be read, or is a pipe, a socket or a device.
-    TemporaryError
-        The store does not answer.
-
+    Raises `DataError` where the file has gone, may not be read, or is a pipe, a socket or a
+    device, and `TemporaryError` where the store does not answer.
     """
     with place.naming_errors():
         if place.is_local:

@@ -75,16 +75,9 @@ class Condition:
     def mask(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
         """Return which rows match, without nulls.
 
-        Parameters
-        ----------
-        columns
-            An Arrow array, not dictionary-encoded, for each name in `columns`; all equally long.
-
-        Raises
-        ------
-        DataError
-            A literal is not of its column's kind.
-
+        `columns` holds an Arrow array, not dictionary-encoded, for each name in `columns`;
+        all are equally long. Raises `DataError` where a literal is not of its column's
+        kind.
         """
         return pc.fill_null(self._three_valued(columns), False)
 
@@ -105,14 +98,7 @@ class Condition:
 
 
 def parse_where(text: str) -> Condition:
-    """Parse a filter.
-
-    Raises
-    ------
-    JobFileError
-        The text is not in the language above; the message says where.
-
-    """
+    """Parse a filter; `JobFileError`, which says where, for a text not in the language above."""
     if len(text) > _LONGEST:
         found = f"expected at most {_LONGEST} characters, found {len(text)}"
         raise JobFileError(f"input.where: {found}")

@@ -30,12 +30,8 @@ class ValueCounts:
     def add(self, start: int, stop: int) -> None:
         """Count storage rows [start, stop), but for those that ``where`` drops.
 
-        Raises
-        ------
-        DataError
-            A column has more than `MOST_VALUES` values, or one that is longer than `LONGEST`; or
-            the table can't be read.
-
+        Raises `DataError` where a column has more than `MOST_VALUES` values, or one that is
+        longer than `LONGEST`; or the table can't be read.
         """
         where = self._condition.columns if self._condition else ()
         wanted = list(dict.fromkeys([*self.counts, *where]))

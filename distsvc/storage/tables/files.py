@@ -27,18 +27,10 @@ _ONE_STORE = "the paths of a list must be in one file system, or one bucket, and
 class Files:
     """The files at a location, or at several.
 
-    Attributes
-    ----------
-    location : Location
-        What was asked for: a file, a folder or a glob; the first one of several.
-    folder : Location
-        The folder that the files' names are relative to.
-    infos : dict
-        The remote file system's description of each file, by its name; sorted, at each location.
-    above : dict
-        Of files of several locations, the number of leading folders of a name that belong to the
-        file's location; 0 for one that is not there.
-
+    `location` is what was asked for: a file, a folder or a glob; the first one of several.
+    `infos` is the remote file system's description of each file, by its name relative to
+    `folder`; sorted, at each location. Of files of several locations, `above` is the number of
+    leading folders of a name that belong to the file's location; 0 for one that is not there.
     """
 
     location: Location
@@ -115,19 +107,12 @@ def joined(each: Sequence[Files]) -> Files:
 def find_files(location: Location, *, hidden: bool = False, ready: str | None = None) -> Files:
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
-    Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location itself
-    names them or `hidden` is true. So is the marker `ready` or ``_SUCCESS`` of a complete location,
-    which may have no other files.
-
-    Raises
-    ------
-    InputNotFoundError
-        There is no such path, or no file in it.
-    DataError
-        A folder may not be read.
-    JobFileError
-        They belong to a table with a log, which is to be asked for by another name.
-
+    Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location
+    itself names them or `hidden` is true. So is the marker `ready` or ``_SUCCESS`` of a
+    complete location, which may have no other files. Raises `InputNotFoundError` where there is
+    no such path, or no file in it, `DataError` where a folder may not be read, and
+    `JobFileError` where they belong to a table with a log, which is to be asked for by another
+    name.
     """
     location.fs.invalidate_cache()
     with location.naming_errors():

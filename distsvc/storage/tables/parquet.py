@@ -51,17 +51,10 @@ class Piece(NamedTuple):
 class Content:
     """The pieces of a file that are the table's.
 
-    Attributes
-    ----------
-    names : mapping
-        What the file calls the columns that it calls otherwise.
-    values : mapping
-        Values of columns that are not in the file, or are not those of the table.
-    types : mapping
-        The types of columns that the file holds in another type.
-    kept : ndarray of bool or None
-        Which rows are the table's; all where none are named.
-
+    `names` are what the file calls the columns that it calls otherwise, `values` those of
+    columns that are not in the file, or are not those of the table, `types` those of columns
+    that it holds in another type, and `kept` (bool) which rows are the table's; all where it is
+    None.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)

@@ -18,19 +18,10 @@ from distsvc.storage.tables.files import Files
 class Source(Protocol):
     """A format: which inputs are its own, what they hold, and their rows.
 
-    Attributes
-    ----------
-    name : str
-        The format in plans and reports.
-    title : str
-        The format's name in messages.
-    suffixes : tuple of str
-        Of its files or stores, in lower case.
-    states_width : bool
-        Whether the data lists the columns of a table; if not, a column that no row has is zero.
-    joins : bool
-        Whether files of several paths can be one table.
-
+    `name` is the format in plans and reports, `title` in messages; `suffixes`, in lower case,
+    are those of its files or stores. `states_width` is whether the data lists the columns of a
+    table; if not, a column that no row has is zero. `joins` is whether files of several paths
+    can be one table.
     """
 
     name: ClassVar[str]

@@ -24,12 +24,8 @@ SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Pa
 def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
     """Return the format of some locations, and the files of all; else as `find_source`.
 
-    Raises
-    ------
-    JobFileError
-        They are of several formats, of one that has no lists, or not in one file system, or a
-        file belongs to two of them.
-
+    Raises `JobFileError` where they are of several formats, of one that has no lists, or not in
+    one file system, or a file belongs to two of them.
     """
     each = [find_source(location, ready) for location in locations]
     if len(each) == 1:
@@ -55,16 +51,10 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
 def find_source(location: Location, ready: str | None = None) -> tuple[Source, Files]:
     """Return the format of a location, and its files; those of a store are not listed.
 
-    The marker file `ready` is left out. A complete location without rows has no files.
-
-    Raises
-    ------
-    InputNotFoundError
-        There is nothing at the location.
-    DataError
-        It may not be read, or its files are named like those of two formats, or of one that is
-        none of these.
-
+    The marker file `ready` is left out. A complete location without rows has no files. Raises
+    `InputNotFoundError` where there is nothing at the location, and `DataError` where it may
+    not be read, or its files are named like those of two formats, or of one that is none of
+    these.
     """
     if location.lake.kind:
         source = source_named(location.lake.kind)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -107,20 +106,3 @@ def test_fewer_distinct_rows_than_clusters():
         model = BICO(4, random_state=0).fit(X)
     assert model.coreset_weights_.tolist() == [30.0, 30.0]
     assert model.inertia_ == 0.0
-
-
-def test_not_fitted():
-    with pytest.raises(NotFittedError):
-        BICO().predict(np.eye(3))
-
-
-@pytest.mark.parametrize("name", ["n_clusters", "size", "n_init"])
-def test_bad_parameters(name):
-    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1"):
-        BICO(**{name: 0}).fit(np.eye(20))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_bad_rows(bad):
-    with pytest.raises(ValueError, match="contains"):
-        BICO(2).fit([[0.0, 1.0], [bad, 0.0], [1.0, 1.0]])

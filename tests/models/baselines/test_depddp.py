@@ -125,25 +125,3 @@ def test_first_component(n, d):
 def test_equal_rows_have_no_component(n, d):
     assert first_component(np.full((n, d), 0.1, np.float32)) is None
     assert DePDDP().fit(np.full((n, d), 0.1)).n_clusters_ == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("n_clusters", 0),
-        ("bandwidth", 0.0),
-        ("trim", 0.6),
-        ("trim", -0.1),
-        ("min_samples", 0),
-        ("grid_size", 8),
-    ],
-)
-def test_bad_parameters(name, value):
-    with pytest.raises(ValueError, match=f"{name} must"):
-        DePDDP(**{name: value}).fit(np.eye(20))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_bad_rows(bad):
-    with pytest.raises(ValueError, match="contains"):
-        DePDDP().fit([[0.0, 1.0], [bad, 0.0], [1.0, 1.0]])

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -116,29 +115,3 @@ def test_types_and_orders_of_memory():
 
 def test_equal_rows_are_one_cluster():
     assert SPDC().fit(np.full((3000, 2), 0.1)).n_clusters_ == 1
-
-
-def test_not_fitted():
-    with pytest.raises(NotFittedError):
-        SPDC().predict(np.eye(3))
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("window", 49),
-        ("valley", -1.0),
-        ("bandwidth", 0.0),
-        ("amnesia", -1.0),
-        ("max_clusters", 0),
-    ],
-)
-def test_bad_parameters(name, value):
-    with pytest.raises(ValueError, match=f"{name} must be"):
-        SPDC(**{name: value}).fit(np.eye(20))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_bad_rows(bad):
-    with pytest.raises(ValueError, match="contains"):
-        SPDC().fit([[0.0, 1.0], [bad, 0.0], [1.0, 1.0]])

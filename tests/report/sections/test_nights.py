@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report import page
 from distsvc.report.content.comparison_parts import Moves
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import moves
@@ -25,16 +24,9 @@ from tests.report.reports import (
     typed,
 )
 
-pytestmark = pytest.mark.usefixtures("no_other_figures")
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 HEADINGS = ["Beside the run before", "Drift", "Checks"]
-
-
-@pytest.fixture
-def no_other_figures(monkeypatch):
-    """Leave out what the page draws of every run."""
-    parts = [part._replace(figure=lambda _: None) for part in page.PARTS]
-    monkeypatch.setattr(page, "PARTS", parts)
 
 
 def headings(html):

@@ -4,16 +4,10 @@ import re
 
 import pytest
 
-from distsvc.report import page
 from distsvc.report.sections.profiles import SEEN, section
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
 
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    """Figures take longer to draw than all the rest."""
-    parts = [part._replace(figure=lambda _: None) for part in page.PARTS]
-    monkeypatch.setattr(page, "PARTS", parts)
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 
 def with_profiles(n_clusters, told=None):

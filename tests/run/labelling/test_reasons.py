@@ -44,7 +44,7 @@ def pilot_of(reasons, X):
 
 def part_of(reasons, X=None):
     pilot = pilot_of(reasons, np.zeros((5, len(reasons.names))) if X is None else X)
-    return reasons.part(pilot, lambda X: X / 10.0)
+    return reasons.parts(pilot, lambda X: X / 10.0)["reasons"]
 
 
 def saved(reasons):
@@ -189,7 +189,7 @@ def test_a_value_that_is_missing_has_no_number():
     reasons.add(block_of(np.array([[np.nan, 0.0, 0.0]])), Z, BALL.label(Z))
     pilot = pilot_of(reasons, np.zeros((3, 3)))
     pilot.raw[:, 0] = np.nan
-    row = reasons.part(pilot, lambda X: Z).farthest[0]
+    row = reasons.parts(pilot, lambda X: Z)["reasons"].farthest[0]
     assert [(r.column, r.value, r.typical) for r in row.reasons] == [("heat", None, None)]
 
 
@@ -203,7 +203,7 @@ def test_categories_are_one_reason_which_names_the_rows_own_value():
                     "heat (80%), kind=other (20%)"]  # fmt: skip
     pilot = np.array([[0.0, 1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 1.0, 0.0]])
     rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
-    part = reasons.part(rows, lambda X: X)
+    part = reasons.parts(rows, lambda X: X)["reasons"]
     told = {row.row: {r.column: r.held for r in row.reasons} for row in part.farthest}
     assert told[0] == {"heat": None, "kind=b": 0.25}
     assert told[2]["kind=other"] == 0.0

@@ -33,12 +33,6 @@ from tests.storage.written_runs import (
 )
 
 
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch):
-    """Hundreds of runs are published here; none has to survive a loss of power."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 def test_publish(tmp_path):
     out = tmp_path / "out"
     assert run(out, "a")

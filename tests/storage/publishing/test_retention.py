@@ -1,7 +1,6 @@
 """Of a folder of outputs the last runs stay, and what they continue from."""
 
 import json
-import os
 from contextlib import suppress
 
 import pytest
@@ -25,11 +24,6 @@ from tests.storage.written_runs import (
     work_of,
     write_run,
 )
-
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def publish(out, day, previous=None, hold=False, created=None):

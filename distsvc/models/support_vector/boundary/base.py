@@ -11,6 +11,7 @@ import numpy as np
 
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import check_finite
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 
@@ -58,44 +59,19 @@ class SupportVectorEngine(ABC):
     A job calls the steps one by one. An estimator calls `learn` and `find_clusters`, which do them
     all on rows as `seen` gives them.
 
-    Parameters
-    ----------
-    parameters : Parameters
-    seed : int
-        Of the rows' random keys, and of all other choices.
-
-    Attributes
-    ----------
-    notes : list of str
-        Cases that the papers leave undefined, and their solutions.
-    centre : ndarray of shape (d,), float64
-        Mean of the pilot.
-    pilot : ndarray of shape (m, d), float32
-        Centred pilot rows.
-    gamma, C : float
-        The values used.
-    n_iter : int
-        Steps done.
-    decision : DecisionFunction
-        f, once it is trained.
-    equilibria : ndarray of shape (M, d), float32
-        Centred.
-    equilibrium_labels : ndarray of shape (M,), int32
-        Their clusters; -1 outside the domain of novelty.
-    rule : Rule
-        Labels centred rows, once clusters are found.
-
+    `seed` is that of the rows' random keys, and of all other choices. `notes` tell of cases that
+    the papers leave undefined, and their solutions.
     """
 
-    centre: np.ndarray
-    pilot: np.ndarray
-    gamma: float
+    centre: np.ndarray  # (d,) float64, the mean of the pilot
+    pilot: np.ndarray  # (m, d) float32, centred
+    gamma: float  # this and C are the values used
     C: float
-    n_iter: int
-    decision: DecisionFunction
-    equilibria: np.ndarray
-    equilibrium_labels: np.ndarray
-    rule: Rule
+    n_iter: int  # steps done
+    decision: DecisionFunction  # f, once it is trained
+    equilibria: np.ndarray  # (M, d) float32, centred
+    equilibrium_labels: np.ndarray  # (M,) int32: clusters, -1 outside the domain of novelty
+    rule: Rule  # of centred rows, once clusters are found
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = parameters, seed
@@ -132,7 +108,7 @@ class SupportVectorEngine(ABC):
         """Return the key ranges of the blocks of an epoch over a table of `n_rows`."""
 
     @abstractmethod
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
 
     @abstractmethod

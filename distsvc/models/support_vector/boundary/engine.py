@@ -27,8 +27,9 @@ import numpy as np
 from distsvc.errors import ParameterError
 from distsvc.job.parameters import IN_MEMORY
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rows.sampling import Ranges, Reservoir
+from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import balls, complete_graph, labelling, training
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma
@@ -51,37 +52,17 @@ LEAST_LEVEL = 1e-3
 
 
 class BoundaryEngine(SupportVectorEngine):
-    """Clusters are the connected parts of {x : f(x) >= 0}, f trained once.
+    """Clusters are the connected parts of {x : f(x) >= 0}, f trained once."""
 
-    Attributes
-    ----------
-    nu : float
-        The share of rows outside that is asked for, where C does not say it.
-    descent : StochasticGradient
-        Phase one, but for the solver ``exact``.
-    epsilon : float
-        Half-width of the extended boundary, widened where no row is so near.
-    boundary : Boundary
-        To be set before the equilibria, for `fitted_facts`.
-    points : ndarray of shape (m, d), float32
-        The points that label all rows.
-    vertices : ndarray of shape (v, d), float32
-        Equilibria, and what else segments are tested between; all centred.
-    clusters : Clusters
-    pending : bool
-        Whether rows were fed since clusters were found.
-
-    """
-
-    nu: float
-    descent: StochasticGradient
-    epsilon: float
-    boundary: Boundary
-    points: np.ndarray
-    vertices: np.ndarray
+    nu: float  # the share of rows outside that is asked for, where C does not say it
+    descent: StochasticGradient  # phase one, but for the solver "exact"
+    epsilon: float  # half-width of the extended boundary, widened where no row is so near
+    boundary: Boundary  # to be set before the equilibria, for `fitted_facts`
+    points: np.ndarray  # (m, d) float32, centred: they label all rows
+    vertices: np.ndarray  # (v, d) float32: equilibria, and what else segments are tested between
     clusters: Clusters
     rule: BoundaryRule
-    pending = False
+    pending = False  # whether rows were fed since clusters were found
     _stream: Reservoir | None = None
     _end_of: np.ndarray
 
@@ -143,7 +124,7 @@ class BoundaryEngine(SupportVectorEngine):
                 S, a, self.n_iter = training.solve_penalised(X, self.gamma, self.C, given.max_iter)
         self._set_decision(S, a)
 
-    def trained(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def trained(self) -> State:
         """Return what `train` has found, as facts and arrays; `restore` takes them back."""
         facts = {
             "gamma": self.gamma,
@@ -160,7 +141,7 @@ class BoundaryEngine(SupportVectorEngine):
         self.n_iter, self.notes = facts["n_iter"], list(facts["notes"])
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
 
-    def decision_facts(self) -> dict[str, Any]:
+    def decision_facts(self) -> Facts:
         """Return the numbers that tasks of phase two need beside the decision function's arrays."""
         return {
             "gamma": self.gamma,
@@ -198,7 +179,7 @@ class BoundaryEngine(SupportVectorEngine):
         """Centred support vectors (B, d) float32."""
         return self.decision.S.T
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
         return {
             "gamma": self.gamma,

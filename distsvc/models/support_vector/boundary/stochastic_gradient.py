@@ -50,26 +50,10 @@ PIECE_WORK = 2**33
 class StochasticGradient:
     """The state of one stochastic gradient descent; rows are fed to it in blocks, in any cut.
 
-    Parameters
-    ----------
-    n_features
-        Columns of every block.
-    gamma, C
-        Kernel width and trade-off of J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)).
-    budget
-        Support vectors kept; None for no budget (SGD-LMOC, Pham, Le, Le and Tran (2016)).
-    maintenance
-        A key of `STRATEGIES`.
-    projection_size
-        Vectors that a removed one is projected on.
-    theta
-        Stop once ||w_{t+1} - w_t|| <= theta; 0 for never.
-    average
-        Report the mean iterate (Theorem 7) since the last `forget_average` instead of the last;
-        only without a budget, where all iterates live on the same vectors.
-    seed
-        Of the random choices of ``project-random``.
-
+    `gamma` and C are kernel width and trade-off of J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 -
+    w.phi(x)). Without a `budget` of support vectors it is SGD-LMOC (Pham, Le, Le and Tran (2016)).
+    With `average` it reports the mean iterate (Theorem 7) since the last `forget_average` instead
+    of the last; only without a budget, where all iterates live on the same vectors.
     """
 
     def __init__(
@@ -78,11 +62,11 @@ class StochasticGradient:
         gamma: float,
         C: float,
         budget: int | None = None,
-        maintenance: str = "merge",
-        projection_size: int = 5,
-        theta: float = 0.0,
+        maintenance: str = "merge",  # a key of `STRATEGIES`
+        projection_size: int = 5,  # vectors that a removed one is projected on
+        theta: float = 0.0,  # it stops once ||w_{t+1} - w_t|| is at most this; 0 for never
         average: bool = False,
-        seed: int = 0,
+        seed: int = 0,  # of the random choices of "project-random"
     ):
         self.gamma, self.C = float(gamma), float(C)
         self.budget = np.iinfo(np.int64).max if budget is None else int(budget)

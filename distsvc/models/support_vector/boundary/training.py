@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.kernels.exact import coordinate_ascent, gram_matrix
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
+from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 
 CHECK_STEPS = 10_000
@@ -41,7 +41,7 @@ class DescentProgress:
         facts, arrays = self.descent.state()
         return facts | {"place": self.position.facts(), "history": self.history}, arrays
 
-    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> DescentProgress:
+    def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> DescentProgress:
         """Return the course whose `state` these are, of the same descent; errors as there."""
         position, history = Position.restored(facts.get("place", {})), facts.get("history")
         if not isinstance(history, list) or not all(isinstance(J, float) for J in history):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -41,35 +41,33 @@ REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
 """Rows that z is scaled down to: the fewer, the fewer splits are significant."""
 
 
+class Candidate(TypedDict):
+    """The best proposal for a number of clusters."""
+
+    n_clusters: int
+    standing: float  # a share of the winner's
+    votes: float  # a share of the most that any has
+    separated: float  # of `VoteRows`
+    support: float
+    z: float
+    winner: bool
+
+
 @dataclass(frozen=True)
 class Answer:
-    """The winner of a vote.
+    """The winner of a vote: the branches (b,) bool of a model's tree that are `kept` as clusters.
 
-    Attributes
-    ----------
-    member : int
-        Its model.
-    kept : ndarray of shape (b,), bool
-        The branches that are clusters.
-    support : float
-        Share of the members with a candidate whose adjusted Rand index with the winner is above
-        0.8; 1 where nothing is significant in any of them.
-    z : float
-        Of the least significant split that is kept; NaN for one cluster.
-    candidates : list of dict
-        The best candidate for each number of clusters: ``n_clusters``, ``standing`` (its share of
-        the winner's), ``votes`` (its share of the most that any has), ``separated`` (of
-        `VoteRows`), ``support``, ``z``, ``winner``.
-    supporters : list of bool
-        For each member whether it supports the answer.
-
+    `support` is the share of the members with a candidate whose adjusted Rand index with the winner
+    is above 0.8; 1 where nothing is significant in any of them. `z` is that of the least
+    significant split that is kept; NaN for one cluster. `supporters` says of each member whether it
+    supports the answer.
     """
 
     member: int
     kept: np.ndarray
     support: float
     z: float
-    candidates: list[dict[str, Any]]
+    candidates: list[Candidate]
     supporters: list[bool]
 
     @property
@@ -124,10 +122,10 @@ def _listed(
     votes: np.ndarray,
     support: np.ndarray,
     best: int,
-) -> list[dict[str, Any]]:
+) -> list[Candidate]:
     """Return what `Answer.candidates` tells of candidates, by number of clusters."""
     counts = np.array([candidate.n_clusters for candidate in found])
-    table = []
+    table: list[Candidate] = []
     for k in np.unique(counts).tolist():
         of_k = np.flatnonzero(counts == k)
         i = int(of_k[np.argmax(standing[of_k])])
@@ -147,7 +145,7 @@ def _listed(
 
 
 def _one_cluster(
-    trees: Sequence[LevelTree], table: list[dict[str, Any]], supporters: list[bool]
+    trees: Sequence[LevelTree], table: list[Candidate], supporters: list[bool]
 ) -> Answer:
     middle = len(trees) // 2
     kept = trees[middle].parents < 0

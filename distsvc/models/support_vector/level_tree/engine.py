@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
 from distsvc.job.constraints import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
@@ -39,21 +39,11 @@ class LevelTreeEngine(SupportVectorEngine):
     """Clusters are the branches of a tree of level sets whose splits are significant.
 
     It sees rows along few leading directions, where there are many features.
-
-    Attributes
-    ----------
-    ensemble : Ensemble
-        The models to train.
-    view : ndarray of shape (m, q), float32
-        The pilot as the models see it.
-    levels : LevelSets
-        The tested trees, and the answer.
-
     """
 
-    ensemble: Ensemble
-    view: np.ndarray
-    levels: LevelSets
+    ensemble: Ensemble  # the models to train
+    view: np.ndarray  # (m, q) float32, the pilot as the models see it
+    levels: LevelSets  # the tested trees, and the answer
     rule: LevelRule
     _grown: Sequence[LevelTree]
 
@@ -134,7 +124,7 @@ class LevelTreeEngine(SupportVectorEngine):
         S = self.levels.tree.S
         return placed(S.T, self.ensemble.components[: len(S)])
 
-    def fitted_facts(self) -> dict[str, Any]:
+    def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
         tree, answer = self.levels.tree, self.levels.answer
         return {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.mass import FLAT, least_mass
-from distsvc.models.rules.fields import check_fields, forms_of
+from distsvc.models.rules.fields import Facts, check_fields, forms_of
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
@@ -82,7 +81,7 @@ class Growing(DescentProgress):
         facts, arrays = super().state()
         return facts, arrays | (vars(self.points) if self.points is not None else {})
 
-    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Growing:
+    def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Growing:
         """Return the member whose `state` these are, of the same descent; errors as there."""
         points = None
         if "heights" in arrays:
@@ -109,12 +108,12 @@ class Ensemble:
     steps: int
     seed: int
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return all but the components as plain values; `restored` takes them back."""
         return vars(self) | {"components": None, "members": [vars(m) for m in self.members]}
 
     @classmethod
-    def restored(cls, facts: dict[str, Any], components: np.ndarray) -> Ensemble:
+    def restored(cls, facts: Facts, components: np.ndarray) -> Ensemble:
         """Return the ensemble that `facts` and its components stand for."""
         members = [Member(**member) for member in facts["members"]]
         return cls(**facts | {"components": components, "members": members})

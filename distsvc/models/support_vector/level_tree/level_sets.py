@@ -35,34 +35,21 @@ clusters have no clear borders."""
 class LevelSets:
     """The tested trees of several models, and the answer that won.
 
-    Attributes
-    ----------
-    pilot : ndarray of shape (m, q), float32
-        Viewed pilot rows.
-    n_rows : int
-        Rows that the trees' z is for.
-    granularity : str
-        A key of `REFERENCE_ROWS`.
-    level : float or None
-        Level of g at which f is 0, where g reaches it; None for a tenth of the median of the levels
-        at which the clusters were born.
-    nu : float or None
-        Share of the pilot that lies outside; None for rows as `DensityScore` sees them.
-    nearest : bool
-        Rows take the cluster of their nearest support vector, not that of the vote.
-    n_clusters : int or None
-        Clusters wanted; None to find their number.
+    `level` is that of g at which f is 0, where g reaches it; None for a tenth of the median of the
+    levels at which the clusters were born. `nu` is the share of the pilot that lies outside; None
+    for rows as `DensityScore` sees them. With `nearest` rows take the cluster of their nearest
+    support vector, not that of the vote.
     """
 
     ensemble: Ensemble
     trees: Sequence[LevelTree]
-    pilot: np.ndarray
-    n_rows: int
-    granularity: str
+    pilot: np.ndarray  # (m, q) float32, viewed
+    n_rows: int  # that the trees' z is for
+    granularity: str  # a key of `REFERENCE_ROWS`
     level: float | None
     nu: float | None
     nearest: bool = False
-    n_clusters: int | None = None
+    n_clusters: int | None = None  # wanted; None to find their number
 
     @cached_property
     def answers(self) -> dict[str, Answer]:

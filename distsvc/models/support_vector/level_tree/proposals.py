@@ -168,7 +168,7 @@ def _candidates(
 
 
 def _by_significance(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float]]:
-    order = _significant(tree)
+    order = np.argsort(-tree.z, kind="stable")
     ranked = np.append(scale * tree.z[order], 0.0)
     strength = np.log(np.clip(ranked, 0.0, ENOUGH_Z) + 0.5)
     weights = strength[:-1] - strength[1:]
@@ -195,10 +195,6 @@ def _strongest(
     for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
         if weights[i] > LEAST_WEIGHT:
             yield _first(tree, order, int(i) + 1), float(weights[i])
-
-
-def _significant(tree: LevelTree) -> np.ndarray:
-    return np.argsort(-tree.z, kind="stable")
 
 
 def _deep(tree: LevelTree, scale: float) -> np.ndarray:

@@ -16,16 +16,9 @@ from distsvc.storage.places.store import Store
 class OutputFormat(Protocol):
     """Turns the Parquet parts that the workers write into published files.
 
-    Parts are given as the store they are in and, in order, their files with their numbers of rows.
-    The methods below are those of a format that publishes the parts as they are.
-
-    Attributes
-    ----------
-    name : str
-        As in ``output.format``.
-    publishes_parts : bool
-        Whether the parts themselves are published; else they are a step on the way.
-
+    Parts are given as the store they are in and, in order, their files with their numbers of
+    rows. The methods below are those of a format that publishes the parts as they are, which
+    `publishes_parts` says; else they are a step on the way. `name` is as in ``output.format``.
     """
 
     name: ClassVar[str]
@@ -34,13 +27,8 @@ class OutputFormat(Protocol):
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
         """Check that the format can hold the columns of a run, before anything is computed.
 
-        Raises
-        ------
-        DataError
-            The table's ids can't be held.
-        JobFileError
-            A column that the job asks for can't be held.
-
+        Raises `DataError` for ids of the table, and `JobFileError` for a column that the
+        job asks for, that can't be held.
         """
         return
 

@@ -21,18 +21,10 @@ ROW_GROUP_ROWS = 1_048_576
 class Column:
     """A published column.
 
-    Attributes
-    ----------
-    name : str
-    type : pyarrow.DataType
-    fill : object
-        A value that no row has, for formats with fill values; None where there is no such value, so
-        that these formats can't hold the column.
-    meaning : str
-        Its meaning in the manifest, unless the rule that labels has its own words.
-    key : str
-        The key of ``[output]`` that asks for it; nothing for columns that are always there.
-
+    `fill` is a value that no row has, for formats with fill values; None where there is no such
+    value, so that these formats can't hold the column. `meaning` is that in the manifest,
+    unless the rule that labels has its own words, and `key` the key of ``[output]`` that asks
+    for it; nothing for columns that are always there.
     """
 
     name: str
@@ -83,11 +75,7 @@ COLUMNS = (
 def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
     """Return the columns of some names, besides the id, in the order of `COLUMNS`.
 
-    Raises
-    ------
-    ValueError
-        A name is not that of a published column.
-
+    Raises `ValueError` for a name that is not that of a published column.
     """
     unknown = set(names) - {column.name for column in COLUMNS[1:]}
     if unknown:
@@ -109,19 +97,8 @@ def part_file(number: int) -> str:
 class PartWriter:
     """Writer of one part of the output: rows in, one Parquet file out.
 
-    Parameters
-    ----------
-    id_name : str
-        Name of the first column.
-    id_type : pyarrow.DataType
-    names : sequence of str
-        The columns besides the id; types and order are those of `COLUMNS`.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows added.
-
+    The first column has the id's name and type; `names` are the columns besides, whose types
+    and order are those of `COLUMNS`. `n_rows` counts the rows added.
     """
 
     def __init__(self, id_name: str, id_type: pa.DataType, names: Sequence[str]):
@@ -136,11 +113,8 @@ class PartWriter:
     ) -> None:
         """Add n rows: their numbers or ids (n,), and (n,) values of every column by name.
 
-        Raises
-        ------
-        ValueError
-            The columns are not those of the part, or not as long as the ids.
-
+        Raises `ValueError` where the columns are not those of the part, or not as long as
+        the ids.
         """
         expected = {column.name for column in self._columns}
         if columns.keys() != expected:
@@ -156,11 +130,7 @@ class PartWriter:
     def write(self, path: Path) -> dict[str, int | str]:
         """Write the part, read its footer again, and return its entry for the manifest.
 
-        Raises
-        ------
-        TemporaryError
-            The file does not hold the rows that were added.
-
+        Raises `TemporaryError` where the file does not hold the rows that were added.
         """
         pairs = zip(self._chunks, self._schema, strict=True)
         arrays = [pa.chunked_array(chunks, field.type) for chunks, field in pairs]

@@ -61,21 +61,11 @@ FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table with a log.
+    """A data file of a table with a log: its path or URL in their file system, and its bytes.
 
-    Attributes
-    ----------
-    url : str
-        Its path or URL, in the file system of the table's other files.
-    size : int or None
-        Bytes.
-    keys : dict
-        Its values of the columns by which the table is partitioned, as text.
-    values : dict
-        Values, as text, of columns that it may lack; null where nothing is said of one.
-    deleted : ndarray of int64 or None
-        Positions of the rows that are no longer part of the table, in order.
-
+    `keys` are its values, as text, of the columns by which the table is partitioned, `values`
+    those of columns that it may lack; null where nothing is said of one. `deleted` holds the
+    positions (int64) of rows that are no longer part of the table, in order.
     """
 
     url: str
@@ -89,23 +79,11 @@ class DataFile:
 class Snapshot(Files):
     """The files of a table in one state, in the order of their names.
 
-    Attributes
-    ----------
-    address : str
-        What finds the file system of the files again.
-    parts : dict of str to DataFile
-        What is known of each file, by its name.
-    types : dict
-        Each column's Arrow type.
-    aliases : dict
-        What a file may call each column, where it is found by its name.
-    ids : dict
-        The number of each column in the files; empty where names alone tell.
-    partitioned_by : tuple of str
-        The columns by which the table is partitioned.
-    by_catalog : bool
-        Whether the files are opened with what a catalog says, not with the environment alone.
-
+    `address` finds the file system of the files again, `parts` is what is known of each file,
+    by its name, and `types` has each column's Arrow type. `aliases` are what a file may call
+    each column, where it is found by its name; `ids` the number of each column in the files,
+    empty where names alone tell. With `by_catalog` the files are opened with what a catalog
+    says, not with the environment alone.
     """
 
     address: str = ""
