@@ -21,7 +21,7 @@ BLOCK_DISTANCES = 4_000_000  # distances held at once, 32 MB
 
 
 class Index(NamedTuple):
-    """What a reader needs to know about one index."""
+    """The description of one index for a reader."""
 
     title: str
     direction: str

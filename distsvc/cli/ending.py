@@ -1,4 +1,4 @@
-"""How a command ends: an error as one line and an exit code, a signal within seconds.
+"""The end of a command: an error as one line and an exit code, a signal within seconds.
 
 The first SIGINT, SIGTERM or SIGHUP raises `Stopped` in the main thread, so that what was begun is
 put away. Python runs handlers wherever the main thread happens to be, also in callbacks of C code
@@ -112,7 +112,8 @@ def _end(number: int, how: str) -> None:
                 child.kill()
     with suppress(OSError):
         name = signal.Signals(number).name
-        os.write(2, f"stopped by {name}, {how}; no result is published in part\n".encode())
+        go_on = "Run the same command again to go on."
+        os.write(2, f"Interrupted {how} by {name}. {go_on}\n".encode())
     os._exit(CODES[signal.Signals(number)])
 
 

@@ -15,7 +15,7 @@ from distsvc.errors import UnusableRowsError
 from distsvc.inputs.rows import Input, Reading, RowValues, no_rows
 
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
-"""What pyarrow raises for a table, or a value in it, that it can't read."""
+"""Errors of pyarrow for a table, or a value in it, that it can't read."""
 
 
 class Tables(Input):

@@ -52,7 +52,7 @@ class OfRows(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """How rows are read."""
+    """The way in which rows are read."""
 
     name: str = "X"  # of the rows in messages
     rows: int | None = None  # of a piece, at most; by default those of a block of moderate size
@@ -83,7 +83,7 @@ class Input(ABC):
 
     @property
     def shown(self) -> str:
-        """What messages call the rows, or the part of them that this is."""
+        """The name of the rows, or of this part of them, in messages."""
         return self.asked.name + self.words
 
     @abstractmethod

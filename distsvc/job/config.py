@@ -289,7 +289,7 @@ UNDECIDING: Any = {
     "output": {"path"},
     "continuity": {"previous"},
 }
-"""Sections and keys of a job that labels do not depend on; of the previous run, its model tells."""
+"""Keys that do not affect labels. (The previous run enters through its model's digest.)"""
 
 
 class Job(_Section):

@@ -36,7 +36,7 @@ RANGES = ("input.path", PREVIOUS)
 """Keys that may stand for several days."""
 
 NIGHTS = 31
-"""Where the run of one night is not published, that of a night before is looked for, so often."""
+"""Nights before that are tried, where the run of one night is not published."""
 
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 

@@ -1,1 +1,1 @@
-"""What others are told of runs: metrics for Prometheus and lineage events."""
+"""Announcements of runs: metrics for Prometheus and lineage events."""

@@ -44,7 +44,7 @@ def watched(job_file: str, metrics_file: str | None = None) -> Iterator[Announce
 
 
 class Announcer:
-    """What others are told of one run."""
+    """The announcements of one run."""
 
     def __init__(self, job_file: str, metrics_file: str | None):
         self._stem = Path(job_file).stem or "job"

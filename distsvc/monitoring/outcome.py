@@ -1,4 +1,4 @@
-"""How a run ended, as others are told of it."""
+"""The outcome of a run, as others are told of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended: the exit code of the process, if nothing else happens to it.
+    """The outcome of a run: the exit code of the process, if nothing else happens to it.
 
     `error` is why it failed, in one line and without secrets, or empty. `report` is that of the
     result, also where a check holds it back; `published` whether it is published, now or before.

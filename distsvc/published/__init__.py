@@ -1,1 +1,1 @@
-"""What is done with published runs: load, predict, status, held candidates, backfills."""
+"""Uses of published runs: load, predict, status, held candidates, backfills."""

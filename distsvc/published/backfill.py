@@ -25,7 +25,7 @@ Reprocess = Literal["none", "failed", "completed"]
 
 @dataclass(frozen=True)
 class BackfilledDay:
-    """What became of a day of a backfill.
+    """The outcome of a day of a backfill.
 
     `state` is ``published``; ``kept``, what was published before; ``skipped``, since its input is
     not ready; ``held`` by a check; or ``failed``. `words` are rows and clusters, or why.

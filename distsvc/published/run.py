@@ -57,7 +57,7 @@ class Run:
 
     @cached_property
     def model(self) -> Model:
-        """What labels raw rows as this run did.
+        """The model, which labels raw rows as this run did.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class Run:
 
     @cached_property
     def model_folder(self) -> Path:
-        """Where the model's files can be read; errors as of `model`."""
+        """The folder of the model's files, ready to be read; errors as of `model`."""
         self._listed(FILES[0])
         return checked_model(self._store, self._manifest)
 

@@ -1,4 +1,4 @@
-"""What is published at an output, what is held back and runs there, what was interrupted."""
+"""The state of an output: runs that are published, held back, running or interrupted there."""
 
 from __future__ import annotations
 

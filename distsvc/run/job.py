@@ -1,16 +1,20 @@
-"""The whole story of a run, top to bottom: open, assign or cluster, compare, report, publish.
+"""The whole story of a run: open, assign or cluster, compare, check, report, publish.
 
-1. `opened` holds the output and opens the table, the previous run and the algorithm, each once.
-   They are carried from there as one value.
-2. `assign_table` labels with the model of the previous run, if the job asks for that. Otherwise
-   `cluster_table` surveys, prepares, fits and labels.
-3. `compared` sets the result beside the previous run and checks it, `write_report` draws the page,
-   and `publish` swaps the manifest, if no check failed.
+1. `opened` holds the output and opens the table, the previous run and the algorithm, each once, and
+   completes the job from the previous run. An `Output` in their place is published already.
+2. `assign_table` labels with the model of the previous run, if the job asks for that and the model
+   still fits. If not, it returns None, and `cluster_table` surveys, prepares, fits and labels.
+   Either returns what was learned (the model and its `facts`) and what was labelled (its counts).
+3. `fill_output` writes the files of labels, where the format needs more than the labelled parts.
+4. `compare_and_check` compares with the previous run and does the job's `[checks]`; one of them is
+   on `agreement`: how far the models agree on the answer, where an algorithm learns several.
+5. `write_report` writes `report.json` and the HTML page, and `publish` the manifest, if no check
+   failed.
 
-A step is a phase, the same task for every partition, on workers or in this process; or the driver
-works it out from the results in the run's directory. A learner is sequential: it streams the
-sample's rows in random order, or holds them all. Labels depend neither on how the table is cut nor
-on who does the work. How each algorithm learns stands in its module of `distsvc.run.algorithms`.
+A phase is one task for every partition, done on workers or in this process; `steps` does phases.
+All else the driver works out from results in the run's directory. How an algorithm learns, and what
+memory that takes, says its `AlgorithmJob`, in a module of `distsvc.run.algorithms`. Labels depend
+neither on how the table is cut nor on who does the work.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from distsvc.run.fitting.assigning import assign_table
 from distsvc.run.fitting.clustering import cluster_table
 from distsvc.run.forecast.memory import check_memory
 from distsvc.run.labelling.phase import fill_output
-from distsvc.run.nights.comparison import compared
+from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.files import read_report, write_report
 from distsvc.run.reporting.manifest import publish
 from distsvc.run.starting.opening import opened
@@ -53,7 +57,7 @@ def run_job(
     start
         What may be replaced, started over or skipped.
     command
-        What the page names as the way to run it again.
+        The command that the HTML page names for running it again.
     progress
         Where phases and events are shown; nowhere when not given.
 
@@ -65,13 +69,16 @@ def run_job(
             return read_report(opening)
         run, asked, previous = opening.run, opening.job, opening.previous
         with steps_on(run, progress, asked.cluster, at) as steps:
-            memory = check_memory(asked, opening.table, steps.workers, opening.algorithm).part()
+            forecast = check_memory(asked, opening.table, steps.workers, opening.algorithm)
             learned, labelled = assign_table(steps, asked, previous) or cluster_table(
                 steps, asked, opening.algorithm
             )
             fill_output(steps, labelled.counts)
-        comparison = compared(run, asked, previous, labelled, learned.facts.get("agreement"))
-        report = write_report(run, asked, learned, labelled, comparison, command, progress, memory)
+        agreement = learned.facts.get("agreement")
+        comparison = compare_and_check(run, asked, previous, labelled, agreement)
+        report = write_report(
+            run, asked, learned, labelled, comparison, command, progress, forecast.part()
+        )
         with progress.phase("publish"):
             publish(opening, labelled, report)
     return report.with_phases(progress.phases)

@@ -56,8 +56,8 @@ def ended(body, name="SIGTERM", before=""):
 def check(found, code, how):
     assert (found.returncode, found.stdout) == (code, ""), found.stderr
     [line] = found.stderr.splitlines()
-    assert line.startswith("stopped by SIG")
-    assert f", {how};" in line
+    assert line.startswith(f"Interrupted {how} by SIG")
+    assert line.endswith(". Run the same command again to go on.")
 
 
 @pytest.mark.parametrize("body", SWALLOWED.values(), ids=SWALLOWED)

@@ -175,7 +175,7 @@ def test_a_run_that_is_stopped(tmp_path):
     path.write_text(f'distsvc_{SUCCESS}{{job="shop"}} 1.5e9\n')
     found = python("-c", STOPPED, "run", job, "--metrics-file", path)
     assert found.returncode == 143, found.stderr
-    assert "stopped by SIGTERM, cleanly" in found.stderr
+    assert "Interrupted cleanly by SIGTERM" in found.stderr
     values = parsed(path)
     assert set(values) == ALWAYS | {SUCCESS}
     assert (values["exit_code"], values[SUCCESS]) == (143, 1.5e9)

@@ -133,20 +133,29 @@ def _summary(found: LineagePart) -> str:
         )
         if kinds.count(kind)
     ]
-    n_new, n_old = kinds.count("new"), len(kinds) - kinds.count("new")
+    new = [count(story.id) for story in found.clusters if _is_new(story)]
+    n_old = len(kinds) - len(new)
     every = kinds.count("survived") == n_old
-    text = "Every cluster goes on" if every else f"Of {things(n_old, 'cluster')}, {listed(old)}"
+    text = f"Of {things(n_old, 'cluster')}, {listed(old)}"
+    if every:
+        text = "The earlier cluster continues"
+        if n_old != 1:
+            text = f"All {count(n_old)} earlier clusters continue"
     if found.moved is None or not found.rows:
-        return f"{text}; {_new(n_new)}."
+        return f"{text}; {_new(new)}."
     share = "None" if found.moved == 0 else percent(found.moved)
     return (
-        f"{text}; {_new(n_new)}. {share} of the {things(found.rows, 'row')} that both models "
+        f"{text}; {_new(new)}. {share} of the {things(found.rows, 'row')} that both models "
         "labelled went to another id."
     )
 
 
-def _new(number: int) -> str:
-    return f"{count(number) if number else 'none'} {'are' if number > 1 else 'is'} new"
+def _new(ids: Sequence[str]) -> str:
+    if len(ids) > MAX_OTHERS:
+        return f"{count(len(ids))} are new"
+    if len(ids) > 1:
+        return f"clusters {listed(ids)} are new"
+    return f"cluster {ids[0]} is new" if ids else "none is new"
 
 
 def _assigned(found: LineagePart) -> str:

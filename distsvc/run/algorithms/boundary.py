@@ -86,14 +86,14 @@ class BoundaryModel(SupportVectorJob):
     def held(self, sizes: Sizes) -> Held:
         """Return the solver's kernel values and vectors, and the rows near the boundary."""
         given, n = self.engine.parameters, sizes.sample_rows
-        near = 6.0 * given.boundary_size * (sizes.row + 64)
+        near = 6.0 * given.boundary_size * (sizes.row_bytes + 64)
         kernel = 4.0 * min(n, PENALTY_ROWS) ** 2
         vectors = given.max_iter if given.solver == "sgd" else given.budget or FEW_VECTORS
         if given.solver == "exact":
             kernel, vectors = min(16.0 * n**2, EXACT_BYTES), n
         driver = held_stream(sizes) | {
             "kernel values": kernel,
-            "support vectors": vectors * (sizes.row + 64.0),
+            "support vectors": vectors * (sizes.row_bytes + 64.0),
             "rows near the boundary": near,
         }
         return Held(driver, {"rows near the boundary": near})

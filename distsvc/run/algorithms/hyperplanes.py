@@ -1,8 +1,14 @@
-"""iMDH, the clusters of a tree of hyperplanes, each through a valley of the density.
+"""iMDH (incremental minimum density hyperplanes): each splits the rows at a valley of the density.
 
-1. ``learn``: every tree is a task, which streams the sample in an order of its own.
+1. ``learn``, a phase: every tree is a task, which streams the sample in an order of its own.
 2. The driver prunes the trees and keeps the one that agrees most with the others.
-3. The report draws its splits and writes every cluster's rule.
+3. The report draws its splits and writes every cluster's conditions.
+
+The engine does the mathematics and knows nothing of files; its rule is the published model, which
+labels rows. A row's key is a hash, and the sample is the rows whose keys lie in `key_ranges`. The
+engine's answer is `cut`, a pruned view of its `cluster_tree`: both have the same nodes, which are
+positions in their arrays, parents first. The page shows the paper's numbers instead (1 is the root,
+below i are 2 i and 2 i + 1), which are `cluster_tree.numbers`; `cut.labels` are clusters, or -1.
 """
 
 from __future__ import annotations
@@ -47,7 +53,7 @@ IN_RULES = 3
 class Hyperplanes(AlgorithmJob):
     """Restarts from other orders of the rows; the one that agrees most with the others is kept."""
 
-    rules = (TreeRule,)
+    rules = (TreeRule,)  # the classes of models that it may end in
     engine: TreeEngine
 
     def __init__(self, parameters: dict[str, Any], engine: TreeEngine, phase: Phase | None = None):
@@ -84,11 +90,12 @@ class Hyperplanes(AlgorithmJob):
         return {self.phase.name: float((self.engine.n_passes(n_rows) + 1) * rows)}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the trees, and the stream that one learns from."""
-        tree = 2 ** self.parameters["depth"] * (2 * sizes.row + 64)
+        """Return the bytes of the trees, and of the stream that one learns from."""
+        tree = 2 ** self.parameters["depth"] * (2 * sizes.row_bytes + 64)
         trees = {"trees of hyperplanes": 3.0 * self.parameters["n_init"] * tree}
         rows = sample_rows(self, sizes.n_rows)
-        return Held(trees, held_blocks_bytes(sizes, rows) | {"a tree": 2.0 * tree})
+        stream = held_blocks_bytes(sizes, rows)
+        return Held(driver=trees, worker=stream | {"a tree": 2.0 * tree})
 
 
 def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
@@ -96,6 +103,7 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     facts = run.read(LEARNERS).facts
     engine, n_rows = TreeEngine(facts["parameters"], run.plan.seed), facts["n_rows"]
     engine.set_width(len(run.plan.table.columns))
+    # Prepared rows, shuffled by the seed: from memory if the sample is small, or streamed.
     blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
     tree = engine.grow(restart, n_rows, blocks, checkpoint)
     rows = int(tree.counts.sum()) * engine.n_passes(n_rows)
@@ -104,77 +112,86 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
 
 LEARN = Phase("learn", learn, sequential=True)
 TREES = Phase("trees", learn, sequential=True)
-"""The same beside another algorithm, which learns, too."""
+"""The same for ``automatic``, whose other algorithm has a phase ``learn``. A sequential task
+streams rows in order and writes checkpoints; the tasks of a phase run side by side."""
 
 
 def tree_part(engine: TreeEngine, columns: Sequence[str], pilot: PilotRows) -> TreePart:
     """Return the pruned tree to draw, the curve of sums of squares and every cluster's rule."""
-    cut, grown = engine.cut, engine.cluster_tree
-    total = float(grown.sums_of_squares[0])
+    cut, tree = engine.cut, engine.cluster_tree
+    total = float(tree.sums_of_squares[0])
     parents: dict[int, int | None] = {0: None}
     conditions: dict[int, list[str]] = {0: []}
     nodes: dict[int, SplitNode | LeafNode] = {}
-    for rank, (j, places, positions) in enumerate(cut.projections(pilot.X), start=1):
-        nodes[j] = _split(engine, j, parents[j], rank, columns, positions, pilot.labels[places])
-        weights = grown.V[j]
-        threshold = grown.thresholds[j] + float(weights.astype(np.float64) @ engine.centre)
+    # Every split's rows, and their signed distances from its hyperplane; parents come first.
+    for rank, (node, rows, distances) in enumerate(cut.projections(pilot.X), start=1):
+        nodes[node] = _split(
+            engine, node, parents[node], rank, columns, distances, pilot.labels[rows]
+        )
+        weights = tree.V[node]
+        threshold = tree.thresholds[node] + float(weights.astype(np.float64) @ engine.centre)
         text = _combination(weights, _heaviest(weights)[:IN_RULES], columns)
-        for child, sign in zip(map(int, cut.children[j]), ("<", "≥"), strict=True):
-            parents[child] = int(grown.numbers[j])
-            conditions[child] = [*conditions[j], f"{text} {sign} {_number(threshold)}"]
-    for j in parents:
-        if cut.labels[j] >= 0:
-            label = int(cut.labels[j])
-            nodes[j] = LeafNode(**_node(grown, j, parents[j]), label=label)
-    leaves = sorted((j for j in parents if cut.labels[j] >= 0), key=lambda j: cut.labels[j])
-    share = grown.curve / total if total > 0.0 else np.ones_like(grown.curve)
+        for child, sign in zip(map(int, cut.children[node]), ("<", "≥"), strict=True):
+            parents[child] = int(tree.numbers[node])
+            conditions[child] = [*conditions[node], f"{text} {sign} {_number(threshold)}"]
+    for node in parents:
+        if cut.labels[node] >= 0:
+            label = int(cut.labels[node])
+            nodes[node] = LeafNode(**_node(tree, node, parents[node]), label=label)
+    leaves = sorted(
+        (node for node in parents if cut.labels[node] >= 0), key=lambda node: cut.labels[node]
+    )
+    share = tree.curve / total if total > 0.0 else np.ones_like(tree.curve)
     return TreePart(
-        nodes=[nodes[j] for j in parents],
+        nodes=[nodes[node] for node in parents],
         curve=Curve(
-            clusters=list(range(1, grown.n_leaves + 1)),
+            clusters=list(range(1, tree.n_leaves + 1)),
             share=_rounded(share),
             chosen=cut.n_clusters,
             by=_chosen_by(engine),
         ),
-        rules=[ClusterRule(label=int(cut.labels[j]), conditions=conditions[j]) for j in leaves],
+        rules=[
+            ClusterRule(label=int(cut.labels[node]), conditions=conditions[node]) for node in leaves
+        ],
     )
 
 
 def _split(
     engine: TreeEngine,
-    j: int,
+    node: int,
     parent: int | None,
     rank: int,
     columns: Sequence[str],
-    positions: np.ndarray,
+    distances: np.ndarray,
     labels: np.ndarray,
 ) -> SplitNode:
-    """Return a node that is split, with positions (n,) and labels (n,) of its rows."""
-    grown, weights = engine.cluster_tree, engine.cluster_tree.V[j]
-    below, above = map(int, engine.cut.children[j])
-    squares, total = grown.sums_of_squares, float(grown.sums_of_squares[0])
-    gain, heavy = squares[j] - squares[[below, above]].sum(), _heaviest(weights)
-    in_units = positions / grown.spreads[j]
-    shown = _rounded(in_units[:SHOWN_IN_NODE]), labels[:SHOWN_IN_NODE].tolist()
+    """Return a node that is split, with distances (n,) from it and labels (n,) of its rows."""
+    tree, weights = engine.cluster_tree, engine.cluster_tree.V[node]
+    below, above = map(int, engine.cut.children[node])
+    squares, total = tree.sums_of_squares, float(tree.sums_of_squares[0])
+    gain, heavy = squares[node] - squares[[below, above]].sum(), _heaviest(weights)
+    standardised = distances / tree.spreads[node]  # in standard deviations along the normal
+    x, label = _rounded(standardised[:SHOWN_IN_NODE]), labels[:SHOWN_IN_NODE].tolist()
+    _, relative_height = valley(distances)
     return SplitNode(
-        **_node(grown, j, parent),
-        below=int(grown.numbers[below]),
-        above=int(grown.numbers[above]),
+        **_node(tree, node, parent),
+        below=int(tree.numbers[below]),
+        above=int(tree.numbers[above]),
         rank=rank,
         gain=float(gain) / total if total > 0.0 else 0.0,
-        valley=float(valley(positions)[1]),
+        valley=float(relative_height),
         direction=[Term(column=columns[k], weight=round(float(weights[k]), 4)) for k in heavy],
         others=int(np.count_nonzero(weights)) - len(heavy),
         split=0.0,
-        density=_density(in_units),
-        sample=NodeSample(x=shown[0], label=shown[1]),
+        density=_density(standardised),
+        sample=NodeSample(x=x, label=label),
     )
 
 
-def _node(grown: ClusterTree, j: int, parent: int | None) -> dict[str, Any]:
+def _node(tree: ClusterTree, node: int, parent: int | None) -> dict[str, Any]:
     """Return the fields of every node."""
-    rows, share = round(float(grown.counts[j])), float(grown.counts[j] / float(grown.counts[0]))
-    return {"id": int(grown.numbers[j]), "parent": parent, "rows": rows, "share": share}
+    rows, share = round(float(tree.counts[node])), float(tree.counts[node] / float(tree.counts[0]))
+    return {"id": int(tree.numbers[node]), "parent": parent, "rows": rows, "share": share}
 
 
 def _heaviest(weights: np.ndarray) -> np.ndarray:

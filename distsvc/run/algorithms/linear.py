@@ -98,7 +98,7 @@ class Linear(AlgorithmJob):
             return Held({"sparse rows": rows, "the solver's vectors": VECTORS * 8 * sizes.n_rows})
         copied = sizes.sample if self.engine.is_ball else 0
         own = copied + VECTORS * 8 * sizes.sample_rows
-        lists = 8.0 * min(working_rows(sizes.n_columns), sizes.n_rows) * (sizes.row + 24)
+        lists = 8.0 * min(working_rows(sizes.n_columns), sizes.n_rows) * (sizes.row_bytes + 24)
         if sizes.sample_rows >= sizes.n_rows:
             lists = 0.0
         alpha = 2.0 * 8 * sizes.partition_rows if lists else 0.0

@@ -57,7 +57,7 @@ class Sampled(AlgorithmJob):
         columns = 5 * clusters if isinstance(self.engine.estimator, FuzzyCMeans) else 0
         own = max(sizes.sample, 8 * columns * sizes.sample_rows)
         if isinstance(self.engine.estimator, BICO):
-            own = 2 * sizes.row * (self.engine.estimator.size or POINTS_A_CLUSTER * clusters)
+            own = 2 * sizes.row_bytes * (self.engine.estimator.size or POINTS_A_CLUSTER * clusters)
         return Held(held_sample(sizes, own))
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:

@@ -1,4 +1,4 @@
-"""Which job is asked for: that of a job file, the default one for a table, or given sections."""
+"""The job that is asked for: that of a job file, the default one for a table, or given sections."""
 
 from __future__ import annotations
 

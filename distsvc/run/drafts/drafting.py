@@ -24,7 +24,7 @@ _MOST = 100
 """Names of a list that are written."""
 
 _UNBROKEN = "\ue000"
-"""What stands for a blank where a line must not end."""
+"""The character for a blank where a line must not end."""
 
 
 def write_draft(path: str, to: str) -> None:

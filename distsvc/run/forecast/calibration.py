@@ -1,4 +1,4 @@
-"""How long a job takes, from its own phases on some rows of the table.
+"""The duration of a job, from its own phases on some rows of the table.
 
 There are three trials. The first, on a few rows, has libraries and compiled code to load. The
 second, on the same rows, and the third, on more, tell what a row costs. A phase that reads the
@@ -24,7 +24,7 @@ from distsvc.run.algorithms.algorithm import Forecastable, sample_rows
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.fitting.clustering import cluster_table
 from distsvc.run.labelling.phase import fill_output
-from distsvc.run.nights.comparison import compared
+from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.files import write_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
@@ -197,7 +197,7 @@ def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: 
     here = Steps(run, steps.client, progress)
     learned, labelled = cluster_table(here, part, algorithm)
     fill_output(here, labelled.counts)
-    comparison = compared(run, part, None, labelled, None)
+    comparison = compare_and_check(run, part, None, labelled, None)
     write_report(run, part, learned, labelled, comparison, "", progress)
     rows = busiest(ranges, steps.workers.threads)
     return Trial(labelled.counts.n_rows, rows, algorithm, progress.phases, progress.tasks)

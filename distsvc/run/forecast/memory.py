@@ -85,7 +85,7 @@ def sizes_of(job: Job, table: Table, algorithm: Forecastable | None) -> Sizes:
 def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
     """Return the memory of driver and workers."""
     sizes = sizes_of(job, table, algorithm)
-    held, pilot = algorithm.held(sizes), float(sizes.row * sizes.pilot_rows)
+    held, pilot = algorithm.held(sizes), float(sizes.row_bytes * sizes.pilot_rows)
     tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, job.output)
     steps: list[Terms] = [
         {"the pilot": 4.0 * pilot},
@@ -179,7 +179,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
     block = {"prepared rows": 1.0 * wide * min(sizes.block_rows, sizes.partition_rows)}
     rows = sizes.sample_rows * sizes.partition_rows / sizes.n_rows
     survey = {
-        "the pilot": sizes.block + 2.0 * sizes.row * sizes.pilot_rows,
+        "the pilot": sizes.block + 2.0 * sizes.row_bytes * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
     label = A_LABEL + 2 * sum(of.row_bytes(output) for of in ASKED)

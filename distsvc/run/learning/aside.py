@@ -25,7 +25,7 @@ ASIDE, REACH = "aside", "reach"
 
 
 class RowAside(NamedTuple):
-    """How far a row is, its number, the column where it is so far, and its value there."""
+    """The distance of a row, its number, the column where it is so far, and its value there."""
 
     distance: float
     row: int

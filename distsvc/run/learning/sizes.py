@@ -12,7 +12,7 @@ Terms = dict[str, float]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the pieces of a job are.
+    """The sizes of the pieces of a job.
 
     `n_columns` are those that are clustered, `partition_rows` the rows of the largest partition,
     `block_rows` those in memory at a time, `sample_rows` those that the survey keeps for learning,
@@ -29,14 +29,14 @@ class Sizes:
     value_bytes: int = 8
 
     @property
-    def row(self) -> int:
+    def row_bytes(self) -> int:
         """Bytes of a row of float64."""
         return 8 * self.n_columns
 
     @property
     def sample(self) -> int:
         """Bytes of the sample as float64."""
-        return self.row * self.sample_rows
+        return self.row_bytes * self.sample_rows
 
     @property
     def raw_sample(self) -> int:

@@ -120,7 +120,7 @@ def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:
 
 def _block(sizes: Sizes) -> float:
     """Return the bytes of a block of the sample as float64."""
-    return float(sizes.row * min(BLOCK_ROWS, sizes.sample_rows))
+    return float(sizes.row_bytes * min(BLOCK_ROWS, sizes.sample_rows))
 
 
 def _in_order(

@@ -38,14 +38,14 @@ class Comparison:
     notes: list[str]
 
 
-def compared(
+def compare_and_check(
     run: RunDirectory,
     job: Job,
     previous: Previous | None,
     labelled: Labelled,
     agreement: float | None,
 ) -> Comparison:
-    """Compare a run, whose rows are labelled, with the one before.
+    """Compare a labelled run with the one before, and do the job's checks.
 
     `agreement` is that of the models or trees that voted for the answer, if they did.
     """

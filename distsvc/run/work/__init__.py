@@ -1,1 +1,1 @@
-"""How work is done: phases, results, checkpoints, fan-out, progress."""
+"""The execution of a run: phases, results, checkpoints, fan-out, progress."""

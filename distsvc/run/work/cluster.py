@@ -36,7 +36,7 @@ CLOSE_SECONDS = 5
 WAIT_SECONDS = 0.1
 
 TASKS = "distsvc.run.labelling.phase"
-"""What workers on this machine import before they are given tasks: it imports all of these."""
+"""Module that workers on this machine import before they are given tasks: it imports the rest."""
 
 KEPT_BYTES = 2**25
 """The largest piece of memory that workers here keep when it is free, to use it again.
@@ -51,7 +51,7 @@ SAME = "numba", "numpy", "pyarrow"
 
 @dataclass(frozen=True)
 class Workers:
-    """Where tasks are done: threads and memory limit in bytes, 0 for none, of each worker.
+    """Workers: threads and memory limit in bytes, 0 for none, of each worker.
 
     No worker means that tasks are done in the driver. `here` is whether they are on the driver's
     machine, started by it.

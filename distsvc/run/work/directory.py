@@ -37,7 +37,7 @@ KEPT_SHAPES = 4096
 
 @dataclass(frozen=True)
 class Result:
-    """What a task, or a step of the driver, leaves behind; `facts` are what JSON can hold.
+    """The outcome of a task, or of a step of the driver; `facts` are what JSON can hold.
 
     Readers want parts of the arrays that are `large`: these become files of their own, which are
     mapped. `rows` were handled, for the display; they are not kept.
@@ -83,12 +83,12 @@ class RunDirectory:
 
     @property
     def staging(self) -> str:
-        """Where formats without row ranges are converted, which all workers see."""
+        """The folder for converted formats without row ranges, which all workers see."""
         return self.work.below("staging").address
 
     @property
     def output(self) -> Store:
-        """Where the run is published."""
+        """The address at which the run is published."""
         return store_of(self.plan.output.path)
 
     def folder(self, kind: str) -> str:

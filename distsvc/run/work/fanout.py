@@ -19,13 +19,13 @@ IN_FLIGHT = 4
 """Dask tasks under way for each thread of the cluster, so that none waits for the driver."""
 
 GROUP_SECONDS = 0.25
-"""What a Dask task lasts at least where numbers are many: each costs the scheduler 5 ms."""
+"""The least duration of a Dask task where numbers are many: each costs the scheduler 5 ms."""
 
 Task = Callable[[str, int], int]
 
 
 class TaskOutcome(NamedTuple):
-    """What became of a number: the rows that were handled, or an error; and whose memory peak."""
+    """The outcome of a number: the rows that were handled, or an error; and whose memory peak."""
 
     number: int
     rows: int = 0

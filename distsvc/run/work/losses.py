@@ -1,4 +1,4 @@
-"""What happens to the workers of a cluster while tasks are under way."""
+"""Events of the workers of a cluster while tasks are under way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOK_SECONDS = 5.0
 """The time between two looks at the workers, and the time a scheduler has for an answer."""
 
 IDLE_SECONDS = 120.0
-"""How long no worker may run, or the scheduler not answer, before a run is given up."""
+"""The time that no worker may run, or the scheduler not answer, before a run is given up."""
 
 
 class WorkerSeen(NamedTuple):

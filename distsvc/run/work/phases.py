@@ -26,10 +26,10 @@ NAMED = 10
 """Missing results that an error names."""
 
 Task = Callable[..., Result]
-"""Of the run's directory and a number; where it is sequential, of its `TaskCheckpoints` besides."""
+"""A function of run directory and number; if sequential, of its `TaskCheckpoints` besides."""
 
 Work = Callable[[TaskCheckpoints], Result]
-"""What the driver, or a sequential task, does from its last checkpoint on."""
+"""Work of the driver, or of a sequential task, from its last checkpoint on."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Steps:
-    """What every step of a run needs: its directory, its partitions, the workers, the display."""
+    """The needs of every step of a run: its directory, its partitions, the workers, the display."""
 
     run: RunDirectory
     client: Any

@@ -1,4 +1,4 @@
-"""What every task needs to know of the input: the table, its cut, and the values it may have.
+"""The facts about the input that every task needs: the table, its cut, and the values it may have.
 
 Cutting a table is arithmetic on row numbers (`distsvc.run.work.partitions`).
 """
@@ -33,7 +33,7 @@ PARTITION_BYTES = 2**28
 
 @dataclass(frozen=True)
 class Plan:
-    """How a table is read: the same on the driver and on every worker.
+    """The reading of a table: the same on the driver and on every worker.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How far a run is: a bar per phase on a terminal, else one JSON line per event; and its record.
+"""Progress of a run: a bar per phase on a terminal, else a JSON line per event; and its record.
 
 Events are records of the logger ``distsvc``, whose message is the event's name and whose attribute
 ``fields`` is a dictionary. A `Progress` shows its own and those of no other, such as a store's,
@@ -42,7 +42,7 @@ from distsvc.storage.places.lease import Doing
 LOG = logging.getLogger("distsvc")
 FINISHED = "phase finished"
 HERE = "this process"
-"""What stands for a worker where there is none."""
+"""The name for a worker where there is none."""
 
 
 BAR_WIDTH = 16

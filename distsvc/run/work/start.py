@@ -1,4 +1,4 @@
-"""What is given when a run is started: where its cluster is, and what it may replace or skip."""
+"""The options of starting a run: where its cluster is, and what it may replace or skip."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """Where the cluster is: the address of a Dask scheduler, or a file that a scheduler wrote.
+    """The cluster: the address of a Dask scheduler, or a file that a scheduler wrote.
 
     `require_tls` is whether an address that is not ``tls://`` is refused.
     """
@@ -19,7 +19,7 @@ class ClusterAddress:
 
 @dataclass(frozen=True)
 class Start:
-    """What a run may do where it is not the first.
+    """The permissions of a run that is not the first.
 
     `overwrite`: whether something else that is published at the output is replaced. `fresh`:
     whether to start over where an earlier run was interrupted, which otherwise goes on.
@@ -33,4 +33,4 @@ class Start:
 
 
 ANYWHERE, FIRST = ClusterAddress(), Start()
-"""What holds where nothing is given."""
+"""The default."""

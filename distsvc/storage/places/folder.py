@@ -19,7 +19,7 @@ from distsvc.storage.places.arrays import make_folder, remove_unfinished, write_
 
 LOCK = "lock"
 SPARE = ".runs"
-"""Where a file is written before it is swapped into a folder that has this one."""
+"""Folder in which a file is written before it is swapped into a folder that has this one."""
 
 
 class ChangedError(TemporaryError):

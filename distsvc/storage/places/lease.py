@@ -32,7 +32,7 @@ HOLDER = "holder.json"
 BEAT_SECONDS = 5.0
 """The time between two signs of life."""
 SILENCE_SECONDS = 30.0
-"""How long a holder on another machine gives no sign of life before it counts as dead."""
+"""The silence of a holder on another machine after which it counts as dead."""
 PATIENCE, LOOK_SECONDS = 20, 0.05
 """The number of looks for the name of the holder after a refusal, and the time between them."""
 

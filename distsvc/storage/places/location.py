@@ -142,7 +142,7 @@ class Location:
         return InputNotFoundError(f"{self.shown} does not exist")
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def naming_errors(self) -> Iterator[None]:
         """Turn the errors of reading here into errors that name the location and whom to blame.
 
         Raises `DataError` where the file is damaged, has gone or may not be read, and

@@ -1,4 +1,4 @@
-"""Which of the runs in a folder of outputs are kept, and the removal of the others."""
+"""The runs in a folder of outputs that are kept, and the removal of the others."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class LakeState:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of a table are stored.
+    """The storage of a table's rows.
 
     `path` is what is read, an absolute path or a URL; of a converted table, that in the staging
     folder. `format` is the name of the source that reads it. `extents` are the rows of each
@@ -139,7 +139,7 @@ class Table:
 
     @property
     def state(self) -> str:
-        """Which state of a table with a log is read, as its URL says it; else nothing."""
+        """The state of a table with a log that is read, as its URL says it; else nothing."""
         return lake_url(self.sources[0]).pin
 
     @property
@@ -158,7 +158,7 @@ class Table:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What rows are read as: float32 where it holds every value there can be, or float64."""
+        """The type of rows: float32 where it holds every value there can be, or float64."""
         pairs = zip(self.features, self.types, strict=True)
         return np.dtype(
             np.float32 if all(f.fits_float32(_value_kind(kind)) for f, kind in pairs)
@@ -204,7 +204,7 @@ def read_schema(text: str) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Span:
-    """What is asked of a table: storage rows [start, stop), and how; see `tables.read_blocks`."""
+    """A request to a table: storage rows [start, stop), and how; see `tables.read_blocks`."""
 
     start: int
     stop: int
@@ -266,12 +266,12 @@ def arrow_blocks(
     """
     making = _Making(table, span)
     row, block = span.start, making.block(span.start)
-    reading = Location.of(table.sources[0]).reading
+    naming_errors = Location.of(table.sources[0]).naming_errors
     for batch in batches(making.wanted):
         n_rows, offset = len(batch[making.wanted[0]]), 0
         while offset < n_rows:
             size = min(n_rows - offset, block.room)
-            with reading():
+            with naming_errors():
                 block.add(row, {name: array.slice(offset, size) for name, array in batch.items()})
             offset += size
             row += size
@@ -282,7 +282,7 @@ def arrow_blocks(
 
 
 class _Making:
-    """What the blocks of a span have in common."""
+    """The properties that the blocks of a span share."""
 
     def __init__(self, table: Table, span: Span) -> None:
         self.shown = table.shown

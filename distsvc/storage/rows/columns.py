@@ -1,4 +1,4 @@
-"""Which columns a table has, and which of them a learner sees."""
+"""The columns of a table, and the ones that a learner sees."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from distsvc.storage.rows.features import (
 )
 
 NAME = "the rows"
-"""What messages call them."""
+"""Their name in messages."""
 
 _KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
 """Of these types a feature takes one, whatever it is, where a column has no value at all."""

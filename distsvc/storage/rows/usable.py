@@ -1,4 +1,4 @@
-"""Which rows of a block a job uses: what it leaves out, and what it refuses."""
+"""The rows of a block that a job uses, leaves out or refuses."""
 
 from __future__ import annotations
 

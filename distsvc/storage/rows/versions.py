@@ -1,4 +1,4 @@
-"""Which version of a file was seen, and whether it is still that one."""
+"""The version of a file that was seen, and whether it is still that one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAG_KEYS = (
 
 
 class Version(NamedTuple):
-    """What tells one content of a file from another, as far as the file system knows it.
+    """The mark that tells one content of a file from another, as far as the file system knows it.
 
     `tag` is what the file system calls its mark of a version, and the mark: an ETag or a time
     of modification, of a local file in nanoseconds; empty where there is none. `changed` is
@@ -59,7 +59,7 @@ def version_of(place: Location, info: Mapping[str, Any] | None = None) -> Versio
     Raises `DataError` where the file has gone, may not be read, or is a pipe, a socket or a
     device, and `TemporaryError` where the store does not answer.
     """
-    with place.reading():
+    with place.naming_errors():
         if place.is_local:
             found = os.stat(place.path)
             if not stat.S_ISREG(found.st_mode):
@@ -89,7 +89,7 @@ def joined(versions: Iterable[tuple[str, Version]]) -> Version:
 
 def check_version(place: Location, recorded: Version) -> None:
     """Raise the `DataError` of a file that has gone or is not what it was on opening the table."""
-    with place.reading():
+    with place.naming_errors():
         if place.is_local and os.path.isdir(place.path):
             raise DataError(f"{place.shown} has become a folder while the table was in use")
         found = version_of(place)

@@ -15,7 +15,7 @@ from distsvc.storage.rows.versions import Versions, version_of
 from distsvc.storage.tables.lakes.refused import refuse_lakes
 
 Infos = dict[str, Mapping[str, Any]]
-"""What a remote file system says of each file, by its name."""
+"""A remote file system's metadata of each file, by its name."""
 
 SUCCESS = "_SUCCESS"
 """The marker of Spark and others in a complete folder."""
@@ -115,7 +115,7 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
     name.
     """
     location.fs.invalidate_cache()
-    with location.reading():
+    with location.naming_errors():
         info = location.info()
         if info and info["type"] != "directory":
             above, _, name = location.path.rpartition("/")

@@ -49,7 +49,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Content:
-    """What of a file is the table's.
+    """The pieces of a file that are the table's.
 
     `names` are what the file calls the columns that it calls otherwise, `values` those of
     columns that are not in the file, or are not those of the table, `types` those of columns
@@ -119,7 +119,7 @@ class Parquet(Source):
     def varied(self, table: Table) -> set[str]:
         """Look at the statistics of the first row group."""
         place = self.folder(table).join(table.layout.files[0])
-        with place.reading(), place.open() as handle, _parquet(handle) as file:
+        with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
             return _varied(file.metadata)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
@@ -131,7 +131,7 @@ class Parquet(Source):
             recorded = table.versions.get(key_of(folder, place))
             with (
                 unchanged(place, recorded),
-                place.reading(),
+                place.naming_errors(),
                 place.open() as handle,
                 _parquet(handle) as file,
             ):
@@ -246,7 +246,7 @@ def _parquet(handle: Any) -> pq.ParquetFile:
 
 def footer(place: Location) -> tuple[pa.Schema, list[int]]:
     """Return the schema of a file and the rows of its row groups, those without any left out."""
-    with place.reading(), place.open() as handle, _parquet(handle) as file:
+    with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         return file.schema_arrow.remove_metadata(), [rows for rows in groups if rows]
 

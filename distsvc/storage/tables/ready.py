@@ -37,7 +37,7 @@ def _awaited(place: Location, ready: str | None) -> str | None:
             f"input.ready: {place.shown} has no such file: what is committed to a table with a "
             "log is complete; leave the key out"
         )
-    with place.reading():
+    with place.naming_errors():
         info = place.info()
         if info and info["type"] != "directory" and not place.path.startswith("http"):
             raise JobFileError(

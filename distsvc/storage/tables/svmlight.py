@@ -164,7 +164,7 @@ def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
 
     with unchanged(place, recorded):
         try:
-            with place.reading(), _unpacked(place), _open(place) as stream:
+            with place.naming_errors(), _unpacked(place), _open(place) as stream:
                 X, labels = load_svmlight_file(stream, zero_based=True)
         except (DataError, OverflowError) as error:  # of an index of more than 64 bits
             fault = _first_fault(place) or str(error)

@@ -96,7 +96,7 @@ def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path
     assert [digest_of(path) for path in listed(tmp_path / "same", "labels/")] == first
 
 
-@pytest.mark.filterwarnings("ignore:low support")
+@pytest.mark.filterwarnings("ignore:Weak evidence")
 def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published):
     arrays = model_of(published[0])
     X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
@@ -142,7 +142,7 @@ def test_predict_gives_the_same_labels(table, published, tmp_path):
     assert "in units of the spread inside a cluster" in manifest.columns["score"]
 
 
-@pytest.mark.filterwarnings("ignore:low support")
+@pytest.mark.filterwarnings("ignore:Weak evidence")
 def test_splits_are_tested_on_a_share_of_a_large_table(
     table, given, published, tmp_path, monkeypatch
 ):
@@ -162,7 +162,7 @@ def test_splits_are_tested_on_a_share_of_a_large_table(
     assert candidates_of(reports[0]) == estimator.candidates_
 
 
-@pytest.mark.filterwarnings("ignore:low support")
+@pytest.mark.filterwarnings("ignore:Weak evidence")
 def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
     table, given, published, tmp_path, monkeypatch
 ):

@@ -15,7 +15,7 @@ from tests.estimator_checks import COUNTED
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
 NO_SPLIT = "no split is significant"
-NOTES = f"{ONE_CLUSTER}|{NO_SPLIT}|low support|no model can tell"
+NOTES = f"{ONE_CLUSTER}|{NO_SPLIT}|Weak evidence|no model can tell"
 
 
 def rings(seed):

@@ -102,7 +102,7 @@ def test_who_went_where():
     report = make_night_report()
     html, text = rendered(report), page_text(report)
     assert "Ids go on from the run r-0731 , published at out/2026-07-31 ." in text
-    assert "Of 4 clusters, 2 go on, 1 split and 1 disappeared; 2 are new." in text
+    assert "Of 4 clusters, 2 go on, 1 split and 1 disappeared; clusters 4 and 5 are new." in text
     assert "47.4 % of the 1,899 rows that both models labelled went to another id." in text
     assert (
         "Rows now 0 split into 4 and 5 0.67 900 0 3 disappeared 0.00 0 0 4 new, out of 0 0.67 0 "
@@ -133,7 +133,7 @@ def test_events_in_words():
     for expected in (
         "0 absorbed into 2 0.90", "1 split into 3, 4, 5, 6, 7, 8, 9, 10 and 3 more 0.90",
         "14 new 0.90", "2 goes on 0.90",
-        "Of 3 clusters, 1 goes on, 1 split and 1 became part of another; 1 is new.",
+        "Of 3 clusters, 1 goes on, 1 split and 1 became part of another; cluster 14 is new.",
     ):  # fmt: skip
         assert expected in text, expected
 
@@ -142,7 +142,7 @@ def test_events_in_words():
 def test_nothing_moved():
     lineage = make_lineage() | {"clusters": [make_story(k) for k in range(4)], "moved": 0.0}
     text = page_text(make_night_report(lineage=lineage))
-    assert "Every cluster goes on; none is new. None of the 1,899 rows that both" in text
+    assert "All 4 earlier clusters continue; none is new. None of the 1,899 rows that both" in text
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -188,7 +188,8 @@ def test_a_night_without_a_run_is_named():
 def test_sixty_clusters():
     report = make_night_report(60, first=2_000_000_000)
     html, text = rendered(report), page_text(report)
-    assert "Of 61 clusters, 59 go on, 1 split and 1 disappeared; 2 are new." in text
+    assert "Of 61 clusters, 59 go on, 1 split and 1 disappeared; " in text
+    assert "; clusters 2,000,000,061 and 2,000,000,062 are new." in text
     assert "<summary>59 that go on</summary>" in html
     written = texts(drawing(html))
     assert len(written) == 19 + 1 + 20 + 1 + 2

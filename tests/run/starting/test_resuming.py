@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from distsvc.run.nights.comparison import compared
+from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Phase
@@ -49,7 +49,7 @@ def whole(job, folder):
     """Take all steps of a job; return what the driver worked out, and the report."""
     run = fit(job, folder)
     labelled = run.label()
-    night = compared(run.run, job, None, labelled, None)
+    night = compare_and_check(run.run, job, None, labelled, None)
     learned = run.algorithm.learned(job)
     report = make_report(run.run, job, learned, labelled, night, "").dumped()
     worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]

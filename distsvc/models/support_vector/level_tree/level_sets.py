@@ -151,8 +151,8 @@ class LevelSets:
         split = answer.n_clusters > 1
         if split and answer.support <= LOW_SUPPORT:
             found.append(
-                f"low support: {100 * answer.support:.0f} % of the models find this answer; others "
-                "find other clusters, so it may owe more to the settings than to the table"
+                f"Weak evidence: only {100 * answer.support:.0f} % of the models agree; these "
+                "clusters may not be real."
             )
         if split and self.unclear > FAR_APART:
             found.append(

@@ -1,9 +1,11 @@
-"""The tree of level sets of f: the clusters at every level, and the significance of each split.
+"""The tree of level sets of g: the clusters at every level, and the significance of each split.
 
-{x : f(x) >= level} falls into components, whose tree over all levels contains the papers' answer,
-the level 0, as one among many. It is built over the support vectors of one decision function:
-neighbours are joined by edges as high as the lowest value of f on them. Splits are kept or undone
-afterwards, so another number of clusters needs no training.
+g(x) = sum_j a_j K(s_j, x) is the weighted kernel sum over the support vectors of one decision
+function f = g - 1; `f.sums` computes g. {x : g(x) >= level} falls into components, whose tree over
+all levels contains the clusters of classical support vector clustering, those at level 1, as one
+answer among many. It is built over the support vectors: neighbours are joined by edges as high as
+the lowest value of g on them. Splits are kept or undone afterwards, so another number of clusters
+needs no training.
 
 | here | meaning |
 |---|---|
@@ -31,7 +33,7 @@ from distsvc.models.support_vector.boundary.labelling import DecisionFunction, N
 
 NEIGHBOURS = 10
 EDGE_POINTS = 3
-"""Points of an edge between its ends at which f is looked at."""
+"""Points of an edge between its ends at which g is evaluated."""
 
 EMPTY = 0.05
 """Share of the density at the peak that is added to that at the saddle: below it, all saddles are
@@ -160,7 +162,11 @@ class LevelTree:
         return np.zeros((4, self.n_branches), np.int64)
 
     def add_differences(self, X: np.ndarray, sums: np.ndarray) -> None:
-        """Add viewed rows (n, q) float32 to the `sums` (4, b) int64 that `tested` takes."""
+        """Add rows to the `sums` (4, b) int64 that `tested` takes, in units of 1 / FIXED.
+
+        Of every branch: sum of D, sum of D^2, number of rows, sum of K(peak, x), with D as there.
+        Rows X (n, q or more) float32 are in the features of the model; further ones are ignored.
+        """
         rows = np.ascontiguousarray(X[:, : self.S.shape[0]])
         peaks = np.ascontiguousarray(self.S[:, self.peaks])
         kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums)
@@ -197,11 +203,12 @@ class LevelTree:
 
         z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x).
         """
-        n, root = np.maximum(sums[2], 1), self.parents < 0
-        mean = sums[0] / kernels.FIXED / n
-        variance = sums[1] / kernels.FIXED / n - mean * mean
+        differences, squares, counts, at_peak = sums  # see `add_differences`
+        n, root = np.maximum(counts, 1), self.parents < 0
+        mean = differences / kernels.FIXED / n
+        variance = squares / kernels.FIXED / n - mean * mean
         error = np.sqrt(np.where(variance > 0.0, variance, np.inf) / n_rows)
-        peak = sums[3] / kernels.FIXED / n
+        peak = at_peak / kernels.FIXED / n
         saddle = np.divide(peak - mean, peak, out=np.ones_like(peak), where=peak > 0.0)
         depths = -np.log(np.maximum(saddle, 0.0) + EMPTY)
         z = np.where(root, np.inf, mean / error)

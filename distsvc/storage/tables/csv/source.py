@@ -1,4 +1,10 @@
-"""CSV, which has no row ranges: streamed once into a Parquet file, and from then on Parquet."""
+"""CSV, which has no row ranges: streamed once into a Parquet file, and from then on Parquet.
+
+The Parquet file lies in `staging`, the run's folder (a `Store`) for such copies; inputs are
+`Location`s, which are only read. A file's version has a tag, its ETag or time of modification, if
+the file system knows one: a copy is used again only if every version has one. `codes` are the
+categories that look like whole numbers, which are read as text.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +30,12 @@ from distsvc.storage.rows.columns import Scan, merge_schemas, other_columns
 from distsvc.storage.rows.versions import unchanged
 from distsvc.storage.tables.csv.text import (
     HEAD_BYTES,
+    are_plain_integers,
     check_distinct,
     check_header,
     check_text,
-    is_number,
     separator,
-    with_gaps,
+    with_missing,
 )
 from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.parquet import Parquet
@@ -45,13 +51,13 @@ class Csv(Parquet):
     """CSV with a header, packed by gzip or not; the header tells what separates its fields.
 
     Types come from the first 16 MiB of each file. A column of whole numbers there becomes float64,
-    as a fraction may follow, unless it is the id, the label or one of ``where``; so does a feature
-    that the job names and that is empty at first. A column of text most of whose values there are
-    numbers is refused, as a column of numbers with a value that can't be read. So is one of numbers
-    that are spelled otherwise, such as 0,5. An id that a number would not give back is text, and so
-    are whole numbers that are categories: 007 and 7 are two. An empty text is missing, quoted or
-    not, as in a number; NA is a text. A file that an earlier call made from the same files is used
-    again.
+    as a fraction may follow, unless it is the id, the label or in the filter ``where``; so does a
+    feature that the job names and that is empty at first. A column of text most of whose values
+    there are numbers is refused, as a column of numbers with a value that can't be read. So is one
+    of numbers that are spelled otherwise, such as 0,5. An id that a number would not give back is
+    text, and so are whole numbers that are categories: 007 and 7 are two. An empty text is missing,
+    quoted or not, as in a number; NA is a text. A file that an earlier call made from the same
+    files is used again.
     """
 
     name = "csv"
@@ -73,8 +79,8 @@ class Csv(Parquet):
             # Faults of reading are no OSError by then: whose fault one is stays clear.
             with staging.created(target) as path:
                 _convert(_batches(found, schema, codes), schema, path)
-        place = Location.of(f"{staging.address}/{target}")
-        return super().scan(find_files(place), config, staging)
+        file = Location.of(f"{staging.address}/{target}")
+        return super().scan(find_files(file), config, staging)
 
 
 def _convert(batches: Iterator[pa.RecordBatch], schema: pa.Schema, target: Path) -> None:
@@ -103,19 +109,19 @@ def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
 
 
 def _batches(found: Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
-    for place, recorded in zip(found.places, found.versions.values(), strict=True):
+    for file, recorded in zip(found.places, found.versions.values(), strict=True):
         with (
-            unchanged(place, recorded),
-            _naming_the_value(place, schema),
-            place.reading(),
-            _open(place, schema) as reader,
+            unchanged(file, recorded),
+            _naming_the_value(file, schema),
+            file.naming_errors(),
+            _open(file, schema) as reader,
         ):
             for batch in reader:
-                yield with_gaps(batch.select(schema.names), codes)
+                yield with_missing(batch.select(schema.names), codes)
 
 
 @contextmanager
-def _naming_the_value(place: Location, schema: pa.Schema) -> Iterator[None]:
+def _naming_the_value(file: Location, schema: pa.Schema) -> Iterator[None]:
     """Name column and line of a value that does not fit, which takes another reading, in order."""
     try:
         yield
@@ -123,14 +129,14 @@ def _naming_the_value(place: Location, schema: pa.Schema) -> Iterator[None]:
         if "CSV conversion error" not in str(error):
             raise
         try:
-            with _open(place, schema, use_threads=False) as reader:
+            with _open(file, schema, use_threads=False) as reader:
                 deque(reader, maxlen=0)
         except pa.ArrowInvalid as again:
             found = _CONVERSION.fullmatch(str(again))
             if found:
                 column = schema.names[int(found["column"])]
                 raise DataError(
-                    f"{place.shown}, line {found['line']}: column {column!r}: {found['fault']}"
+                    f"{file.shown}, line {found['line']}: column {column!r}: {found['fault']}"
                 ) from None
         raise
 
@@ -140,22 +146,22 @@ def _schema(
 ) -> pa.Schema:
     """Return the types of the columns; `codes` are text, and so is an id that looks like one."""
     schemas: list[pa.Schema] = []
-    if id_name is not None and any(_is_text(place, id_name) for place in found.places):
+    if id_name is not None and any(_is_text(file, id_name) for file in found.places):
         codes = codes | {id_name}
     given = pa.schema([(name, pa.string()) for name in sorted(codes)])
-    for place in found.places:
-        with place.reading(), _open(place, given) as reader:
+    for file in found.places:
+        with file.naming_errors(), _open(file, given) as reader:
             schema = reader.schema
-            check_header(place.shown, schema.names, schemas[0].names if schemas else schema.names)
-            check_distinct(place.shown, schema.names)
+            check_header(file.shown, schema.names, schemas[0].names if schemas else schema.names)
+            check_distinct(file.shown, schema.names)
             first = next(iter(reader), None)
         schemas.append(schema)
         text = [n for n in schema.names if pa.types.is_string(schema.field(n).type)]
         chosen = set(text if features is None else features.intersection(text)) - as_is
         for name in text:
             if name in chosen and first is not None:
-                check_text(place.shown, name, first[name])
-    types, problems = merge_schemas(schemas, [place.shown for place in found.places])
+                check_text(file.shown, name, first[name])
+    types, problems = merge_schemas(schemas, [file.shown for file in found.places])
     if problems:
         raise DataError(next(iter(problems.values())))
     return pa.schema([(n, _widened(n, t, as_is, features or set())) for n, t in types.items()])
@@ -170,8 +176,8 @@ def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) 
 def _codes(found: Files, categories: set[str]) -> set[str]:
     """Return the categories that look like whole numbers, or are empty at first, in any file."""
     kinds: dict[str, list[pa.DataType]] = {name: [] for name in categories}
-    for place in found.places if categories else ():
-        with place.reading(), _open(place) as reader:
+    for file in found.places if categories else ():
+        with file.naming_errors(), _open(file) as reader:
             for name in categories.intersection(reader.schema.names):
                 kinds[name].append(reader.schema.field(name).type)
     text = pa.string()
@@ -182,32 +188,32 @@ def _codes(found: Files, categories: set[str]) -> set[str]:
     }
 
 
-def _is_text(place: Location, name: str) -> bool:
+def _is_text(file: Location, name: str) -> bool:
     """Return whether a column looks like numbers, which would not give back what is written."""
-    with place.reading():
-        with _open(place) as reader:
+    with file.naming_errors():
+        with _open(file) as reader:
             found = reader.schema.field(name).type if name in reader.schema.names else pa.null()
         if not (pa.types.is_integer(found) or pa.types.is_floating(found)):
             return False
-        with _open(place, pa.schema({name: pa.string()})) as reader:
+        with _open(file, pa.schema({name: pa.string()})) as reader:
             first = next(iter(reader), None)
-    return first is not None and not is_number(first[name])
+    return first is not None and not are_plain_integers(first[name])
 
 
 @contextmanager
 def _open(
-    place: Location, schema: pa.Schema | None = None, use_threads: bool = True
+    file: Location, schema: pa.Schema | None = None, use_threads: bool = True
 ) -> Iterator[Any]:
     types = {field.name: field.type for field in schema} if schema is not None else None
-    with place.open() as handle:
-        head = _stream(place, handle).read(HEAD_BYTES)
+    with file.open() as handle:
+        head = _stream(file, handle).read(HEAD_BYTES)
     with (
-        place.open(cache="readahead") as handle,
+        file.open(cache="readahead") as handle,
         csv.open_csv(
-            _stream(place, handle),
+            _stream(file, handle),
             read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
             parse_options=csv.ParseOptions(
-                delimiter=separator(place.shown, head), newlines_in_values=True
+                delimiter=separator(file.shown, head), newlines_in_values=True
             ),
             convert_options=csv.ConvertOptions(column_types=types),
         ) as reader,
@@ -215,8 +221,8 @@ def _open(
         yield reader
 
 
-def _stream(place: Location, handle: Any) -> Any:
-    return pa.CompressedInputStream(handle, "gzip") if place.is_named([".gz"]) else handle
+def _stream(file: Location, handle: Any) -> Any:
+    return pa.CompressedInputStream(handle, "gzip") if file.is_named([".gz"]) else handle
 
 
 def _digest(found: Files, *columns: set[str], id_name: str | None) -> str:

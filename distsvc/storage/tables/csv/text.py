@@ -1,4 +1,4 @@
-"""What the text of a CSV file tells: its separator, its header, and how numbers are spelled."""
+"""The text of a CSV file: its separator, its header, and the spelling of numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPELLED = (
 """Numbers with a decimal comma, separated thousands, a currency or a percent sign."""
 
 _NOTHING = pa.array(csv.ConvertOptions().null_values)
-"""What stands for no number: nothing, and words such as NA."""
+"""Texts that stand for no number: nothing, and words such as NA."""
 
 _WHOLE = r"^(0|-?[1-9]\d*)$"
 _SHOWN = 40
@@ -100,7 +100,7 @@ def check_text(shown: str, name: str, values: pa.Array) -> None:
     )
 
 
-def is_number(values: pa.Array) -> bool:
+def are_plain_integers(values: pa.Array) -> bool:
     """Return whether texts are whole numbers that can be had back as they are written.
 
     Not so are 007, 1.10 or a number of 20 digits, which an id may be.
@@ -115,7 +115,7 @@ def is_number(values: pa.Array) -> bool:
     return True
 
 
-def with_gaps(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatch:
+def with_missing(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatch:
     """Return rows whose empty texts are null; of `codes`, also what stands for no number."""
     nothing, null = pa.array([""]), pa.scalar(None, pa.string())
     for k, field in enumerate(batch.schema):

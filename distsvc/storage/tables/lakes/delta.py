@@ -28,7 +28,7 @@ _FEATURES = {
     "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantType",
     "variantType-preview",
 }  # fmt: skip
-"""What a table may ask of its readers."""
+"""Features that a table may ask of its readers."""
 
 _MAPPED = "delta.columnMapping."
 _STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")

@@ -15,7 +15,7 @@ _DELTA, _HUDI, _ICEBERG = "_delta_log", (".hoodie", ".hoodie_partition_metadata"
 _NUMBER = re.compile(r"v?(\d+)")
 
 _LEVELS = 8
-"""How many folders above a file are looked into; in a store, those that look like a table's."""
+"""Folders above a file that are looked into; in a store, those that look like a table's."""
 
 
 def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> None:

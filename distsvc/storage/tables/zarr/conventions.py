@@ -1,4 +1,4 @@
-"""What xarray and others write beside an array of Zarr: its dimensions, and how it is packed."""
+"""Metadata of xarray and others beside an array of Zarr: its dimensions, and how it is packed."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from distsvc.storage.tables.zarr.files import (
 
 _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
-"""What the names of types begin with that are no numbers."""
+"""Beginnings of the names of types that are no numbers."""
 
 _Arrays = dict[str, Any]
 """Arrays of Zarr by their names; of those that can't be read, the error."""
@@ -159,7 +159,7 @@ def _is_group(node: Any) -> bool:
 @contextmanager
 def _reading(place: Location) -> Iterator[None]:
     try:
-        with place.reading():
+        with place.naming_errors():
             yield
     except (DistsvcError, MemoryError):
         raise

@@ -125,13 +125,13 @@ def test_low_support_is_said():
     levels = level_sets(trees)
     assert levels.answer.n_clusters == 2
     (doubt,) = levels.doubts()
-    assert doubt.startswith("low support: 33 % of the models find this answer")
+    assert doubt.startswith("Weak evidence: only 33 % of the models agree")
 
 
 def test_very_low_support_is_said_with_what_to_try():
     trees = [tree_of([5.0, 0.0]), *[tree_of([0.0, 0.0])] * 4]
     doubts = level_sets(trees).doubts()
-    assert doubts[0].startswith("low support: 20 %")
+    assert doubts[0].startswith("Weak evidence: only 20 %")
     assert "try algorithm = 'imdh', or fewer columns" in doubts[-1]
 
 
