@@ -54,8 +54,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            error.message = one_line(masked(error.message))
-            raise
+            raise click.UsageError(one_line(masked(error.format_message())), error.ctx) from None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
