@@ -20,6 +20,8 @@ import click
 from distsvc import __version__
 from distsvc.cli.ending import failing_cleanly
 from distsvc.errors import one_line
+from distsvc.errors.urls import masked, masked_argument
+from distsvc.job.dates import MOST_DAYS
 from distsvc.published.calling import run_told
 from distsvc.run.work.start import ClusterAddress, Start
 
@@ -44,7 +46,18 @@ FRESH = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The group of all commands, whose complaints about usage show neither secrets nor escapes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise click.UsageError(one_line(masked(error.format_message())), error.ctx) from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="distsvc")
 def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
@@ -84,7 +97,7 @@ def demo(out: str) -> None:
         reports = run_demo(Path(out), progress)
     for name, report in reports.items():
         indices = report.indices or {}
-        click.echo(
+        say(
             f"{name:<11} {len(report.clusters):>3} clusters"
             f" in {report.input.n_rows:>5} rows"
             f"   {outside(report):<13}"
@@ -127,7 +140,7 @@ def run(
             settings,
             at=ClusterAddress(**cluster),
             start=Start(overwrite, fresh, skip_missing),
-            command=shlex.join(["distsvc", *sys.argv[1:]]),
+            command=shlex.join(["distsvc", *map(masked_argument, sys.argv[1:])]),
             metrics_file=metrics_file,
         )
     if as_json:
@@ -138,10 +151,10 @@ def run(
     alone = report.outliers.only
     clusters = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
     where = outside(report, "" if alone else " every cluster")
-    click.echo(f"{clusters}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
+    say(f"{clusters}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
     for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
-        click.echo(one_line(f"warning: {warning}"))
-    click.echo(f"{job.output.path}/report.html")
+        say(f"warning: {warning}")
+    say(f"{job.output.path}/report.html")
 
 
 @main.command()
@@ -175,7 +188,7 @@ def predict(
     if as_json:
         click.echo(json.dumps(manifest.dumped()))
     else:
-        click.echo(f"{manifest.rows:,} rows labelled in {output_path}/labels")
+        say(f"{manifest.rows:,} rows labelled in {output_path}/labels")
 
 
 @main.command()
@@ -212,7 +225,7 @@ def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json
     if as_json:
         click.echo(json.dumps(forecast.dumped()))
     else:
-        click.echo("\n".join(map(one_line, forecast.lines())))
+        say(*forecast.lines())
 
 
 @main.command()
@@ -222,7 +235,7 @@ def report(run_dir: str) -> None:
     with failing_cleanly():
         from distsvc.run.reporting.files import rewrite_page
 
-        click.echo(rewrite_page(run_dir))
+        say(str(rewrite_page(run_dir)))
 
 
 @main.command()
@@ -235,7 +248,10 @@ def status(output_path: str, as_json: bool) -> None:
 
         found = statuses.status(output_path)
         lines = statuses.in_words(found)
-    click.echo(json.dumps(found) if as_json else _one_line_each(lines))
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        say(*lines)
 
 
 @main.command()
@@ -251,10 +267,10 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(manifest.dumped()))
         return
-    click.echo(f"run {run_id} is published: {manifest.rows:,} rows")
+    say(f"run {run_id} is published: {manifest.rows:,} rows")
     for check in manifest.failed:
-        click.echo(one_line(f"warning: {check.words}"))
-    click.echo(f"{output_path.rstrip('/')}/report.html")
+        say(f"warning: {check.words}")
+    say(f"{output_path.rstrip('/')}/report.html")
 
 
 @main.command()
@@ -279,7 +295,10 @@ def gc(output_path: str, keep: int | None, as_json: bool) -> None:
             told = json.dumps(runs)
             lines = [f"removed: {_told_run(one)}" for one in runs["removed"]]
             lines += [f"kept: {_told_run(one)}: {one['because']}" for one in runs["kept"]]
-    click.echo(told if as_json else _one_line_each(lines))
+    if as_json:
+        click.echo(told)
+    else:
+        say(*lines)
 
 
 @main.command()
@@ -312,6 +331,9 @@ def backfill(
     """Run JOB.toml for every day of a range, the oldest first; stop at the first that fails."""
     if first > last:
         raise click.UsageError("--from is after --to")
+    n_days = (last - first).days + 1
+    if n_days > MOST_DAYS:
+        raise click.UsageError(f"--from and --to span {n_days} days, expected at most {MOST_DAYS}")
     at = ClusterAddress(**cluster)
     shared = [f"--set={one}" for one in settings]
     shared += [f"--scheduler={at.scheduler}"] if at.scheduler else []
@@ -319,7 +341,7 @@ def backfill(
     shared += ["--require-tls"] if at.require_tls else []
 
     def command(*words: str) -> str:
-        return shlex.join(["distsvc", *words, *shared])
+        return shlex.join(["distsvc", *map(masked_argument, (*words, *shared))])
 
     until = last.date().isoformat()
 
@@ -330,7 +352,6 @@ def backfill(
 
     days: list[BackfilledDay] = []
     with failing_cleanly():
-        from distsvc.errors.urls import masked
         from distsvc.job.file import load_job
         from distsvc.published import backfill as backfills
 
@@ -346,7 +367,7 @@ def backfill(
         for day in done:
             days.append(day)
             if not as_json:
-                click.echo(one_line(day.line()))
+                say(day.line())
         code = days[-1].exit_code
         go_on = backfills.going_on(days[-1], until, again) if code else []
         go_on = [masked(line) for line in go_on]
@@ -364,7 +385,7 @@ def _tell_stop(days: list[BackfilledDay], go_on: list[str]) -> None:
     before = f"done up to {done[-1].day}" if done else "no day is done"
     lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {before}"]
     for line in [*lines, "to go on:", *(f"  {line}" for line in go_on)]:
-        click.echo(one_line(line), err=True)
+        say(line, err=True)
 
 
 def outside(report: Report, of: str = "") -> str:
@@ -378,6 +399,7 @@ def _told_run(told: dict[str, str]) -> str:
     return f"{told['path']}" + (f", run {told['run_id']}{of}" if told["run_id"] else "")
 
 
-def _one_line_each(lines: list[str]) -> str:
-    """Return lines as one text, each safe to print."""
-    return "\n".join(map(one_line, lines))
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines for people, each without secrets and safe for a terminal."""
+    for line in lines:
+        click.echo(one_line(masked(line)), err=err)

@@ -211,7 +211,7 @@ def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> Dists
         return kind(f"{name} can't be written: {_words(error)}")
     if number in _AWAY:
         return TemporaryError(f"can't reach {name}: {_words(error)}")
-    if reading:
+    if reading or number == errno.ENAMETOOLONG:
         if isinstance(error, FileNotFoundError):
             return InputNotFoundError(f"{name} does not exist")
         return DataError(f"can't read {name}: {_words(error)}")

@@ -1,9 +1,13 @@
 """URLs that hold secrets: how they are shown, and how processes hand them to each other.
 
-A secret is what stands before the host (``user:password@``) and every value of a query, which may
-be a signature. Neither is written to a file, a log or a message, nor sent to a worker. Where a URL
-has to be written so that it can be opened again, a stand-in is: the URL as shown, with a number.
-The process's environment, which the processes that it starts inherit, has the URL of that number.
+A secret is what stands before the host (``user:password@``) and every value of a query, a matrix
+parameter (``;token=``) or a fragment, which may be a signature. None is written to a file, a log or
+a message, nor sent to a worker. Where a URL has to be written so that it can be opened again, a
+stand-in is: the URL as shown, with a number. The process's environment, which the processes that it
+starts inherit, has the URL of that number.
+
+A text that quotes a URL may break it in two or decode it, so every secret that was ever masked in
+this process is masked by its own letters, too, as are values of the environment that are named so.
 """
 
 from __future__ import annotations
@@ -13,19 +17,32 @@ import re
 import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 MASK = "***"
 MOST_URLS = 16
 """Secret URLs that a process keeps: far more than a run has, and few enough for an environment."""
 
+MOST_SECRETS = 256
+"""Secrets that a process knows by their letters."""
+
 _VARIABLE = "DISTSVC_PRIVATE_URL_"
 _STAND_IN = re.compile(r"#\*\*\*([0-9a-f]{16})$")
-_USER = re.compile(r"(?<=://)[^/?#\s]*@")
+_USER = re.compile(r"(?<=://)[^/?#]*@")
 # A password with a slash in it, which should be %2F; digits before the slash are a port.
 _BROKEN_USER = re.compile(r"(?<=://)[^/?#@\s:]+:(?!\d*[/?#])(?:(?!://)[^@])*@")
-_HTTP_QUERY = re.compile(r"(?<=\?).*")
-_OTHER_QUERY = re.compile(r"(?<=\?)[\w.-]+=.*")  # others have globs, too
-_IN_TEXT = re.compile(r"[\w+.-]+://\S*[^\s'\"<>()\[\]{},.:;]")
+_QUERY = re.compile(r"(?<=[?#]).*", re.DOTALL)
+_OTHER_QUERY = re.compile(r"(?<=[?#])[\w.-]+=.*", re.DOTALL)  # others have globs, too
+_MATRIX = re.compile(r"(?<=;)[\w.-]+=[^/;?#]*")
+_OTHER_MATRIX = re.compile(  # others have names of files with semicolons, too
+    r"(?<=[;#])[\w.-]*(?:auth|credential|key|pass|secret|session|sig|token)[\w.-]*=[^/;?#]*", re.I
+)
+_IN_TEXT = re.compile(
+    r"(?<=')[\w+.:-]+://[^'\n]*(?=')|(?<=\")[\w+.:-]+://[^\"\n]*(?=\")"
+    r"|[\w+.-]+://\S*[^\s'\"<>()\[\]{},.:;]"
+)
+_TO_THE_END = re.compile(r"[\w+.-]+://.*", re.DOTALL)
+_NAMED_SECRET = re.compile(r"SECRET|TOKEN|PASSWORD", re.I)
 _LAKE = re.compile(r"(delta|iceberg)://(.*?)(?:\?((?:version|snapshot)=[\w-]*))?", re.DOTALL)
 
 
@@ -42,6 +59,8 @@ class LakeUrl(NamedTuple):
 
 
 NO_LAKE = LakeUrl("", "", "")
+
+_known: dict[str, None] = {}
 
 
 def lake_url(url: str) -> LakeUrl:
@@ -73,8 +92,23 @@ def shown_urls(urls: Sequence[str]) -> str:
 
 
 def masked(text: str) -> str:
-    """Return a text with every URL in it as `shown_url` shows it."""
-    return _IN_TEXT.sub(lambda found: shown_url(found[0]), text) if "://" in text else text
+    """Return a text with every URL in it as `shown_url` shows it, and no secret that is known."""
+    if "://" in text:
+        text = _IN_TEXT.sub(lambda found: shown_url(found[0]), text)
+    named = (value for name, value in os.environ.items() if _NAMED_SECRET.search(name))
+    for secret in (*_known, *filter(_tells, named)):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def masked_argument(text: str) -> str:
+    """Return an argument of a command as `masked` does, and any URL in it up to its end."""
+    return masked(_TO_THE_END.sub(lambda found: shown_url(found[0]), text))
+
+
+def remember(address: str) -> None:
+    """Let what stands before the host of an address, with or without ``://``, be masked."""
+    shown_url(address if "://" in address else f"tcp://{address}")
 
 
 def without_user(url: str) -> str:
@@ -85,6 +119,11 @@ def without_user(url: str) -> str:
 def is_broken(url: str) -> bool:
     """Return whether a password holds what ends the host: ``/``, ``?`` or ``#``."""
     return any(_BROKEN_USER.search(_USER.sub("", link)) for link in links(url))
+
+
+def has_token_in_path(url: str) -> bool:
+    """Return whether a path or fragment holds what is named as a secret: ``;token=``, ``#sig=``."""
+    return any(_OTHER_MATRIX.search(link.partition("?")[0]) for link in links(url))
 
 
 def stand_in(url: str) -> str:
@@ -158,13 +197,37 @@ def _pinned(url: str, pin: str) -> str:
 
 
 def _masked_link(link: str) -> str:
-    hidden = _USER.sub(f"{MASK}@", link)
+    hidden = _USER.sub(_masked_user, link)
     if hidden == link:
-        hidden = _BROKEN_USER.sub(f"{MASK}@", link)
-    query = _HTTP_QUERY if re.search(r"https?://", hidden) else _OTHER_QUERY
-    return query.sub(_masked_query, hidden)
+        hidden = _BROKEN_USER.sub(_masked_user, link)
+    http = re.search(r"https?://", hidden) is not None
+    hidden = (_MATRIX if http else _OTHER_MATRIX).sub(_masked_values, hidden)
+    return (_QUERY if http else _OTHER_QUERY).sub(_masked_values, hidden)
 
 
-def _masked_query(found: re.Match[str]) -> str:
-    pairs = [pair.partition("=") for pair in found[0].split("&")]
+def _masked_user(found: re.Match[str]) -> str:
+    user, colon, password = found[0][:-1].partition(":")
+    _keep(password if colon else user)
+    return f"{MASK}@"
+
+
+def _masked_values(found: re.Match[str]) -> str:
+    pairs = [pair.partition("=") for pair in re.split("[&#]", found[0])]
+    for name, equals, value in pairs:
+        _keep(value if equals else name)
     return "&".join(f"{name}={MASK}" if equals else MASK for name, equals, _ in pairs if name)
+
+
+def _keep(secret: str) -> None:
+    """Let a secret be masked wherever it stands, as it is written or decoded."""
+    for form in dict.fromkeys((secret, unquote(secret), quote(secret, safe=""))):
+        if form not in _known and _tells(form):
+            _known[form] = None
+    for oldest in list(_known)[:-MOST_SECRETS]:
+        del _known[oldest]
+
+
+def _tells(secret: str) -> bool:
+    """Return whether letters are a secret's alone: a number or a short word stands elsewhere."""
+    plain = secret.isdigit() or (len(secret) < 12 and secret.isalpha() and secret.islower())
+    return len(secret) >= 6 and not plain and MASK not in secret

@@ -10,7 +10,7 @@ FORM = re.compile(
     r"(?::(?P<format>[^{}]*))?\}"
 )
 MOST_DAYS = 3660
-"""Of a range."""
+"""Of a range, in a path or of a backfill."""
 
 WORDS = "{run_date}, {run_date-7d}, {run_date:%Y/%m/%d} or {run_date-7d:%Y%m%d}"
 RANGES = "{run_date-6d..run_date}"

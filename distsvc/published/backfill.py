@@ -12,6 +12,7 @@ from typing import Literal
 from distsvc.errors import CheckFailedError, JobFileError, SkippedError
 from distsvc.errors.faults import DEFECT, blame
 from distsvc.job.config import Job
+from distsvc.job.dates import MOST_DAYS
 from distsvc.published.held import candidates
 from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
@@ -81,7 +82,7 @@ def backfill(
     JobFileError
         The job file is not valid, or its output is not another one for every day.
     ValueError
-        `first` is after `last`.
+        `first` is after `last`, or the range has more than `MOST_DAYS` days.
 
     """
     start = replace(start, overwrite=reprocess != "none")
@@ -112,8 +113,10 @@ def going_on(stopped: BackfilledDay, last: str, commands: Callable[[str], str]) 
     """
     if stopped.held is None:
         return [commands(stopped.day)]
-    after = datetime.date.fromisoformat(stopped.day) + datetime.timedelta(1)
-    following = [commands(after.isoformat())] if after.isoformat() <= last else []
+    day = datetime.date.fromisoformat(stopped.day)
+    following = []
+    if stopped.day < last:
+        following.append(commands((day + datetime.timedelta(1)).isoformat()))
     publish = ["distsvc", "publish", stopped.output, "--held", stopped.held]
     return [shlex.join(publish), *following]
 
@@ -125,7 +128,11 @@ def _jobs(
     if first > last:
         raise ValueError(f"expected a first day before the last, found {first} and {last}")
     count = (last - first).days + 1
-    days = [first + datetime.timedelta(number) for number in range(max(count, 2))]
+    if count > MOST_DAYS:
+        raise ValueError(f"expected at most {MOST_DAYS} days, found {count} from {first} to {last}")
+    days = [first + datetime.timedelta(number) for number in range(count)]
+    if count == 1:  # another one, to compare outputs with
+        days.append(first + datetime.timedelta(-1 if first == datetime.date.max else 1))
     jobs = {day.isoformat(): job_of(day.isoformat()) for day in days}
     days_of: dict[str, str] = {}
     for day, job in jobs.items():

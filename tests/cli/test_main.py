@@ -263,3 +263,24 @@ def test_demo(tmp_path, monkeypatch):
     assert found.exit_code == 0, found.output
     assert found.stdout.split()[:3] == ["moons", "2", "clusters"]
     assert (tmp_path / "moons/report.html").exists()
+
+
+def test_complaints_about_usage_show_no_secret_and_no_escape():
+    found = CliRunner().invoke(main, ["status", "a", "https://me:Pl4nted@h/x\x1b[31m"])
+    assert found.exit_code == 2
+    assert "unexpected extra argument (https://***@h/x\\x1b[31m)" in found.stderr
+
+
+def test_lines_for_people_are_safe_for_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "o\x1b[31m" / ".runs").mkdir(parents=True)
+    for command in (["status"], ["gc"], ["publish", "--held", "x"], ["report"]):
+        found = CliRunner().invoke(main, [*command, "o\x1b[31m"])
+        assert "\x1b" not in found.output
+
+
+def test_a_name_that_no_file_can_have():
+    for command in (["status"], ["gc"], ["gc", "--keep=2"], ["report"], ["run"], ["init"]):
+        found = CliRunner().invoke(main, [*command, "a" * 5000])
+        assert found.exit_code in (65, 78), found.output
+        assert found.stderr.startswith("error: ")

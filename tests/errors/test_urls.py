@@ -6,13 +6,17 @@ import sys
 
 import pytest
 
+from distsvc.errors import urls
 from distsvc.errors.urls import (
+    MOST_SECRETS,
     MOST_URLS,
     hand_over,
     is_private,
     lake_url,
     masked,
+    masked_argument,
     original,
+    remember,
     shown_url,
     stand_in,
     without_user,
@@ -21,6 +25,7 @@ from distsvc.errors.urls import (
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
+    monkeypatch.setattr(urls, "_known", {})
     for name in [name for name in os.environ if name.startswith("DISTSVC_PRIVATE_URL_")]:
         monkeypatch.delenv(name)
     yield
@@ -130,3 +135,107 @@ def test_few_are_kept():
 def test_what_state_of_a_table_is_asked_for_is_no_secret(url, shown):
     assert shown_url(url) == shown
     assert lake_url(url).around(lake_url(url).path) == url
+
+
+SECRET = "Pl4nted/S3cret+x="
+"""As keys of S3 look, with letters that URLs encode."""
+
+BARE = "".join(letter for letter in SECRET if letter.isalnum())
+SCHEMES = "http", "https", "s3", "delta://https", "simplecache::https", "filecache::s3"
+FORMS = [
+    form.format(scheme)
+    for form in (
+        "{}://me:SECRET@host/x",
+        "{}://SECRET@host/x",
+        "{}://me:SECRET@host/my file.parquet",
+        "{}://me:pass SECRET word@host/x",
+        "{}://host/x?sig=SECRET",
+        "{}://host/my file.parquet?sig=SECRET&se=2026",
+        "{}://host/x#access_token=SECRET",
+        "{}://host/a;token=SECRET/x",
+        "{}://host/a b;token=SECRET?v=1#sig=SECRET",
+    )
+    for scheme in SCHEMES
+] + [
+    "tcp://user:SECRET@10.0.0.5:8786",
+    "tls://SECRET@10.0.0.5:8786",
+    "ws://user:SECRET@scheduler/dask ws",
+    "az://box@account/x?sv=1&sig=SECRET",
+    "abfs://box/x?sp=r&se=SECRET&sig=SECRET",
+    "iceberg://https://user:SECRET@catalog/db.table",
+]
+"""URLs with a secret in them: schemes and chains, white space, fragments, matrix parameters."""
+
+TEXTS = (
+    "can't read {}: gone",
+    "GET '{}', then",
+    'found "{}"',
+    "distsvc run {} --json",
+    "{}\n{}",
+    "[{}, /data/x]",
+)
+
+
+def test_there_are_sixty_forms():
+    assert len(set(FORMS)) >= 60
+
+
+@pytest.mark.parametrize("secret", [BARE, SECRET.replace("/", "%2F")])
+def test_no_form_of_a_secret_is_in_a_text(secret):
+    for form in FORMS:
+        url = form.replace("SECRET", secret)
+        shown = shown_url(url)
+        assert secret not in shown
+        assert shown_url(shown) == shown
+        for text in TEXTS:
+            assert secret not in masked(text.format(url, url))
+        assert secret not in masked_argument(f"--set=input.path={url}")
+
+
+def test_a_secret_that_was_shown_once_is_known_by_its_letters(monkeypatch):
+    secret = SECRET.replace("/", "%2F")
+    for form in FORMS:
+        monkeypatch.setattr(urls, "_known", {})
+        shown_url(form.replace("pass SECRET word", "SECRET").replace("SECRET", secret))
+        told = masked(f"401: the key {secret} ({SECRET}) is wrong")
+        assert secret not in told, form
+        assert SECRET not in told, form
+
+
+def test_a_text_shows_no_secret_of_a_url_that_it_alone_has(monkeypatch):
+    for form in FORMS:
+        url = form.replace("SECRET", BARE)
+        for text in TEXTS[1:3] if " " in url else TEXTS:
+            monkeypatch.setattr(urls, "_known", {})
+            assert BARE not in masked(text.format(url, url))
+
+
+def test_a_quoted_url_ends_with_its_quote():
+    told = masked(f"distsvc run 'http://h/my file?sig={BARE}' --label 'kind of x'")
+    assert told == "distsvc run 'http://h/my file?sig=***' --label 'kind of x'"
+
+
+def test_the_address_of_a_scheduler_needs_no_protocol():
+    remember(f"user:{BARE}@10.0.0.5:8786")
+    assert masked(f"no answer from user:{BARE}@10.0.0.5:8786") == (
+        "no answer from user:***@10.0.0.5:8786"
+    )
+
+
+def test_keys_of_the_environment_are_masked(monkeypatch):
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__S3__SECRET_ACCESS_KEY", BARE)
+    assert masked(f"signed with {BARE}") == "signed with ***"
+
+
+def test_a_plain_word_or_number_is_not_taken_for_a_secret():
+    shown_url("https://h/x?format=parquet&day=20261123&v=1")
+    text = "read as parquet, version 1 of 20261123"
+    assert masked(text) == text
+
+
+def test_few_secrets_are_known():
+    for number in range(MOST_SECRETS + 10):
+        shown_url(f"https://h/x?sig=S3cret{number:05d}")
+    assert masked("S3cret00001") == "S3cret00001"
+    assert masked(f"S3cret{MOST_SECRETS + 9:05d}") == "***"
+    assert len(urls._known) == MOST_SECRETS

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -195,3 +196,24 @@ def test_days_that_are_none(job_file, days):
 def test_nothing_is_left_to_do_after_the_last_night():
     night = backfills.BackfilledDay(DAYS[0], "out/x", "held", "words", 76, "run-1")
     assert going_on(night, DAYS[0], str) == ["distsvc publish out/x --held run-1"]
+
+
+def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
+    (tmp_path / "data" / f"{DAYS[0]}.parquet").rename(tmp_path / "data" / "9999-12-31.parquet")
+    [done] = nights(
+        job_file, "9999-12-31", "9999-12-31", settings=[f"continuity.previous={tmp_path}/out/none"]
+    )
+    assert (done.day, done.state) == ("9999-12-31", "published")
+    held = replace(done, state="held", exit_code=76, held="r1")
+    assert going_on(held, "9999-12-31", str) == [f"distsvc publish {done.output} --held r1"]
+
+
+def test_more_days_than_anyone_means_are_refused_at_once(job_file):
+    asked = []
+    with pytest.raises(ValueError, match="at most 3660 days, found 739617 from 0001-01-01"):
+        list(backfill(asked.append, datetime.date(1, 1, 1), datetime.date(2026, 1, 1)))
+    assert asked == []
+    arguments = ["backfill", str(job_file), "--from", "0001-01-01", "--to", "2026-01-01"]
+    found = CliRunner().invoke(main, arguments)
+    assert found.exit_code == 2
+    assert "span 739617 days, expected at most 3660" in found.stderr

@@ -201,3 +201,20 @@ def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(
     assert after > 20, "the crashes came too late to tell"
     assert names(out / ".runs/replaced") == replaced, "a slow reader may be at what was replaced"
     assert not [name for name in names(out) if kept[0] in name or kept[1] in name]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [5, "none", [5], [{"words": 5}], [{"state": ["failed"]}], {"name": "min_rows"}, [None], [[]]],
+)
+def test_a_candidate_with_odd_checks_is_not_published(tmp_path, odd):
+    table = write_table(tmp_path / "t.parquet", three_clusters(600))
+    job = with_checks(small_job(table, MODELS["sampled"]), min_rows=1000)
+    run_id = held_back(job)
+    file = tmp_path / f"out/.runs/held/{run_id}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"checks": odd}))
+    found = CliRunner().invoke(main, ["publish", str(tmp_path / "out"), "--held", run_id])
+    assert found.exit_code == 65, found.output
+    assert found.stderr.startswith("error: ")
+    assert "checks" in found.stderr
+    assert not (tmp_path / "out/manifest.json").exists()

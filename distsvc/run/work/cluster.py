@@ -22,6 +22,7 @@ from typing import Any
 
 from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
+from distsvc.errors.urls import remember
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
@@ -37,6 +38,9 @@ WAIT_SECONDS = 0.1
 
 TASKS = "distsvc.run.labelling.phase"
 """Module that workers on this machine import before they are given tasks: it imports the rest."""
+
+WORKER_BYTES = 2**27
+"""The memory that a worker takes before it is given a task."""
 
 KEPT_BYTES = 2**25
 """The largest piece of memory that workers here keep when it is free, to use it again.
@@ -93,12 +97,26 @@ def connected(
                 client = stack.enter_context(_elsewhere(address))
                 told = {"kind": "scheduler", "dashboard": client.dashboard_link}
             elif workers:
+                _check_room(workers)
                 client = stack.enter_context(_here(workers, config.threads))
                 told = {"kind": f"{workers} workers here"}
             if client is not None:
                 told["address"] = client.scheduler.address
             progress.event("cluster", **told)
         yield client
+
+
+def _check_room(workers: int) -> None:
+    """Raise `JobFileError` for more workers than this machine has memory for."""
+    from distributed.system import MEMORY_LIMIT
+
+    most = max(int(MEMORY_LIMIT // WORKER_BYTES), 1)
+    if workers > most:
+        raise JobFileError(
+            f"cluster.workers: expected at most {most} on this machine, found {workers}: each "
+            f"takes {WORKER_BYTES >> 20} MiB of {MEMORY_LIMIT >> 20}, and there are {_cores()} "
+            "cores"
+        )
 
 
 def _cores() -> int:
@@ -301,7 +319,7 @@ def _check_trust(address: str, require_tls: bool, progress: Progress) -> None:
         return
     if require_tls:
         raise JobFileError(f"--require-tls: scheduler {address} is not a tls:// address")
-    host = address.rpartition("://")[2].rpartition(":")[0].strip("[]")
+    host = address.rpartition("://")[2].rpartition("@")[2].rpartition(":")[0].strip("[]")
     with suppress(ValueError):
         if host == "localhost" or ipaddress.ip_address(host).is_loopback:
             return
@@ -317,6 +335,7 @@ def _address_of(at: ClusterAddress) -> str | None:
     address = at.scheduler or _configured_address()
     if not address and at.scheduler_file is not None:
         address = _address_in(at.scheduler_file)
+    remember(address or "")
     return address
 
 

@@ -70,8 +70,8 @@ class Plain(logging.Formatter):
     """Shows an event as it is, and a traceback without the secrets of URLs in it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines."""
-        return masked(super().format(record))
+        """Return the lines, each safe to print."""
+        return "\n".join(map(one_line, masked(super().format(record)).splitlines()))
 
 
 class AboveBars(logging.Handler):

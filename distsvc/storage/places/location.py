@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,16 @@ from fsspec.implementations.local import LocalFileSystem
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.errors.faults import fault
-from distsvc.errors.urls import NO_LAKE, LakeUrl, lake_url, masked, original, shown_url, stand_in
+from distsvc.errors.urls import (
+    NO_LAKE,
+    LakeUrl,
+    has_token_in_path,
+    lake_url,
+    masked,
+    original,
+    shown_url,
+    stand_in,
+)
 from distsvc.storage.places.remote import connection, patient
 
 METADATA = ".metadata.json"
@@ -46,13 +56,22 @@ class Location:
         """
         try:
             lake = lake_url(original(url))
+            if "://" in lake.path and has_token_in_path(lake.path):
+                raise ValueError(
+                    "a path that holds a token would be written with the names of its files; give "
+                    "the token as a query, ?token=..., or in the environment"
+                )
             if lake.kind == "iceberg" and not lake.path.endswith(METADATA):
                 return cls(None, lake.path, url, lake)  # a name in a catalog
+            if "::" in url and os.path.exists(url):
+                return cls(LocalFileSystem(), os.path.abspath(url), url)  # no chain, a name
             bare, options = connection(lake.path, s3)
             fs, path = fsspec.core.url_to_fs(bare, **options)
         except (ValueError, ImportError, LookupError) as error:
             why = masked(str(error.args[0] if error.args else error))
             raise JobFileError(f"input.path: can't open {shown_url(url)}: {why}") from None
+        except OSError as error:  # of the file that a chain reads from
+            raise fault(error, reading=shown_url(url)) or error from error
         return cls(patient(fs), path.rstrip("/") or path, stand_in(url), lake)
 
     @property

@@ -7,19 +7,20 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.columns import some
 from distsvc.storage.tables.files import base_of
-from distsvc.storage.tables.sources import find_source
+from distsvc.storage.tables.sources import find_source, find_sources
 
 
 def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
     """Raise `TemporaryError`, or `SkippedError` with `skip_missing`, for an incomplete input.
 
-    Each path needs the file ``ready``. A job without that key has a complete input, unless
-    `skip_missing`: then the paths themselves have to be there. `JobFileError` if ``ready`` is asked
-    of a file or of a table with a log.
+    Each path needs the file ``ready``. A job without that key has a complete input once the paths
+    are there: `InputNotFoundError` if one is not. `JobFileError` if ``ready`` is asked of a file or
+    of a table with a log.
     """
-    if config.ready is None and not skip_missing:
-        return
     places = [Location.of(path) for path in config.paths]
+    if config.ready is None and not skip_missing:
+        find_sources(places, None)
+        return
     late = [what for what in (_awaited(place, config.ready) for place in places) if what]
     if late:
         words = f"input.path: not there yet: {some(late)}"

@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import time
 import warnings
@@ -43,9 +44,8 @@ def test_a_row_of_a_process_of_its_own_has_its_peak_memory():
 
 
 def test_what_takes_too_long_is_ended():
-    began = time.perf_counter()
     assert limited(slow, 0.1) == {"note": "not done in 0.1 s"}
-    assert time.perf_counter() - began < 25.0
+    assert multiprocessing.active_children() == []
 
 
 def test_a_process_that_ends_is_a_failure():

@@ -6,7 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distsvc.errors import DataError, JobFileError, ParameterError, TemporaryError
+from distsvc.errors import (
+    DataError,
+    InputNotFoundError,
+    JobFileError,
+    ParameterError,
+    TemporaryError,
+)
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run.job import run_job
 from distsvc.run.starting.opening import opened
@@ -198,3 +204,12 @@ def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeyp
     with open_job(job) as found:
         assert isinstance(found, Output)
     assert published
+
+
+def test_nothing_is_made_for_an_input_that_is_not_there(tmp_path):
+    with (
+        pytest.raises(InputNotFoundError),
+        open_job(job_for(tmp_path / "no.parquet", MODELS["sampled"])),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []

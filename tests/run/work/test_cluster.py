@@ -246,3 +246,14 @@ def test_exit_codes(monkeypatch, job_file, dead):
     assert found.exit_code == 66
     assert "error: scheduler file none.json does not exist" in found.stderr
     assert nothing_left(job_file.parent / "out")
+
+
+def test_more_workers_than_the_machine_has_memory_for(monkeypatch):
+    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 2**30)
+    monkeypatch.setattr(module, "_here", Mock(side_effect=AssertionError))
+    message = "cluster.workers: expected at most 8 on this machine, found 9: each takes 128 MiB"
+    with (
+        pytest.raises(JobFileError, match=message),
+        connected(ClusterConfig(workers=9), 0, Progress(quiet=True)),
+    ):
+        pass

@@ -3,7 +3,6 @@
 import http.server
 import logging
 import threading
-import time
 
 import fsspec
 import numpy as np
@@ -51,7 +50,7 @@ class Store(http.server.BaseHTTPRequestHandler):
     def trouble(self):
         kind = self.server.kind
         if kind == "silent":
-            self.server.stopping.wait(5)
+            self.server.outlasted |= not self.server.stopping.wait(60)
             self.close_connection = True
         elif kind == "dropped":
             self.close_connection = True
@@ -87,7 +86,7 @@ def store(tmp_path, monkeypatch):
         server.daemon_threads = True
         server.files = {"/t.parquet": (tmp_path / "t.parquet").read_bytes(), "/t.csv": b"x\n1\n"}
         server.kind, server.troubles, server.seen = 404, 0, []
-        server.stopping = threading.Event()
+        server.stopping, server.outlasted = threading.Event(), False
         server.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -151,10 +150,9 @@ def test_a_silent_store_is_not_waited_for_long(store, tmp_path, monkeypatch):
     monkeypatch.setattr(remote, "SILENCE_SECONDS", 0.2)
     for name in ("t.parquet", "t.zarr"):
         store.kind, store.troubles = "silent", ALWAYS
-        started = time.monotonic()
         with pytest.raises(TemporaryError, match=r"can't reach http://127.*/t\."):
             opened(f"{store.url}/{name}", tmp_path)
-        assert time.monotonic() - started < 4.0
+        assert not store.outlasted
 
 
 def test_the_limits_are_those_that_are_documented():
@@ -273,7 +271,6 @@ def test_s3_without_credentials(s3, tmp_path, monkeypatch):
 def test_s3_that_says_nothing(s3, tmp_path, monkeypatch):
     monkeypatch.setattr(remote, "SILENCE_SECONDS", 0.2)
     s3.kind, s3.troubles = "silent", ALWAYS
-    started = time.monotonic()
     with pytest.raises(TemporaryError, match=r"can't reach s3://silent/t\.parquet"):
         opened("s3://silent/t.parquet", tmp_path)
-    assert time.monotonic() - started < 15.0
+    assert not s3.outlasted
