@@ -81,7 +81,8 @@ def _seen(table: Table, block: Block) -> Look:
     stored = [*table.stored, *table.left_out]
     labels = [n for n in stored if _LABEL.search(n) and _are_classes(table, n, len(block.X))]
     numbering = [name for name, why in table.left_out.items() if why == ROW_NUMBER]
-    ids = [name for name in stored if ID_NAME.search(name) or name in numbering]
+    ids = [name for name in stored if ID_NAME.search(name)]
+    ids += [name for name in numbering if name not in ids]
     numbers = {
         f.column: table.columns.index(f.column) for f in table.features if isinstance(f, Numeric)
     }
