@@ -30,9 +30,7 @@ SHOWN = 4
 """Pairs of clusters that a note names."""
 
 
-def told_of_dividers(
-    rows: PilotRows, features: Sequence[Feature], ids: np.ndarray
-) -> list[str]:
+def told_of_dividers(rows: PilotRows, features: Sequence[Feature], ids: np.ndarray) -> list[str]:
     """Return a note for each column that alone divides clusters, by the labelled pilot.
 
     `ids` (k,) are those of the labels.

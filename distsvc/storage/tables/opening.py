@@ -324,8 +324,7 @@ def notes_on_columns(table: Table) -> list[str]:
         )
     if texts:
         notes.append(
-            f"text read as numbers: {some(texts)}; list the features in input.columns to do "
-            "without"
+            f"text read as numbers: {some(texts)}; list the features in input.columns to do without"
         )
     return notes
 

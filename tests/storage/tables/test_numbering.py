@@ -49,7 +49,9 @@ def gtins(n: int, random: np.random.Generator) -> np.ndarray:
 
 def codes(n: int, random: np.random.Generator) -> dict[str, tuple[np.ndarray, str]]:
     """Columns of dates and codes, and why they are no features."""
-    days = [datetime.date(2026, 1, 1) + datetime.timedelta(int(k)) for k in random.integers(0, 9, n)]
+    days = [
+        datetime.date(2026, 1, 1) + datetime.timedelta(int(k)) for k in random.integers(0, 9, n)
+    ]
     dates = np.array([int(day.strftime("%Y%m%d")) for day in days])
     return {
         "day": (dates, DATE),
@@ -164,7 +166,9 @@ def test_rows_that_where_drops_are_looked_at_too(tmp_path):
 @pytest.mark.parametrize("levels", [["store"], ["store", "year"], [None, None]])
 def test_an_index_of_pandas_is_no_feature(tmp_path, levels):
     keys = [np.arange(60) % 7, np.arange(60) % 4][: len(levels)]
-    frame = pd.DataFrame({"x": np.sin(np.arange(60))}, pd.MultiIndex.from_arrays(keys, names=levels))
+    frame = pd.DataFrame(
+        {"x": np.sin(np.arange(60))}, pd.MultiIndex.from_arrays(keys, names=levels)
+    )
     frame.to_parquet(tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)
     assert table.columns == ("x",)
@@ -174,7 +178,9 @@ def test_an_index_of_pandas_is_no_feature(tmp_path, levels):
         assert opened(tmp_path / "t.parquet", tmp_path, columns=["store"]).columns == ("store",)
 
 
-@pytest.mark.parametrize("metadata", [b"{", b"[]", b'{"index_columns": 7}', b'{"index_columns": [[]]}'])
+@pytest.mark.parametrize(
+    "metadata", [b"{", b"[]", b'{"index_columns": 7}', b'{"index_columns": [[]]}']
+)
 def test_damaged_words_of_pandas_are_passed_over(tmp_path, metadata):
     data = pa.table({"x": np.sin(np.arange(60))}).replace_schema_metadata({b"pandas": metadata})
     pq.write_table(data, tmp_path / "t.parquet")
@@ -232,5 +238,5 @@ def test_a_text_that_is_no_number_after_all_is_named(tmp_path):
     words[600] = "about 3"  # between the spots that are looked at
     pq.write_table(pa.table({"t": words, "x": np.arange(5000.0) % 7}), tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)
-    with pytest.raises(DataError, match="column 't', row 600: expected a number, .*'about 3'"):
+    with pytest.raises(DataError, match=r"column 't', row 600: expected a number, .*'about 3'"):
         everything(table)
