@@ -27,11 +27,11 @@ ALIKE = 2.0
 
 UNLIKE = 1e6
 SHOWN = 4
-"""Pairs of clusters that a note names."""
+"""Columns, and pairs of clusters of each, that a note names."""
 
 
 def told_of_dividers(rows: PilotRows, features: Sequence[Feature], ids: np.ndarray) -> list[str]:
-    """Return a note for each column that alone divides clusters, by the labelled pilot.
+    """Return a note, or none, about columns that alone divide clusters, by the labelled pilot.
 
     `ids` (k,) are those of the labels.
     """
@@ -42,7 +42,7 @@ def told_of_dividers(rows: PilotRows, features: Sequence[Feature], ids: np.ndarr
     if len(clusters) < 2:
         return []
     apart, noise = _apart(rows, clusters)
-    notes, first = [], 0
+    found, first = [], 0
     for feature in features:
         own = slice(first, first + len(feature.names))
         first = own.stop
@@ -54,11 +54,13 @@ def told_of_dividers(rows: PilotRows, features: Sequence[Feature], ids: np.ndarr
         pairs = np.argwhere(np.triu(known & (rest <= ALIKE)))
         if len(pairs):
             told = [" and ".join(str(int(ids[clusters[i]])) for i in pair) for pair in pairs]
-            notes.append(
-                f"{feature.column!r} alone divides clusters {some(told, SHOWN)}, which are alike "
-                "in all other columns; leave it out of input.columns if it should not"
-            )
-    return notes
+            found.append(f"{feature.column!r} alone divides clusters {some(told, SHOWN)}")
+    if not found:
+        return []
+    return [
+        f"{'; '.join(found[:SHOWN])}{'; ...' * (len(found) > SHOWN)}: these are alike in all other "
+        "columns; leave a column out of input.columns if it should not divide"
+    ]
 
 
 def _apart(rows: PilotRows, clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
