@@ -133,9 +133,18 @@ def _many_products(name: str, values: np.ndarray) -> bool:
 
 
 def _differ(name: str, values: np.ndarray) -> bool:
-    """Return whether nearly all values differ, as far as float64 can tell of large ones."""
-    share = _DISTINCT_SOMEWHERE if _exact(values) else _DISTINCT_LARGE
-    return len(np.unique(values)) >= share * len(values)
+    """Return whether values differ, or nearly all do and are no fine quantity, by their form.
+
+    Of large values float64 can tell only so many apart.
+    """
+    n, ties = len(values), _ties(values)
+    if ties == 0 or not _exact(values):
+        return ties <= (1.0 - _DISTINCT_LARGE) * n
+    return ties <= (1.0 - _DISTINCT_SOMEWHERE) * n and (_lacks_ties(values) or _even(values))
+
+
+def _ties(values: np.ndarray) -> int:
+    return len(values) - len(np.unique(values))
 
 
 def _exact(values: np.ndarray) -> bool:
@@ -148,20 +157,31 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
     Either they have fewer ties than values of a quantity would have in so small a range; or they
     rise or fall with the rows; or they are spread evenly, and longer than what is measured.
     """
-    n, ties = len(values), len(values) - len(np.unique(values))
+    n, ties = len(values), _ties(values)
     if _exact(values) and ties > (1.0 - _DISTINCT) * n:
         return False
-    steps = np.diff(values)
-    ordered = bool((steps >= 0).all() or (steps <= 0).all())
-    jumps = SPOTS - 1 if ordered and n > _SURE_ROWS else 0  # from one spot to the next
-    seen = np.sort(np.abs(steps))[: n - 1 - jumps].sum() if ordered else np.ptp(values)
-    if n * n / (2.0 * max(seen, 1.0)) >= _FEWEST_TIES + 4.0 * ties:
+    if _lacks_ties(values):
         return True
     even, strict = _even(values), ties == 0 or not _exact(values)
-    if n >= _SURE_ROWS and strict and (ordered or even):
+    if n >= _SURE_ROWS and strict and (even or _are_ordered(values)):
         return True
     long = np.ptp(values) >= _FINE or (ties == 0 and _are_as_long(values))
     return n >= _FEW_ROWS and even and bool(long)
+
+
+def _lacks_ties(values: np.ndarray) -> bool:
+    """Return whether values have too few ties to be independent, in the range that they cover."""
+    n, ordered = len(values), _are_ordered(values)
+    jumps = SPOTS - 1 if ordered and n > _SURE_ROWS else 0  # from one spot to the next
+    steps = np.sort(np.abs(np.diff(values)))[: n - 1 - jumps]
+    covered = steps.sum() if ordered else np.ptp(values)
+    return bool(n * n / (2.0 * max(covered, 1.0)) >= _FEWEST_TIES + 4.0 * _ties(values))
+
+
+def _are_ordered(values: np.ndarray) -> bool:
+    """Return whether values never fall from one row to the next, or never rise."""
+    steps = np.diff(values)
+    return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def _are_as_long(values: np.ndarray) -> bool:
@@ -172,7 +192,7 @@ def _are_as_long(values: np.ndarray) -> bool:
 
 
 def _even(values: np.ndarray) -> bool:
-    shares = (np.sort(values) - values.min()) / np.ptp(values)
+    shares = (np.sort(values) - values.min()) / max(np.ptp(values), 1.0)
     distance = np.abs(shares - np.linspace(0.0, 1.0, len(values))).max()
     return bool(distance * np.sqrt(len(values)) < _EVEN)
 

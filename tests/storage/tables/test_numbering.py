@@ -11,10 +11,11 @@ import pytest
 import zarr
 
 from distsvc.errors import DataError
+from distsvc.job.config import InputConfig
 from distsvc.storage.rows.codes import CODE, DATE, PRODUCT, ROW_NUMBER
 from distsvc.storage.rows.columns import PANDAS_INDEX
 from distsvc.storage.tables.numbering import MIXED
-from distsvc.storage.tables.opening import notes_on_columns, shown_columns
+from distsvc.storage.tables.opening import notes_on_columns, open_table, shown_columns
 from tests.small_tables import everything, opened
 
 N = 6000
@@ -176,6 +177,16 @@ def test_an_index_of_pandas_is_no_feature(tmp_path, levels):
     assert f"({PANDAS_INDEX})" in notes_on_columns(table)[0]
     if levels[0]:
         assert opened(tmp_path / "t.parquet", tmp_path, columns=["store"]).columns == ("store",)
+
+
+def test_columns_of_the_run_before_stay(tmp_path):
+    columns = {"store": np.arange(600) % 7, "zip": 10_000 + np.arange(600) % 7}
+    data = columns | {"x": np.sin(np.arange(600)), "t": ["1", "2"] * 300}
+    pd.DataFrame(data).set_index("store").to_parquet(tmp_path / "t.parquet")
+    config = InputConfig(path=str(tmp_path / "t.parquet"))
+    kept = open_table(config, tmp_path / "staging", kept=("store", "zip"))
+    assert set(kept.columns) == {"store", "zip", "x", "t"}
+    assert open_table(config, tmp_path / "staging").columns == ("x", "t")
 
 
 @pytest.mark.parametrize(
