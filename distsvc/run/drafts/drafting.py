@@ -16,6 +16,7 @@ from distsvc.run.drafts.looking import Look, look_at
 from distsvc.storage.places.arrays import write_text
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Vector
+from distsvc.storage.tables.sources import source_of
 
 _WIDTH, _REMARK = 98, 34
 """Of a comment, and where it begins behind a key."""
@@ -39,13 +40,16 @@ def write_draft(path: str, to: str) -> None:
 
 
 def draft(path: str, to: str = "JOB.toml") -> str:
-    """Return a commented job file for a table, which runs as it is.
+    """Return a commented job file for a table: the default job, and what else may suit the table.
 
     `to` is what it will be called. Errors as in `look_at`.
     """
-    look, shown = look_at(path), shown_url(path)
+    look, shown, job = look_at(path), shown_url(path), default_job(path)
     lines = [
         *_heading(look, to),
+        "",
+        "[job]",
+        _line("name", job["job"]["name"]),
         "",
         "[input]",
         _line("path", shown),
@@ -61,7 +65,7 @@ def draft(path: str, to: str = "JOB.toml") -> str:
         _line("seed", 0),
         "",
         "[output]",
-        _line("path", default_job(path)["output"]["path"]),
+        _line("path", job["output"]["path"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -70,7 +74,7 @@ def _heading(look: Look, to: str) -> list[str]:
     table = look.table
     return [
         *_comment(
-            f"A job for {table.shown}: {table.n_rows:,} rows, read as {table.layout.format}."
+            f"A job for {table.shown}: {table.n_rows:,} rows, read as {source_of(table).title}."
         ),
         *_comment(
             f"Run it by: distsvc run {to}. What begins with # is not set, or a remark: columns "
@@ -99,7 +103,8 @@ def _preprocess(look: Look) -> list[str]:
     if vectors:
         lines.append(_hint("scale", "unit", "compares vectors by direction, as cosine does"))
     if look.gaps:
-        lines.append(_line("missing", "median", f"there are gaps in {some(look.gaps)}"))
+        lines += _comment(f"Values are missing in {some(look.gaps)}; a run ends there unless:")
+        lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))
     else:
         lines.append(_line("missing", "error", "or 'drop', or 'median'"))
     if look.logs:

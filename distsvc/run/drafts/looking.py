@@ -7,16 +7,18 @@ import tempfile
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from distsvc.errors import DataError
 from distsvc.job.file import parse_job
 from distsvc.run.drafts.asked_job import default_job
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_ONE_HOT
+from distsvc.storage.rows.codes import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.features import Numeric
 from distsvc.storage.tables.counting import ValueCounts
-from distsvc.storage.tables.numbering import ROW_NUMBER
 from distsvc.storage.tables.opening import open_table, read_blocks
+from distsvc.storage.tables.sources import source_of
 
 FIRST_ROWS = 10_000
 """Rows that are looked at."""
@@ -31,12 +33,14 @@ HEAVY_TAIL, LARGE = 20.0, 100.0
 """A column of which a logarithm may tell more: how much longer the upper half of its range is than
 the lower, without the hundredth at either end, and its largest value, at least."""
 
-_ID = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|rowid)$|[a-z]I[dD]$", re.IGNORECASE)
 _LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
 _TEXT = ("string", "large_string")
 
 MOST_TEXTS = 5
 """Columns of text whose values are counted."""
+
+MOST_CLASSES = 100
+"""Different values of a column that looks like known classes."""
 
 REPEATED = 2
 """Rows that a value of a category has at least, on average; a name has fewer."""
@@ -75,9 +79,10 @@ def look_at(path: str) -> Look:
 
 def _seen(table: Table, block: Block) -> Look:
     stored = [*table.stored, *table.left_out]
-    labels = [name for name in stored if _LABEL.search(name)]
+    labels = [n for n in stored if _LABEL.search(n) and _are_classes(table, n, len(block.X))]
     numbering = [name for name, why in table.left_out.items() if why == ROW_NUMBER]
-    ids = [name for name in stored if _ID.search(name) or name in numbering]
+    ids = [name for name in stored if ID_NAME.search(name)]
+    ids += [name for name in numbering if name not in ids]
     numbers = {
         f.column: table.columns.index(f.column) for f in table.features if isinstance(f, Numeric)
     }
@@ -99,15 +104,28 @@ def _way(table: Table, name: str, n_rows: int) -> str:
 
     Those are texts that are long, the same in all rows, or another in nearly every row.
     """
-    counted = ValueCounts(table, [name])
-    try:
-        counted.add(0, n_rows)
-    except DataError:
-        return ""
-    n_values = len(counted.counts[name])
+    n_values = _n_values(table, name, n_rows)
     if n_values < 2 or (n_rows >= FEWEST_ROWS and n_values * REPEATED > n_rows):
         return ""
     return "onehot" if n_values <= MOST_ONE_HOT else "frequency"
+
+
+def _are_classes(table: Table, name: str, n_rows: int) -> bool:
+    """Return whether a column has few values in the first rows, each of several rows."""
+    if not source_of(table).states_width:  # svmlight text, whose only other column is the label
+        return True
+    n_values = _n_values(table, name, n_rows)
+    return 1 <= n_values <= MOST_CLASSES and (n_rows < FEWEST_ROWS or n_values * REPEATED <= n_rows)
+
+
+def _n_values(table: Table, name: str, n_rows: int) -> int:
+    """Return how many values a column has in the first rows; 0 where these can't be counted."""
+    counted = ValueCounts(table, [name])
+    try:
+        counted.add(0, n_rows)
+    except (DataError, pa.ArrowException):
+        return 0
+    return len(counted.counts[name])
 
 
 def _counts_rows(x: np.ndarray) -> bool:

@@ -16,10 +16,20 @@ from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.columns import some
-from distsvc.storage.rows.features import Feature, Numeric, names_of, one_hot_columns
+from distsvc.storage.rows.features import (
+    Feature,
+    Numeric,
+    groups_of,
+    names_of,
+    one_hot_columns,
+)
 
 SHOWN = 5
 """Far rows, or columns that they decide, that a note names."""
+
+
+DECIDES = 0.9
+"""Share of the squared length of a row, on average, from which one column decides it."""
 
 
 def prepare(
@@ -37,6 +47,7 @@ def prepare(
         scaling.check(survey.sums, table.columns)
         notes += told_of_aside(survey.aside, table.columns)
         notes += told_of_far_rows(survey, config.scale, table.features)
+        notes += told_of_lengths(survey, scaling, table.features)
         engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         engine.notes.extend([*steps.run.plan.notes, *notes])
         preparation = Preparation(scaling, engine.centre, algorithm.rules[0].float64)
@@ -123,6 +134,22 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
     return [
         f"a few far rows decide the scale of {some(told, SHOWN)}, and all others look "
         f"alike there: {_advice(as_log, len(found))}"
+    ]
+
+
+def told_of_lengths(survey: Survey, scaling: Scaling, features: Sequence[Feature]) -> list[str]:
+    """Return a note, or none, about a column that decides the lengths by which rows are divided."""
+    names, firsts = groups_of(features)
+    if scaling.kind != "unit" or len(names) < 2:
+        return []
+    share = np.add.reduceat((scaling.apply(survey.pilot) ** 2).mean(axis=0), firsts)
+    k = int(share.argmax())
+    if not share[k] >= DECIDES:
+        return []
+    return [
+        f"preprocess.scale = 'unit' divides rows by their lengths, and {names[k]!r} makes up "
+        f"{share[k]:.0%} of these, squared: the other columns hardly count; leave it out of "
+        "input.columns, or give another scale"
     ]
 
 

@@ -26,6 +26,7 @@ from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.nights.comparison import Comparison
+from distsvc.run.reporting.dividing import told_of_dividers
 from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
@@ -66,7 +67,9 @@ def make_report(
         **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
-    warnings = [*named.warnings, *comparison.notes]
+    clustered = rule.words.has_clusters
+    dividers = told_of_dividers(rows, run.plan.table.features, labeller.ids) if clustered else []
+    warnings = [*named.warnings, *dividers, *comparison.notes]
     checks = comparison.checks
     held = any(check.state == "failed" for check in checks)
     parts = {"lineage": comparison.lineage, "drift": comparison.drift, "checks": checks}

@@ -21,7 +21,7 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.usable import chosen, unusable, usable_rows
-from distsvc.storage.tables.opening import read_blocks
+from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 
 PILOT_BYTES = 16 * 2**20
 FIRST_VALUES = 2**26
@@ -50,7 +50,7 @@ class Plan:
     output : OutputConfig
         As in the job, with an absolute path or URL.
     notes : list of str
-        What is remarkable about the categories, for the top of the page.
+        What is remarkable about columns and categories, for the top of the page.
 
     """
 
@@ -74,6 +74,7 @@ class Plan:
         Categories that are not known yet are counted before; those that `before` has, the features
         of the run that this one goes on from, are kept. `meter` shows how far that is.
         """
+        about = notes_on_columns(table) if job.input.columns is None else []
         table, notes = with_categories(table, cut(job, table), before, meter)
         d = len(table.columns)
         first = next(
@@ -95,7 +96,7 @@ class Plan:
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
             output=job.output.model_copy(update={"path": store_of(job.output.path).address}),
-            notes=[*notes, *strangers(table, first.X)],
+            notes=[*about, *notes, *strangers(table, first.X)],
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -30,6 +30,9 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 NOT_CHOSEN = "not in input.columns"
 """Why a numeric column is no feature of a job that names its columns."""
 
+PANDAS_INDEX = "an index of pandas"
+"""Why a column that was the index of a table of pandas is no feature."""
+
 PARTITION_KEY = "a partition key"
 """Why a column by which a table is cut into folders is no feature of a job that names none."""
 
@@ -196,7 +199,7 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
             more = "" if usable else f", {scan.shown[name]}"
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
-            return "an index of pandas"
+            return PANDAS_INDEX
         if not name:
             return "a column without a name, such as an index"
         if name in scan.apart:

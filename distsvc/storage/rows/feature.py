@@ -11,6 +11,14 @@ from pydantic import ConfigDict
 from distsvc.errors.forms import Form
 
 
+class UnusableValueError(ValueError):
+    """A value of a column that a feature can't take; `place` is that of its row, in the array."""
+
+    def __init__(self, column: str, place: int, message: str):
+        super().__init__(message)
+        self.column, self.place = column, place
+
+
 class Feature:
     """The numbers made of one stored column: one column of them, or several.
 

@@ -23,6 +23,8 @@ from distsvc.storage.rows.categories import Encoding
 from distsvc.storage.rows.categories import Uncounted as Uncounted
 from distsvc.storage.rows.feature import DescribedFeature
 from distsvc.storage.rows.feature import Feature as Feature
+from distsvc.storage.rows.feature import UnusableValueError as UnusableValueError
+from distsvc.storage.rows.texts import TextNumber
 
 MOST_COLUMNS = 2**20
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
@@ -32,14 +34,6 @@ _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
 
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Of a second, by the words for Arrow's units of time."""
-
-
-class UnusableValueError(ValueError):
-    """A value of a column that a feature can't take; `place` is that of its row, in the array."""
-
-    def __init__(self, column: str, place: int, message: str):
-        super().__init__(message)
-        self.column, self.place = column, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +189,8 @@ class Vector(DescribedFeature):
         return X
 
 
-Description = str | Annotated[Log | Time | Vector | Encoding, Field(discriminator="kind")]
+Described = Log | Time | Vector | TextNumber | Encoding
+Description = str | Annotated[Described, Field(discriminator="kind")]
 """A feature as JSON holds it: its fields, or of a number its column's name."""
 
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])

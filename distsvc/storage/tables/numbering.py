@@ -1,8 +1,8 @@
-"""Columns that number the rows, such as an index or an id, which do not describe a row.
+"""Columns whose values are looked at when a table is opened: whole numbers, and text of numbers.
 
-Such a column has as many values as rows. So has a finely measured quantity, but ids follow the
-rows, or are spread evenly over their range. The same few thousand rows are read whenever a table is
-opened.
+Whole numbers may be row numbers, ids, dates or codes, which do not describe a row
+(`storage.rows.codes`); text may hold nothing but numbers. The same few thousand rows are read
+whenever a table is opened.
 """
 
 from __future__ import annotations
@@ -12,60 +12,60 @@ from dataclasses import replace
 
 import numpy as np
 
-from distsvc.storage.rows.blocks import Span, Table
+from distsvc.storage.rows.blocks import Span, Table, undictionaried
+from distsvc.storage.rows.codes import (
+    FEWEST_ROWS,
+    SPOT_ROWS,
+    SPOTS,
+    code_reason,
+    may_be_code,
+    may_have_codes,
+)
+from distsvc.storage.rows.features import Numeric
+from distsvc.storage.rows.texts import TextNumber, are_mostly_numbers, are_numbers, known_words
 from distsvc.storage.tables.source import Source
 
-ROW_NUMBER = "another value in every row, as a row number or an id has"
-"""Why a column that numbers rows is no feature of a job that names none."""
-
-FEWEST_ROWS = 50
-"""Of a table that may lose a column: in a smaller one all values of a quantity may differ."""
-
-SPOTS, SPOT_ROWS = 8, 512
-"""Number of spots of a table that are read, and of rows at each."""
+MIXED = "text, though most of its values are numbers"
+"""Why a column of text is no feature that nearly is one of numbers."""
 
 _DEEPEST = 131_072
 """Rows of a storage unit that are decoded to get to those that are read."""
 
-_SURE_ROWS = 1000
-"""From when on rising values, or even ones, are not thought to be a coincidence."""
 
-_EVEN = 1.95
-"""Kolmogorov's distance times the root of the number of values; 1 even column in 1,000 has it."""
-
-_MOST_EXACT = 2.0**53
-_NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
-
-
-def without_numbers(table: Table, source: Source, kept: Collection[str] = ()) -> Table:
-    """Return a table without those of its features that number its rows, but for those `kept`.
+def without_codes(table: Table, source: Source, kept: Collection[str] = ()) -> Table:
+    """Return a table without those of its features that are no quantities, but for those `kept`.
 
     Small tables keep all, and every table keeps a feature. `source` is that of its format.
     """
     if table.n_rows < FEWEST_ROWS:
         return table
-    numbering = [name for name in numbering_columns(table, source) if name not in kept]
-    others = [k for k, one in enumerate(table.features) if one.column not in numbering]
-    if not numbering or not others:
+    found = {name: why for name, why in code_columns(table, source).items() if name not in kept}
+    others = [k for k, one in enumerate(table.features) if one.column not in found]
+    if not found or not others:
         return table
-    return replace(
-        _only(table, others),
-        left_out=table.left_out | dict.fromkeys(numbering, ROW_NUMBER),
-    )
+    texts = {
+        one.column: kind
+        for one, kind in zip(table.features, table.types, strict=True)
+        if isinstance(one, TextNumber)
+    }
+    reasons = {name: texts.get(name, why) for name, why in found.items()}
+    return replace(_only(table, others), left_out=table.left_out | reasons)
 
 
-def numbering_columns(table: Table, source: Source) -> list[str]:
-    """Return the columns that number the rows, by some rows at several spots of the table.
+def code_columns(table: Table, source: Source) -> dict[str, str]:
+    """Return the columns of whole numbers that are no quantities, and why.
 
-    A column that has a value twice at one spot is not read at the next.
+    Some rows at several spots of the table decide. A column that is a quantity by those of one spot
+    is not read at the next.
     """
     found: dict[str, list[np.ndarray]] = {
         one.column: []
         for one, kind in zip(table.features, table.types, strict=True)
-        if kind.startswith(_NUMBERS) and one.names == (one.column,)
+        if isinstance(one, Numeric | TextNumber) and kind != "bool"
     }
-    for name in source.varied(table) & found.keys() if found else ():
-        del found[name]
+    for name, extremes in source.extremes(table).items() if found else ():
+        if name in found and not may_have_codes(name, *extremes):
+            del found[name]
     for start, stop in _spots(table.layout.extents):
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
         if not chosen:
@@ -76,9 +76,34 @@ def numbering_columns(table: Table, source: Source) -> list[str]:
         )
         for name, values in zip(part.columns, X.T, strict=True):
             found[name].append(values[~np.isnan(values)])
-            if not _differ(np.concatenate(found[name])):
+            if not may_be_code(name, np.concatenate(found[name])):
                 del found[name]
-    return [name for name, parts in found.items() if _numbers(np.concatenate(parts), table.n_rows)]
+    reasons = {name: code_reason(name, np.concatenate(parts)) for name, parts in found.items()}
+    return {name: why for name, why in reasons.items() if why is not None}
+
+
+def texts_of_numbers(
+    table: Table, source: Source, names: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the columns of text that hold nothing but numbers, and those that nearly do.
+
+    Some rows at several spots of the table decide. Of a column that says nothing, because all its
+    values there are the same, neither is known. `names` are columns of text.
+    """
+    left, mixed = list(names), list[str]()
+    words: dict[str, set[str]] = {name: set() for name in names}
+    for start, stop in _spots(table.layout.extents):
+        span, chosen = Span(start, stop, stop - start), list(left)
+        for batch in source.batches(table, span, chosen) if chosen else ():
+            for name in [name for name in batch if name in left]:
+                values = undictionaried(batch[name])
+                if are_numbers(values):
+                    words[name] |= known_words(values)
+                    continue
+                left.remove(name)
+                if are_mostly_numbers(values):
+                    mixed.append(name)
+    return [name for name in left if len(words[name]) > 1], mixed
 
 
 def _only(table: Table, places: Sequence[int]) -> Table:
@@ -107,31 +132,3 @@ def _spots(extents: Sequence[int]) -> list[tuple[int, int]]:
             depths[inside] = np.linspace(0, max(room, 0), len(inside))
     starts = np.unique(borders[units] + depths)
     return [(int(start), int(min(start + SPOT_ROWS, n_rows))) for start in starts]
-
-
-def _differ(values: np.ndarray) -> bool:
-    """Return whether values are whole and differ, as far as float64 can tell of large ones."""
-    if not np.array_equal(values, np.rint(values)) or np.isinf(values).any():
-        return False
-    distinct = len(np.unique(values))
-    large = len(values) > 0 and np.abs(values).max() > _MOST_EXACT
-    return distinct >= 0.9 * len(values) if large else distinct == len(values)
-
-
-def _numbers(values: np.ndarray, n_rows: int) -> bool:
-    """Return whether values that differ, in the order of the rows, number these."""
-    n = len(values)
-    if n < FEWEST_ROWS or values.min() == values.max():
-        return False
-    if n < _SURE_ROWS:
-        return bool(n_rows <= 2 * n and np.ptp(values) < 2 * n_rows)
-    steps = np.diff(values)
-    exact = np.abs(values).max() <= _MOST_EXACT
-    rises, falls = (steps > 0, steps < 0) if exact else (steps >= 0, steps <= 0)
-    return bool(rises.all() or falls.all()) or _even(values)
-
-
-def _even(values: np.ndarray) -> bool:
-    shares = (np.sort(values) - values.min()) / np.ptp(values)
-    distance = np.abs(shares - np.linspace(0.0, 1.0, len(values))).max()
-    return bool(distance * np.sqrt(len(values)) < _EVEN)

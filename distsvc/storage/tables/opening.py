@@ -19,8 +19,10 @@ from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
+from distsvc.storage.rows.codes import REASONS
 from distsvc.storage.rows.columns import (
     NOT_CHOSEN,
+    PANDAS_INDEX,
     PARTITION_KEY,
     Scan,
     check_categories,
@@ -41,10 +43,11 @@ from distsvc.storage.rows.features import (
     is_numeric,
     is_vector,
 )
+from distsvc.storage.rows.texts import TextNumber, is_text
 from distsvc.storage.rows.versions import compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
-from distsvc.storage.tables.numbering import ROW_NUMBER, without_numbers
+from distsvc.storage.tables.numbering import MIXED, texts_of_numbers, without_codes
 from distsvc.storage.tables.sources import find_sources, source_of
 
 _FIRST_ROWS = 1024
@@ -61,8 +64,9 @@ def open_table(
     """Find a table, read its metadata and choose its features.
 
     `sources.find_sources` tells the format and the files of the paths, `columns.choose_features`
-    the columns that become features. If the job names none, `numbering.without_numbers` reads some
-    rows, and leaves out columns that number them.
+    the columns that become features. If the job names none, `numbering.without_codes` reads some
+    rows, and leaves out columns that number them, or hold dates or codes. Text that holds nothing
+    but numbers is read as numbers.
 
     Parameters
     ----------
@@ -76,8 +80,8 @@ def open_table(
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
     kept
-        Columns of an earlier run, which are features by default even if they are partition keys or
-        number the rows.
+        Columns of an earlier run, which are features by default even if they are partition keys,
+        an index of pandas, or look like codes.
 
     Raises
     ------
@@ -101,30 +105,56 @@ def open_table(
     found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
     encode = preprocess.encode if preprocess is not None else {}
-    categories = {*encode, *(f.column for f in known if isinstance(f, Category))}
+    as_text = (f.column for f in known if isinstance(f, Category | TextNumber))
+    categories = {*encode, *as_text}
     scan = source.scan(found, config, store_of(staging), categories)
-    scan = replace(scan, keys=tuple(key for key in scan.keys if key not in kept))
+    back = tuple(name for name in kept if name in scan.apart)
+    keys = tuple(key for key in scan.keys if key not in kept)
+    scan = replace(scan, keys=keys, default=scan.default + back)
     _check_size(config.shown, scan.layout.extents)
     check_categories(config, scan, set(encode) - {feature.column for feature in known})
-    columns = choose_features(config, scan, categories)
-    apart = left_out(config, scan, columns)
     table = Table(
         layout=scan.layout,
         features=(),
-        types=tuple(str(scan.types[name]) for name in columns),
+        types=(),
         id=config.id,
         label=config.label,
         where=config.where,
-        others=_other_types(config, scan, condition),
+        others=pa.schema([]),
         sources=scan.sources or tuple(location.address for location in locations),
-        left_out=apart,
+        left_out={},
         versions=versions,
         ready=config.ready,
+    )
+    texts, mixed = _text_numbers(config, table, scan, categories)
+    columns = choose_features(config, scan, {*categories, *texts})
+    table = replace(
+        table,
+        types=tuple(str(scan.types[name]) for name in columns),
+        others=_other_types(config, scan, condition),
+        left_out=left_out(config, scan, columns),
     )
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
     if config.columns is not None:
         return table
-    return without_numbers(table, source_of(table), kept)
+    table = replace(table, left_out=table.left_out | dict.fromkeys(mixed, MIXED))
+    return without_codes(table, source_of(table), kept)
+
+
+def _text_numbers(
+    config: InputConfig, table: Table, scan: Scan, categories: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Return the columns of text that can be features as numbers, and those that nearly can.
+
+    They are looked for among those that the job names, or that it leaves open.
+    """
+    apart = {*other_columns(config), *scan.problems, *categories}
+    asked = scan.default if config.columns is None else config.columns
+    if config.columns is None:
+        apart |= {*scan.apart, *scan.keys}
+    kinds = {name: scan.types[name] for name in asked if name in scan.types and name not in apart}
+    names = [name for name, kind in kinds.items() if is_text(kind)]
+    return texts_of_numbers(table, source_of(table), names)
 
 
 def _features(
@@ -156,6 +186,8 @@ def _features(
             features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
             features.append(Log(column=name) if name in logs else Numeric(name))
+        elif is_text(kind):
+            features.append(TextNumber(column=name))
         else:
             features.append(Time.of(name, kind))
     check_names(table.shown, features)
@@ -275,7 +307,26 @@ def ignored_columns(table: Table) -> list[str]:
 
 def numbers_apart(table: Table) -> list[str]:
     """Return the columns of numbers that are no features unless a job or a model names them."""
-    return [name for name, why in table.left_out.items() if why in (PARTITION_KEY, ROW_NUMBER)]
+    apart = (PARTITION_KEY, PANDAS_INDEX, *REASONS)
+    return [name for name, why in table.left_out.items() if why in apart]
+
+
+def notes_on_columns(table: Table) -> list[str]:
+    """Return notes about columns that are no features, or are, because of what they hold."""
+    guessed = (PANDAS_INDEX, MIXED, *REASONS)
+    out = {name: why for name, why in table.left_out.items() if why in guessed}
+    texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
+    notes = []
+    if out:
+        told = some([f"{name!r} ({why})" for name, why in out.items()])
+        notes.append(
+            f"not used as features: {told}; list the features in input.columns to use them"
+        )
+    if texts:
+        notes.append(
+            f"text read as numbers: {some(texts)}; list the features in input.columns to do without"
+        )
+    return notes
 
 
 def shown_columns(table: Table) -> dict[str, str]:

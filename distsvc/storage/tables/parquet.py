@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,10 +19,10 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, stored_bytes
-from distsvc.storage.rows.columns import Scan, merge_schemas
+from distsvc.storage.rows.columns import PANDAS_INDEX, Scan, merge_schemas
 from distsvc.storage.rows.versions import unchanged
 from distsvc.storage.tables.files import Files, key_of
-from distsvc.storage.tables.source import Source
+from distsvc.storage.tables.source import Extremes, Source
 
 # Rows decoded in one go: few enough to stay small beside a block, enough to hide the call's cost.
 _FEWEST_ROWS, _MOST_ROWS = 1024, 65_536
@@ -33,6 +34,7 @@ FOOTER_THREADS = 16
 _PAGES = 4
 """Pieces of the size of a page, at most a buffer, that are in memory for each column."""
 
+_PANDAS = b"pandas"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -90,10 +92,11 @@ class Parquet(Source):
         depths = tuple(found.above.get(name, 0) for name in found.names)
         keys = _partition_types(found.names, depths, shown)
         held, types = types, keys | types
+        indexes = {name for schema, _ in footers for name in _pandas_index(schema)} & held.keys()
         return Scan(
             layout=Layout(
                 path=found.location.address,
-                format=Parquet.name,  # of what was converted, too
+                format=Parquet.name,
                 extents=tuple(rows for _, groups in footers for rows in groups),
                 root=found.folder.path,
                 files=found.names,
@@ -103,8 +106,9 @@ class Parquet(Source):
             types=types,
             shown={name: str(kind) for name, kind in types.items()},
             problems=problems,
-            default=tuple(types),
+            default=tuple(name for name in types if name not in indexes),
             keys=tuple(key for key in keys if key not in held),
+            apart=dict.fromkeys(indexes, PANDAS_INDEX),
         )
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
@@ -116,11 +120,11 @@ class Parquet(Source):
         pages = sum(min(_BUFFER_BYTES, width * max(table.layout.extents)) for width in widths)
         return _PAGES * pages + _at_once(block_rows) * sum(widths)
 
-    def varied(self, table: Table) -> set[str]:
+    def extremes(self, table: Table) -> dict[str, Extremes]:
         """Look at the statistics of the first row group."""
         place = self.folder(table).join(table.layout.files[0])
         with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
-            return _varied(file.metadata)
+            return _extremes(file.metadata)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time."""
@@ -220,18 +224,16 @@ def _of_groups(kept: np.ndarray, sizes: list[int], groups: list[int]) -> np.ndar
     return np.concatenate([kept[borders[i] : borders[i + 1]] for i in groups])
 
 
-def _varied(metadata: pq.FileMetaData) -> set[str]:
-    """Return the columns whose least or greatest value is a fraction, or that have too few."""
-    found = set()
+def _extremes(metadata: pq.FileMetaData) -> dict[str, Extremes]:
+    """Return the extremes of the columns of numbers in the first row group."""
+    found = {}
     for group in itertools.islice(map(metadata.row_group, range(metadata.num_row_groups)), 1):
         for column in map(group.column, range(group.num_columns)):
             known = column.statistics
             if known is None or not known.has_min_max or not isinstance(known.min, int | float):
                 continue
-            low, high = known.min, known.max
-            whole = float(low).is_integer() and float(high).is_integer()
-            if not whole or high - low + 1 < group.num_rows - (known.null_count or 0):
-                found.add(column.path_in_schema)
+            n_values = group.num_rows - (known.null_count or 0)
+            found[column.path_in_schema] = Extremes(known.min, known.max, n_values)
     return found
 
 
@@ -248,7 +250,22 @@ def footer(place: Location) -> tuple[pa.Schema, list[int]]:
     """Return the schema of a file and the rows of its row groups, those without any left out."""
     with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
-        return file.schema_arrow.remove_metadata(), [rows for rows in groups if rows]
+        return _with_pandas_only(file.schema_arrow), [rows for rows in groups if rows]
+
+
+def _with_pandas_only(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without metadata, but for what pandas writes of its index."""
+    known = {key: value for key, value in (schema.metadata or {}).items() if key == _PANDAS}
+    return schema.with_metadata(known or None)
+
+
+def _pandas_index(schema: pa.Schema) -> set[str]:
+    """Return the columns that were the index of a table of pandas, by the metadata of a file."""
+    try:
+        found = json.loads((schema.metadata or {}).get(_PANDAS, b"{}"))["index_columns"]
+    except (ValueError, KeyError, TypeError):
+        return set()
+    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
 def _partition_keys(name: str, depth: int) -> dict[str, str | None]:

@@ -66,7 +66,9 @@ def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path, m
     assert np.array_equal(found, labels_of(tmp_path / "cut"))
     predict_table(tmp_path / "one", path, str(tmp_path / "labels"))
     assert np.array_equal(found, labels_of(tmp_path / "labels"))
-    assert not report.warnings
+    assert [note.partition(":")[0] for note in report.warnings] == [
+        "'new' alone divides clusters 0 and 2"
+    ]
     told = [column for one in report.profiles.clusters for column in one.columns]
     assert ("kind=blue", True) in [(column.column, column.present) for column in told]
     published = read_manifest(store_of(tmp_path / "one")).run_id

@@ -1,6 +1,7 @@
 """A drafted job file: what was seen of a table, and that it runs."""
 
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from distsvc.cli.main import main
+from distsvc.errors import DataError
 from distsvc.job.file import load_job, parse_job
 from distsvc.run.drafts import drafting
+from distsvc.run.drafts.asked_job import asked_job
 from distsvc.run.drafts.drafting import draft
 from distsvc.run.drafts.looking import look_at
 from distsvc.run.job import run_job
@@ -56,6 +59,10 @@ def uncommented(text, key):
     raise AssertionError(f"{key} can't be read")
 
 
+def unbroken(text):
+    return text.replace("\n# ", " ")
+
+
 def test_what_is_seen_of_columns():
     pq.write_table(mixed(), "t.parquet")
     look = look_at("t.parquet")
@@ -84,13 +91,18 @@ def test_texts_are_encoded_by_how_many_values_they_have(name):
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_a_draft_runs_as_it_is(name, quick_page):
+def test_a_draft_is_the_default_job(name, quick_page):
     write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
     write(mixed(), name)
     found = CliRunner().invoke(main, ["init", name, "--out", "job.toml"])
     assert (found.exit_code, found.stdout) == (0, "job.toml\n")
-    job = load_job("job.toml", ("cluster.workers=0", "model.algorithm=imdh"))
-    assert job.preprocess.missing == "median"
+    settings = ["cluster.workers=0", "model.algorithm=imdh"]
+    by_draft, by_table = load_job("job.toml", settings), asked_job(name, settings=settings)
+    assert by_draft == by_table
+    with pytest.raises(DataError, match="gaps"):
+        run_job(by_draft)
+    missing = uncommented(Path("job.toml").read_text(), "missing")
+    job = load_job("job.toml", (*settings, f"preprocess.missing={missing}"))
     assert run_job(job).input.n_rows == N
     assert job.output.path == "out/t"
 
@@ -98,7 +110,7 @@ def test_a_draft_runs_as_it_is(name, quick_page):
 def test_a_draft_says_what_was_seen():
     pq.write_table(mixed(), "t.parquet")
     text = draft("t.parquet", "job.toml")
-    assert "500 rows" in text
+    assert "500 rows, read as Parquet." in unbroken(text)
     assert "Run it by: distsvc run job.toml." in text
     features = uncommented(text, "columns")
     assert {"bytes", "plain", "gaps"} <= set(features)
@@ -110,6 +122,29 @@ def test_a_draft_says_what_was_seen():
     assert uncommented(text, "n_clusters") == 5
     tried = {"input": {"path": "t.parquet", "columns": features}, "output": {"path": "out"}}
     assert parse_job(tried | {"preprocess": {"log": uncommented(text, "log")}}).preprocess.log
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_only_columns_of_few_values_are_offered_as_classes(name):
+    random = np.random.default_rng(0)
+    y, few = random.normal(size=N), random.integers(0, 3, N)
+    table = pa.table({"x": random.normal(size=N), "y": y, "class": few, "target": y.round(3)})
+    write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
+    write(table, name)
+    assert look_at(name).labels == ["class"]
+    assert f"read as {'CSV' if name == 't.csv' else 'Parquet'}." in unbroken(draft(name))
+
+
+def test_the_label_of_svmlight_text_is_offered():
+    Path("t.svm").write_text("1 1:2 3:4\n-1 2:1\n")
+    assert look_at("t.svm").labels == ["label"]
+    assert "read as svmlight text." in unbroken(draft("t.svm"))
+
+
+@pytest.mark.parametrize("name", ["bid", "grid", "paid", "Humid"])
+def test_words_that_end_like_ids_are_none(name):
+    pq.write_table(pa.table({"x": np.sin(np.arange(N)), name: np.arange(N) % 90}), "t.parquet")
+    assert look_at("t.parquet").ids == []
 
 
 def test_vectors_are_compared_by_direction():

@@ -10,8 +10,17 @@ import pytest
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.storage.rows.blocks import fill
-from distsvc.storage.rows.features import Log, Numeric, Time, Vector, descriptions, restored
+from distsvc.storage.rows.features import (
+    Log,
+    Numeric,
+    Time,
+    UnusableValueError,
+    Vector,
+    descriptions,
+    restored,
+)
 from distsvc.storage.rows.given_rows import array_columns, given_blocks, given_rows
+from distsvc.storage.rows.texts import TextNumber
 from distsvc.storage.tables.opening import open_table, shown_columns
 from tests.small_tables import everything
 
@@ -170,3 +179,32 @@ def test_rows_are_float32_where_that_holds_every_value(tmp_path):
     for kind in pa.int32(), pa.float64(), pa.list_(pa.float64(), 2):
         one = [1.0, 2.0] if pa.types.is_fixed_size_list(kind) else 1
         assert written(tmp_path, small | {"b": pa.array([one] * 2, kind)}).dtype == np.float64
+
+
+def test_text_of_numbers_is_kept_with_the_model():
+    feature = TextNumber(column="t")
+    assert restored(descriptions([feature])) == (feature,)
+    for kind in (pa.string(), pa.large_string(), pa.int64(), pa.float32()):
+        assert feature.takes(kind)
+        array = pa.array([3, None, -1], kind) if "string" not in str(kind) else None
+        words = pa.array(["3", "NA", " -1 "], kind) if array is None else array
+        np.testing.assert_array_equal(feature.values(words), [3.0, np.nan, -1.0])
+    assert not feature.takes(pa.date32())
+    with pytest.raises(UnusableValueError, match=r"expected a number, .* found 'x'") as found:
+        feature.values(pa.array(["1", "x"]))
+    assert (found.value.column, found.value.place) == ("t", 1)
+
+
+def test_a_model_of_text_reads_numbers_and_the_other_way_round_is_refused(tmp_path):
+    texts = written(tmp_path, {"t": [str(k / 2) for k in range(60)], "x": np.sin(range(60))})
+    table = written(tmp_path, {"t": np.arange(5) / 2, "x": np.arange(5.0)}, known=texts.features)
+    np.testing.assert_array_equal(everything(table)[1][:, 0], np.arange(5) / 2)
+    few = written(tmp_path, {"t": ["7"], "x": [0.5]}, known=texts.features)
+    np.testing.assert_array_equal(everything(few)[1], [[7.0, 0.5]])
+    with pytest.raises(DataError, match="is string, expected"):
+        written(
+            tmp_path,
+            {"t": ["7"], "x": [0.5]},
+            known=(*table.features[1:], Numeric("t")),
+            columns=["t", "x"],
+        )

@@ -14,6 +14,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -80,7 +81,8 @@ class Csv(Parquet):
             with staging.created(target) as path:
                 _convert(_batches(found, schema, codes), schema, path)
         file = Location.of(f"{staging.address}/{target}")
-        return super().scan(find_files(file), config, staging)
+        scan = super().scan(find_files(file), config, staging)
+        return replace(scan, layout=replace(scan.layout, format=self.name))
 
 
 def _convert(batches: Iterator[pa.RecordBatch], schema: pa.Schema, target: Path) -> None:

@@ -18,7 +18,7 @@ def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
     (tmp_path / "t.csv").write_text(text)
     table = opened(tmp_path / "t.csv", tmp_path, id="id", label="note")
     assert table.columns == ("x", "ok", "y")
-    assert table.layout.format == "parquet"
+    assert table.layout.format == "csv"
     assert table.layout.path.startswith(str(tmp_path / "staging"))
     assert table.sources == (str(tmp_path / "t.csv"),)
     rows, X, ids, labels = everything(table)

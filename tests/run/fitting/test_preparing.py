@@ -1,0 +1,55 @@
+"""What is said of columns that decide the lengths of rows, and how much a boolean weighs."""
+
+import numpy as np
+import pytest
+
+from distsvc.job.config import PreprocessConfig
+from distsvc.models.rows.scaling import ColumnSums
+from distsvc.run.fitting.preparing import make_scaling, told_of_lengths
+from distsvc.run.learning.survey import Survey
+from distsvc.storage.rows.features import Numeric, Vector
+
+
+class Lowest:
+    def __init__(self, X):
+        self.X = X
+
+
+def surveyed(X):
+    sums = ColumnSums.empty(np.zeros(X.shape[1]))
+    assert sums.add(X) is None
+    return Survey(len(X), sums, Lowest(X))
+
+
+def told(X, features, scale="unit"):
+    survey = surveyed(X)
+    names = [name for feature in features for name in feature.names]
+    scaling, _ = make_scaling(PreprocessConfig(scale=scale, missing="median"), survey, names)
+    return told_of_lengths(survey, scaling, features)
+
+
+def test_a_price_beside_a_vector_decides_the_lengths():
+    random = np.random.default_rng(0)
+    V, price = random.normal(size=(200, 3)), random.lognormal(4.0, 0.5, 200)
+    features = [Vector(column="v", width=3), Numeric("price")]
+    price[7] = np.nan
+    (note,) = told(np.column_stack([V, price]), features)
+    assert note.startswith("preprocess.scale = 'unit' divides rows by their lengths, and 'price' ")
+    assert "leave it out of input.columns" in note
+    assert told(np.column_stack([V, price]), features, "standard") == []
+    assert told(np.column_stack([V, price / 100.0]), features) == []
+    assert told(V, features[:1]) == []
+
+
+@pytest.mark.parametrize("scale", ["standard"])
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_a_boolean_weighs_as_a_category_of_two_values(scale, share):
+    flag = (np.random.default_rng(0).random(1000) < share).astype(float)[:, None]
+    codes = np.column_stack([flag, 1.0 - flag, 0.0 * flag])
+    one, _ = make_scaling(PreprocessConfig(scale=scale), surveyed(flag), ["flag"])
+    several, _ = make_scaling(
+        PreprocessConfig(scale=scale), surveyed(codes), list("abc"), [slice(0, 3)]
+    )
+    places = [int(flag.argmin()), int(flag.argmax())]
+    apart = [np.ptp(one.apply(flag[places])), np.diff(several.apply(codes[places]), axis=0)]
+    assert apart[0] == pytest.approx(np.linalg.norm(apart[1]))
