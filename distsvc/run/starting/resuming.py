@@ -36,7 +36,9 @@ from distsvc.run.work.start import Start
 from distsvc.storage.places.arrays import json_bytes, parse_json, read_json
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder
+from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import Output
+from distsvc.storage.publishing.retention import check_stays
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
 BEGUN, STOPPED = "begun.json", "stopped.json"
@@ -55,7 +57,8 @@ class Request:
 
     `digest` is the SHA-256 of that, `model` that of the published model, empty where the job learns
     its own, and `also` another digest, by which the same may have been published before. The
-    columns `kept` of the previous run stay features by default.
+    columns `kept` of the previous run stay features by default. `continued` is the run whose model
+    is used.
     """
 
     job: Job
@@ -64,6 +67,7 @@ class Request:
     model: str = ""
     also: str = ""
     kept: tuple[str, ...] = ()
+    continued: ContinuedRun | None = None
 
     @classmethod
     def of(cls, job: Job, previous: Previous | None) -> Request:
@@ -77,7 +81,7 @@ class Request:
             before = manifest.previous if manifest else None
             also = with_previous(job.digest(), before.model_sha256 if before else "")
         kept = tuple(feature.column for feature in previous.features)
-        return cls(job, output, digest, previous.digest, also, kept)
+        return cls(job, output, digest, previous.digest, also, kept, previous.continued())
 
     def is_published(self, overwrite: bool) -> bool:
         """Return whether the run is published already; the output need not be writable then.
@@ -187,11 +191,14 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
             run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
         attempt.goes_on(run)
     else:
-        run = RunDirectory(output.new_work(request.digest, cluster.workdir))
+        work = output.new_work(request.digest, cluster.workdir, request.continued)
+        run = RunDirectory(work)
         begun = {"output": output.store.address, "begun": _now()} | request.content()
         run.work.put(BEGUN, json_bytes(begun))
         attempt.begins(run)
     try:
+        if request.continued is not None:
+            check_stays(request.continued)
         yield run
     except (CheckFailedError, DataError, InputNotFoundError, ParameterError):
         output.discard(run.name, first=BEGUN)
@@ -266,6 +273,8 @@ def _interrupted(request: Request, fresh: bool) -> RunDirectory | None:
     """Return the run that may go on, if there is one; errors as in `run_directory`."""
     output, found = request.output, None
     for run, begun in _runs(output):
+        if not fresh:
+            _check_lineage(run, request)
         if not begun:  # who was to remove it was killed
             output.discard(run.name)
         elif begun.get("output") != output.store.address:
@@ -276,6 +285,24 @@ def _interrupted(request: Request, fresh: bool) -> RunDirectory | None:
             _check_same(run, begun, request)
             found = run
     return found
+
+
+def _check_lineage(run: RunDirectory, request: Request) -> None:
+    """Refuse to go on without the run that an interrupted one continues, if that has gone.
+
+    Whatever is published elsewhere does not take its place without a word.
+    """
+    with suppress(DataError):  # it is not known any more
+        then = request.output.continued_by(run.name)
+        if then is None or then == request.continued or Output(then.address).manifest():
+            return
+        now = request.continued
+        fresh = f"which goes on from {now.path}" if now else "where cluster ids begin anew, from 0"
+        raise JobFileError(
+            f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
+            f"goes on from run {then.run_id} at {then.path}: that is not published any more; give "
+            f"--fresh for a new run, {fresh}"
+        )
 
 
 def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:

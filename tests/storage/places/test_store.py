@@ -241,12 +241,12 @@ def test_what_was_published_past_the_lease_is_not_replaced(store, prefix):
 @pytest.fixture
 def elsewhere(monkeypatch):
     """Make what this process writes of itself look as if another machine had."""
-    who = lease._who()
+    who = lease.who()
     monkeypatch.setattr(lease, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(lease, "SILENCE_SECONDS", 0.5)
 
     def moved():
-        monkeypatch.setattr(lease, "_who", lambda: who | {"host": "elsewhere", "boot": "b"})
+        monkeypatch.setattr(lease, "who", lambda: who | {"host": "elsewhere", "boot": "b"})
 
     return moved
 
@@ -281,21 +281,21 @@ def test_a_holder_on_another_machine_is_respected_while_it_lives(place, elsewher
 
 
 def test_a_holder_that_was_killed_elsewhere_is_waited_for(place, elsewhere):
-    dead = lease._who() | {"host": "elsewhere", "boot": "b", "since": "then", "beat": 3}
+    dead = lease.who() | {"host": "elsewhere", "boot": "b", "since": "then", "beat": 3}
     place.put(".runs/holder.json", json.dumps(dead | {"doing": {"run": "r"}}).encode())
     with Output(place.address).locked("job") as before:
         assert before.doing == {"run": "r"}
 
 
 def test_a_holder_that_was_killed_here_is_not_waited_for(place):
-    dead = lease._who() | {"process": 2**22 + 1, "started": "7", "since": "then", "beat": 3}
+    dead = lease.who() | {"process": 2**22 + 1, "started": "7", "since": "then", "beat": 3}
     place.put(".runs/holder.json", json.dumps(dead).encode())
     with Output(place.address).locked("job") as before:
         assert before.process == dead["process"]
 
 
 def test_the_process_of_a_dead_holder_may_be_anothers(place):
-    dead = lease._who() | {"started": "7", "since": "then", "beat": 3}
+    dead = lease.who() | {"started": "7", "since": "then", "beat": 3}
     place.put(".runs/holder.json", json.dumps(dead).encode())
     with Output(place.address).locked("job"):
         pass
