@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from distsvc.errors import (
@@ -36,6 +35,7 @@ from distsvc.run.work.start import Start
 from distsvc.storage.places.arrays import json_bytes, parse_json, read_json
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder
+from distsvc.storage.places.scratch import remove_left, scratch
 from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import check_stays
@@ -99,7 +99,7 @@ class Request:
     @cached_property
     def inputs(self) -> str:
         """SHA-256 of the table, which is opened for it; nothing of that stays."""
-        with TemporaryDirectory() as staging:
+        with scratch("staging") as staging:
             table = open_table(self.job.input, staging, self.job.preprocess, kept=self.kept)
             return fingerprint(table)
 
@@ -154,6 +154,7 @@ def begun(request: Request, start: Start, progress: Progress) -> Iterator[RunDir
 
     Errors as in `Output.check_apart`, `Output.check_free`, `Output.locked` and `run_directory`.
     """
+    remove_left()
     output, attempt = request.output, Attempt(progress)
     for path in request.job.input.paths:
         output.check_apart(path)
@@ -300,7 +301,7 @@ def _check_lineage(run: RunDirectory, request: Request) -> None:
         fresh = f"which goes on from {now.path}" if now else "where cluster ids begin anew, from 0"
         raise JobFileError(
             f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
-            f"goes on from run {then.run_id} at {then.path}: that is not published any more; give "
+            f"goes on from {then}: that is not published any more; give "
             f"--fresh for a new run, {fresh}"
         )
 
@@ -308,7 +309,7 @@ def _check_lineage(run: RunDirectory, request: Request) -> None:
 def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
     now = request.content()
     found = differences({key: begun.get(key) for key in now}, now)
-    found = [one.removeprefix("job.") for one in found]
+    found = [_in_words(one, run, request) for one in found]
     if not found:
         plan = read_json(run.work.local("plan.json"))
         hand_over(list(_texts(plan)), request.job.input.paths)
@@ -323,6 +324,17 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
             f"was begun with something else: {'; '.join(found[:SHOWN])}{more}; give --fresh to "
             "start over"
         )
+
+
+def _in_words(difference: str, run: RunDirectory, request: Request) -> str:
+    """Return a difference as users know it: that of models is one of the runs that they are of."""
+    if not difference.startswith("model: "):
+        return difference.removeprefix("job.")
+    then: ContinuedRun | None = None
+    with suppress(DataError):
+        then = request.output.continued_by(run.name)
+    said = [f"that of {one}" if one else "none" for one in (then, request.continued)]
+    return f"model: {said[0]}, now {said[1]}"
 
 
 def _texts(content: Any) -> Iterator[str]:

@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import datetime
 import logging
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import TypeAlias
 
 from pydantic import JsonValue
@@ -28,6 +24,7 @@ from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import json_bytes, parse_json
 from distsvc.storage.places.folder import ChangedError, HeldError
+from distsvc.storage.places.process import SEEN_BY, started, who
 from distsvc.storage.places.store import Store
 
 HOLDER = "holder.json"
@@ -37,9 +34,6 @@ SILENCE_SECONDS = 30.0
 """The silence of a holder on another machine after which it counts as dead."""
 PATIENCE, LOOK_SECONDS = 20, 0.05
 """The number of looks for the name of the holder after a refusal, and the time between them."""
-
-SEEN_BY = "host", "boot", "namespace"
-"""What a record has in common with a process that can see whether its own is alive."""
 
 Doing: TypeAlias = dict[str, JsonValue]
 """The state of a run: its name, phase, counts and times."""
@@ -148,7 +142,7 @@ def is_gone(holder: Holder) -> bool | None:
     here = who()
     if any(getattr(holder, key) != here[key] for key in SEEN_BY):
         return None
-    return _started(holder.process) != holder.started
+    return started(holder.process) != holder.started
 
 
 def read_holder(runs: Store) -> Holder | None:
@@ -225,46 +219,3 @@ def _named_holder(runs: Store) -> Holder | None:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def who() -> dict[str, JsonValue]:
-    """Return the part of a record that identifies this process."""
-    process = os.getpid()
-    return {
-        "host": socket.gethostname(),
-        "boot": _boot(),
-        "namespace": _namespace(),
-        "process": process,
-        "started": _started(process),
-    }
-
-
-@cache
-def _boot() -> str:
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return ""
-
-
-def _namespace() -> str:
-    """Return the number of the PID namespace of this process, where there are any."""
-    with suppress(OSError):
-        return str(os.stat("/proc/self/ns/pid").st_ino)
-    return ""
-
-
-def _started(process: int | None) -> str | None:
-    """Return when a process of this machine began, or None if there is none."""
-    if process is None:
-        return None
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        pass
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return ""
-    except OSError:
-        return None
-    return ""

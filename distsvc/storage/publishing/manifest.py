@@ -66,6 +66,9 @@ class ContinuedRun(Continued):
 
     address: str = ""
 
+    def __str__(self) -> str:
+        return f"run {self.run_id} at {self.path}"
+
 
 class CheckRecord(Listed):
     """The outcome of a check, as the report has it."""

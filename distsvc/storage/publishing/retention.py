@@ -159,15 +159,15 @@ def check_stays(previous: ContinuedRun) -> None:
 
     Raises `TemporaryError` where it is being removed, or is not published any more.
     """
-    output, what = Output(previous.address), f"run {previous.run_id} at {previous.path}"
+    output = Output(previous.address)
     holder = read_holder(output.runs)
     if holder is not None and holder.removes and not is_gone(holder):
         raise TemporaryError(
-            f"{what}, which is to be continued, is being removed by {holder}; where that was "
+            f"{previous}, which is to be continued, is being removed by {holder}; where that was "
             f"killed, distsvc gc {previous.path} ends its work"
         )
     if output.run_id != previous.run_id:
-        raise TemporaryError(f"{what}, which is to be continued, has gone in the meantime")
+        raise TemporaryError(f"{previous}, which is to be continued, has gone in the meantime")
 
 
 def is_output(path: str) -> bool:
