@@ -183,7 +183,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     the code; says which, and what differs.
     """
     output, cluster = request.output, request.job.cluster
-    run = _interrupted(request, fresh)
+    run, given_up = _interrupted(request, fresh)
     if run is not None:
         if isinstance(run.work, Folder):
             for name in run.work.damaged("results"):
@@ -194,12 +194,11 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     else:
         work = output.new_work(request.digest, cluster.workdir, request.continued)
         run = RunDirectory(work)
-        begun = {"output": output.store.address, "begun": _now()} | request.content()
-        run.work.put(BEGUN, json_bytes(begun))
         attempt.begins(run)
     try:
-        if request.continued is not None:
-            check_stays(request.continued)
+        _note_begin(run, request)
+        for name in given_up:  # only now, since they keep what they continue
+            output.discard(name, first=BEGUN)
         yield run
     except (CheckFailedError, DataError, InputNotFoundError, ParameterError):
         output.discard(run.name, first=BEGUN)
@@ -211,6 +210,18 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
             note_stop(run, attempt.doing() | {"now": _now(), "why": type(error).__name__})
         raise
     output.discard(run.name, first=BEGUN)
+
+
+def _note_begin(run: RunDirectory, request: Request) -> None:
+    """Write what a run is begun with, unless that is there, once it is sure what it continues.
+
+    Errors as in `check_stays`.
+    """
+    if request.continued is not None:
+        check_stays(request.continued)
+    if not run.work.has(BEGUN):
+        begun = {"output": request.output.store.address, "begun": _now()} | request.content()
+        run.work.put(BEGUN, json_bytes(begun))
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:
@@ -270,22 +281,25 @@ def _runs(output: Output) -> Iterator[tuple[RunDirectory, Note]]:
         yield run, read_note(run, BEGUN)
 
 
-def _interrupted(request: Request, fresh: bool) -> RunDirectory | None:
-    """Return the run that may go on, if there is one; errors as in `run_directory`."""
-    output, found = request.output, None
+def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, list[str]]:
+    """Return the run that may go on, if there is one, and the names of those that are given up.
+
+    Errors as in `run_directory`.
+    """
+    output, found, given_up = request.output, None, list[str]()
     for run, begun in _runs(output):
-        if not fresh:
+        if not fresh and run.work.has(BEGUN):
             _check_lineage(run, request)
         if not begun:  # who was to remove it was killed
-            output.discard(run.name)
+            given_up.append(run.name)
         elif begun.get("output") != output.store.address:
             continue
         elif fresh or found or not (run.is_planned and kept_results(run)):
-            output.discard(run.name, first=BEGUN)
+            given_up.append(run.name)
         else:
             _check_same(run, begun, request)
             found = run
-    return found
+    return found, given_up
 
 
 def _check_lineage(run: RunDirectory, request: Request) -> None:
