@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from distsvc import __version__
 from distsvc.published.run import Run, load
 from distsvc.published.saved_model import Model
 from distsvc.run.model.files import FILES
+from distsvc.storage.places.scratch import scratch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +93,8 @@ def save_model(
     described.signature = _signature(run.model) if signature is None else signature
     if pip_requirements is None and "conda_env" not in options:
         pip_requirements = [f"{FLAVOR_NAME}[mlflow]=={__version__}"]
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "data"
+    with scratch("model") as folder:
+        data = folder / "data"
         data.mkdir()
         for name in FILES:
             shutil.copy(run.model_folder / name, data)

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "published": {"errors", "inputs", "job", "monitoring", "report", "run", "storage"},
     "cli": {"errors", "job", "monitoring", "published", "report", "run", "storage"},
     "baselines": {"models"},
-    "mlflow": {"published", "run"},
+    "mlflow": {"published", "run", "storage"},
     "__init__": {"published", "run"},
     "__main__": {"cli"},
 }

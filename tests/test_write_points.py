@@ -24,16 +24,12 @@ AMBIGUOUS = {"copy", "replace", "dump", "save", "link", "move", "rename"}
 """Names that are other things' too: they count where they are a module's or a path's."""
 
 THEIRS = {
-    "storage/places/bucket.py": "a private folder for copies of objects",
     "storage/places/folder.py": "the place of an output, its lock and its commit",
     "storage/publishing/formats/zarr.py": "arrays in memory, whose files are then copied",
-    "run/work/cluster.py": "a private folder for workers on this machine",
-    "run/forecast/forecast.py": "a folder of the system's, for trials whose results nobody keeps",
-    "run/drafts/looking.py": "a folder of the system's, where what has no row ranges is converted",
-    "run/starting/resuming.py": "a folder of the system's, to see whether the run is published",
+    "storage/places/scratch.py": "folders of the system's, for files that nobody keeps",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "inputs/kept.py": "a file of the system's without a name, for rows that come only once",
-    "mlflow.py": "a folder of the system's, from which MLflow copies two files",
+    "mlflow.py": "two files, which MLflow copies from a folder of the system's",
 }
 """Modules that write for themselves."""
 

@@ -275,25 +275,31 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("output_path", metavar="OUT")
-@click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs.")
+@click.option(
+    "--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs of each job."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was removed, and kept.")
-def gc(output_path: str, keep: int | None, as_json: bool) -> None:
+def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove from OUT what its manifest does not name, such as results that were replaced.
 
-    With --keep, OUT is a folder of outputs, one for each night: all but the last N runs are
-    removed whole, but for one that a run which stays continues from.
+    With --keep, OUT is a folder of outputs, one for each night: of each job all but the last N runs
+    are removed whole, but for one that a run which stays, or was begun, continues from. Outputs are
+    looked for in OUT and four folders deep, as in OUT/shop/2026/11/20.
     """
+    gone = "would be removed" if dry_run else "removed"
     with failing_cleanly():
         from distsvc.storage.publishing.publication import collect
         from distsvc.storage.publishing.retention import is_output, retain
 
         if keep is None or is_output(output_path):
-            files = collect(output_path)
-            told, lines = json.dumps({"removed": files}), [f"{len(files)} files removed"]
+            files = collect(output_path, dry_run)
+            told, lines = json.dumps({"removed": files}), [f"{len(files)} files {gone}"]
+            lines = [*(f"{gone}: {one}" for one in files if dry_run), *lines]
         else:
-            runs = retain(output_path, keep)
+            runs = retain(output_path, keep, dry_run)
             told = json.dumps(runs)
-            lines = [f"removed: {_told_run(one)}" for one in runs["removed"]]
+            lines = [f"{gone}: {_told_run(one)}" for one in runs["removed"]]
             lines += [f"kept: {_told_run(one)}: {one['because']}" for one in runs["kept"]]
     if as_json:
         click.echo(told)

@@ -24,7 +24,7 @@ from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress, Start
-from distsvc.storage.publishing.manifest import Manifest, read_manifest
+from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
@@ -53,11 +53,16 @@ def predict_table(
     source, output = Output(published).store, Output(output_path)
     if os.path.realpath(source.address) == os.path.realpath(output.store.address):
         raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
-    folder = checked_model(source)
+    manifest = read_manifest(source)
+    folder = checked_model(source, manifest)
     model = read_model(folder)
     job = model.job(path, output_path, settings)
-    digest = with_previous(job.digest(), model_digest(folder))
-    request = Request(job, output, digest, model=digest)
+    learned = model_digest(folder)
+    digest = with_previous(job.digest(), learned)
+    used = ContinuedRun(
+        path=str(published), run_id=manifest.run_id, model_sha256=learned, address=source.address
+    )
+    request = Request(job, output, digest, model=digest, continued=used)
     with begun(request, Start(overwrite, fresh), progress) as run:
         if run is None:
             return read_manifest(output.store)
@@ -76,5 +81,5 @@ def predict_table(
             labelled = label_table(steps)
             fill_output(steps, labelled.counts)
         check_unchanged(table)
-        manifest = make_manifest(run, job, digest, fingerprint(table), labelled)
-        return output.publish(manifest)
+        made = make_manifest(run, job, digest, fingerprint(table), labelled)
+        return output.publish(made)

@@ -6,6 +6,7 @@ python -m tests.chaos --only 17                 the run of a seed again, and wha
 python -m tests.chaos --overwrites 200          a reader in a loop while results are replaced
 python -m tests.chaos --overwrites 50 --held 50   the same, with 50 that a check holds back
 python -m tests.chaos --races 100               drivers that start at the same moment
+python -m tests.chaos --lineage 500             commands on one lineage, of which 500 are killed
 """
 
 import argparse
@@ -23,6 +24,7 @@ from pathlib import Path
 from chaos.case import KINDS, STORED, Case, every_step
 from chaos.disturb import disturbed
 from chaos.lab import Lab
+from chaos.lineage import killed_lineage
 from chaos.races import race
 from chaos.readers import read_while_replaced
 
@@ -45,6 +47,7 @@ def arguments() -> argparse.Namespace:
         "--held", type=int, default=0, help="candidates held back, at most one an overwrite"
     )
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
+    parser.add_argument("--lineage", type=int, default=0, help="kills on one lineage")
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
@@ -95,6 +98,8 @@ def main() -> int:
             todo = [pool.submit(attempted, lab, case) for case in cases(given) + steps]
             seeds = [PER_SEED * given.seed + n for n in range(given.races)]
             todo += [pool.submit(race, lab, seed, only) for seed in seeds]
+            if given.lineage:
+                todo.append(pool.submit(killed_lineage, lab, given.seed, given.lineage))
             if given.overwrites:
                 asked = given.seed, given.overwrites, only, given.held
                 todo.append(pool.submit(read_while_replaced, lab, *asked))

@@ -82,7 +82,7 @@ def test_a_run_whose_process_is_gone(job, monkeypatch):
     output = Output(job.output.path)
     [name] = output.kept_works()
     doing = {"run": name, "phase": "label", "done": 2, "total": 5, "seconds": 3.5}
-    dead = lease._who() | {"started": "7", "since": "then", "now": "later", "doing": doing}
+    dead = lease.who() | {"started": "7", "since": "then", "now": "later", "doing": doing}
     output.runs.put("holder.json", json.dumps(dead).encode())
     found = status(job.output.path)
     assert found["running"] is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.job.file import parse_job
 from distsvc.run.drafts.asked_job import default_job
+from distsvc.storage.places.scratch import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_ONE_HOT
 from distsvc.storage.rows.codes import ID_NAME, ROW_NUMBER
@@ -71,7 +71,7 @@ def look_at(path: str) -> Look:
 
     Errors as of `open_table`: the table is not there, or no job can read it.
     """
-    with tempfile.TemporaryDirectory() as staging:
+    with scratch("staging") as staging:
         table = open_table(parse_job(default_job(path)).input, staging)
         rows = max(1, min(FIRST_ROWS, FIRST_VALUES // len(table.columns)))
         return _seen(table, next(read_blocks(table, 0, table.n_rows, rows)))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
 from distsvc.job.config import Job
@@ -26,6 +24,7 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
+from distsvc.storage.places.scratch import scratch
 from distsvc.storage.tables.opening import open_table
 from distsvc.storage.tables.ready import check_ready
 
@@ -101,8 +100,8 @@ def forecast_job(job: Job) -> Forecast:
 
 def _forecast(job: Job) -> Forecast:
     """Forecast a job from what is there."""
-    with tempfile.TemporaryDirectory(prefix="distsvc-plan-") as name, ExitStack() as stack:
-        folder, clock = Path(name), time.perf_counter
+    with scratch("plan") as folder, ExitStack() as stack:
+        clock = time.perf_counter
         began = clock()
         table = open_table(job.input, folder / "staging", job.preprocess)
         plan, algorithm = Plan.of(job, table), begin(job, table)

@@ -12,7 +12,7 @@ from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import checked_model, model_digest, read_model, restore_model
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import store_of
-from distsvc.storage.publishing.manifest import read_manifest
+from distsvc.storage.publishing.manifest import ContinuedRun, read_manifest
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, names_of
 
@@ -42,6 +42,10 @@ class Previous:
     def named(self) -> dict[str, str]:
         """Return its path, id and digest, for manifest and lineage."""
         return {"path": self.path, "run_id": self.run_id, "model_sha256": self.digest}
+
+    def continued(self) -> ContinuedRun:
+        """Return it as a run that is begun names it."""
+        return ContinuedRun(**self.named(), address=self.address)
 
 
 def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:

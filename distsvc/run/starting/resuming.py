@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from distsvc.errors import (
@@ -36,7 +35,10 @@ from distsvc.run.work.start import Start
 from distsvc.storage.places.arrays import json_bytes, parse_json, read_json
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder
+from distsvc.storage.places.scratch import remove_left, scratch
+from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import Output
+from distsvc.storage.publishing.retention import check_stays
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
 BEGUN, STOPPED = "begun.json", "stopped.json"
@@ -55,7 +57,8 @@ class Request:
 
     `digest` is the SHA-256 of that, `model` that of the published model, empty where the job learns
     its own, and `also` another digest, by which the same may have been published before. The
-    columns `kept` of the previous run stay features by default.
+    columns `kept` of the previous run stay features by default. `continued` is the run whose model
+    is used.
     """
 
     job: Job
@@ -64,6 +67,7 @@ class Request:
     model: str = ""
     also: str = ""
     kept: tuple[str, ...] = ()
+    continued: ContinuedRun | None = None
 
     @classmethod
     def of(cls, job: Job, previous: Previous | None) -> Request:
@@ -77,7 +81,7 @@ class Request:
             before = manifest.previous if manifest else None
             also = with_previous(job.digest(), before.model_sha256 if before else "")
         kept = tuple(feature.column for feature in previous.features)
-        return cls(job, output, digest, previous.digest, also, kept)
+        return cls(job, output, digest, previous.digest, also, kept, previous.continued())
 
     def is_published(self, overwrite: bool) -> bool:
         """Return whether the run is published already; the output need not be writable then.
@@ -95,7 +99,7 @@ class Request:
     @cached_property
     def inputs(self) -> str:
         """SHA-256 of the table, which is opened for it; nothing of that stays."""
-        with TemporaryDirectory() as staging:
+        with scratch("staging") as staging:
             table = open_table(self.job.input, staging, self.job.preprocess, kept=self.kept)
             return fingerprint(table)
 
@@ -150,6 +154,7 @@ def begun(request: Request, start: Start, progress: Progress) -> Iterator[RunDir
 
     Errors as in `Output.check_apart`, `Output.check_free`, `Output.locked` and `run_directory`.
     """
+    remove_left()
     output, attempt = request.output, Attempt(progress)
     for path in request.job.input.paths:
         output.check_apart(path)
@@ -178,7 +183,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     the code; says which, and what differs.
     """
     output, cluster = request.output, request.job.cluster
-    run = _interrupted(request, fresh)
+    run, given_up = _interrupted(request, fresh)
     if run is not None:
         if isinstance(run.work, Folder):
             for name in run.work.damaged("results"):
@@ -187,11 +192,13 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
             run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
         attempt.goes_on(run)
     else:
-        run = RunDirectory(output.new_work(request.digest, cluster.workdir))
-        begun = {"output": output.store.address, "begun": _now()} | request.content()
-        run.work.put(BEGUN, json_bytes(begun))
+        work = output.new_work(request.digest, cluster.workdir, request.continued)
+        run = RunDirectory(work)
         attempt.begins(run)
     try:
+        _note_begin(run, request)
+        for name in given_up:  # only now, since they keep what they continue
+            output.discard(name, first=BEGUN)
         yield run
     except (CheckFailedError, DataError, InputNotFoundError, ParameterError):
         output.discard(run.name, first=BEGUN)
@@ -203,6 +210,18 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
             note_stop(run, attempt.doing() | {"now": _now(), "why": type(error).__name__})
         raise
     output.discard(run.name, first=BEGUN)
+
+
+def _note_begin(run: RunDirectory, request: Request) -> None:
+    """Write what a run is begun with, unless that is there, once it is sure what it continues.
+
+    Errors as in `check_stays`.
+    """
+    if request.continued is not None:
+        check_stays(request.continued)
+    if not run.work.has(BEGUN):
+        begun = {"output": request.output.store.address, "begun": _now()} | request.content()
+        run.work.put(BEGUN, json_bytes(begun))
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:
@@ -262,26 +281,49 @@ def _runs(output: Output) -> Iterator[tuple[RunDirectory, Note]]:
         yield run, read_note(run, BEGUN)
 
 
-def _interrupted(request: Request, fresh: bool) -> RunDirectory | None:
-    """Return the run that may go on, if there is one; errors as in `run_directory`."""
-    output, found = request.output, None
+def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, list[str]]:
+    """Return the run that may go on, if there is one, and the names of those that are given up.
+
+    Errors as in `run_directory`.
+    """
+    output, found, given_up = request.output, None, list[str]()
     for run, begun in _runs(output):
+        if not fresh and run.work.has(BEGUN):
+            _check_lineage(run, request)
         if not begun:  # who was to remove it was killed
-            output.discard(run.name)
+            given_up.append(run.name)
         elif begun.get("output") != output.store.address:
             continue
         elif fresh or found or not (run.is_planned and kept_results(run)):
-            output.discard(run.name, first=BEGUN)
+            given_up.append(run.name)
         else:
             _check_same(run, begun, request)
             found = run
-    return found
+    return found, given_up
+
+
+def _check_lineage(run: RunDirectory, request: Request) -> None:
+    """Refuse to go on without the run that an interrupted one continues, if that has gone.
+
+    Whatever is published elsewhere does not take its place without a word.
+    """
+    with suppress(DataError):  # it is not known any more
+        then = request.output.continued_by(run.name)
+        if then is None or then == request.continued or Output(then.address).manifest():
+            return
+        now = request.continued
+        fresh = f"which goes on from {now.path}" if now else "where cluster ids begin anew, from 0"
+        raise JobFileError(
+            f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
+            f"goes on from {then}: that is not published any more; give "
+            f"--fresh for a new run, {fresh}"
+        )
 
 
 def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
     now = request.content()
     found = differences({key: begun.get(key) for key in now}, now)
-    found = [one.removeprefix("job.") for one in found]
+    found = [_in_words(one, run, request) for one in found]
     if not found:
         plan = read_json(run.work.local("plan.json"))
         hand_over(list(_texts(plan)), request.job.input.paths)
@@ -296,6 +338,17 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
             f"was begun with something else: {'; '.join(found[:SHOWN])}{more}; give --fresh to "
             "start over"
         )
+
+
+def _in_words(difference: str, run: RunDirectory, request: Request) -> str:
+    """Return a difference as users know it: that of models is one of the runs that they are of."""
+    if not difference.startswith("model: "):
+        return difference.removeprefix("job.")
+    then: ContinuedRun | None = None
+    with suppress(DataError):
+        then = request.output.continued_by(run.name)
+    said = [f"that of {one}" if one else "none" for one in (then, request.continued)]
+    return f"model: {said[0]}, now {said[1]}"
 
 
 def _texts(content: Any) -> Iterator[str]:

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,6 +25,7 @@ from distsvc.errors.urls import remember
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
+from distsvc.storage.places.scratch import scratch
 
 SMALL_BYTES = 64 * 2**20
 """Tables below this size are done in this process unless the job asks for workers."""
@@ -191,9 +191,8 @@ def _here(workers: int, threads: int) -> Iterator[Any]:
 
     with ExitStack() as stack:
         stack.enter_context(_quiet())
-        folder = tempfile.TemporaryDirectory(prefix="distsvc-workers-", ignore_cleanup_errors=True)
         settings = {
-            "temporary-directory": stack.enter_context(folder),
+            "temporary-directory": str(stack.enter_context(scratch("workers"))),
             "distributed.scheduler.no-workers-timeout": NO_WORKERS_SECONDS,
             "distributed.scheduler.http.routes": [],
             "distributed.worker.http.routes": [],

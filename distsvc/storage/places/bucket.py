@@ -8,7 +8,6 @@ never change are cached in a folder of this process.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from distsvc.errors.urls import shown_url, without_user
 from distsvc.storage.places.arrays import make_folder, write_whole
 from distsvc.storage.places.folder import ChangedError
 from distsvc.storage.places.remote import obstore_options
+from distsvc.storage.places.scratch import new_scratch
 
 SCHEME = "s3"
 """The only kind of bucket. Google's store takes no condition on an ETag, so no commit is safe."""
@@ -195,7 +195,7 @@ class _Opened:
 
     def __init__(self, store: Any):
         self.store = store
-        self.cache = Path(tempfile.mkdtemp(prefix="distsvc-"))
+        self.cache = new_scratch("bucket")
         weakref.finalize(self, shutil.rmtree, self.cache, ignore_errors=True)
 
 

@@ -1,23 +1,21 @@
 """The lease of an output: one run at a time writes to it, and shows that it is alive.
 
 The holder writes a record of itself to a file, and again every few seconds, with its progress. A
-process that meets the file waits until the holder is surely gone: at once where it ran on this
-machine, else once the file has stayed the same for a while. So no clocks are compared.
+process that meets the file waits until the holder is surely gone: at once where it was a process
+that would be seen from here, else once the file has stayed the same for a while. So no clocks are
+compared. Processes of another machine are not seen, nor those of another container, which numbers
+its processes anew: a PID namespace of Linux.
 """
 
 from __future__ import annotations
 
 import datetime
 import logging
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import TypeAlias
 
 from pydantic import JsonValue
@@ -26,6 +24,7 @@ from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import json_bytes, parse_json
 from distsvc.storage.places.folder import ChangedError, HeldError
+from distsvc.storage.places.process import SEEN_BY, started, who
 from distsvc.storage.places.store import Store
 
 HOLDER = "holder.json"
@@ -48,11 +47,13 @@ class Holder(Form):
     """The record of a holder: its process, its job, and its last sign of life.
 
     `started` is the time when the process began, as its machine counts, `since` when it took the
-    output, `now` that of the last sign of life, and `beat` their number.
+    output, `now` that of the last sign of life, and `beat` their number. `removes` is whether it
+    holds the output to remove what is published there.
     """
 
     host: str | None = None
     boot: str | None = None
+    namespace: str | None = None
     process: int | None = None
     started: str | None = None
     since: str | None = None
@@ -60,6 +61,7 @@ class Holder(Form):
     beat: int = 0
     now: str | None = None
     doing: Doing | None = None
+    removes: bool = False
 
     def content(self) -> bytes:
         """Return the record as it is written."""
@@ -110,11 +112,17 @@ class Lease:
 
 @contextmanager
 def held(
-    runs: Store, output: str, job_sha256: str, overwrite: bool, doing: State = dict
+    runs: Store,
+    output: str,
+    job_sha256: str,
+    overwrite: bool,
+    doing: State = dict,
+    removes: bool = False,
 ) -> Iterator[Lease]:
     """Hold the folder `runs` of an output; errors as in `publication.Output.locked`."""
     job = {"since": _now(), "job_sha256": job_sha256, "beat": 0}
-    lease = Lease(runs, Holder.model_validate(_who() | job))
+    job |= {"removes": True} if removes else {}
+    lease = Lease(runs, Holder.model_validate(who() | job))
     asking = output, job_sha256, overwrite
     try:
         with runs.held() as alone_here:
@@ -131,10 +139,10 @@ def held(
 
 def is_gone(holder: Holder) -> bool | None:
     """Return whether the process of a record is gone; None where that can't be known from here."""
-    who = _who()
-    if any(getattr(holder, key) != who[key] for key in ("host", "boot")):
+    here = who()
+    if any(getattr(holder, key) != here[key] for key in SEEN_BY):
         return None
-    return _started(holder.process) != holder.started
+    return started(holder.process) != holder.started
 
 
 def read_holder(runs: Store) -> Holder | None:
@@ -211,38 +219,3 @@ def _named_holder(runs: Store) -> Holder | None:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _who() -> dict[str, JsonValue]:
-    """Return the part of a record that identifies this process."""
-    process = os.getpid()
-    return {
-        "host": socket.gethostname(),
-        "boot": _boot(),
-        "process": process,
-        "started": _started(process),
-    }
-
-
-@cache
-def _boot() -> str:
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return ""
-
-
-def _started(process: int | None) -> str | None:
-    """Return when a process of this machine began, or None if there is none."""
-    if process is None:
-        return None
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        pass
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return ""
-    except OSError:
-        return None
-    return ""

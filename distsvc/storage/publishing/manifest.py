@@ -18,6 +18,8 @@ from distsvc.storage.places.store import Store
 MANIFEST, SUCCESS = "manifest.json", "_SUCCESS"
 COPIES = ("report.html", "report.json")
 """Copies beside the manifest, for people; the manifest lists the originals."""
+UNNAMED = "job"
+"""What a job is called whose file does not name it."""
 FORMAT = 2
 """The version of the manifest that is written, and read."""
 
@@ -57,6 +59,15 @@ class Continued(Listed):
     path: str = ""
     run_id: str = ""
     model_sha256: str = ""
+
+
+class ContinuedRun(Continued):
+    """The same run as one that was begun names it: `address` is that of its output."""
+
+    address: str = ""
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} at {self.path}"
 
 
 class CheckRecord(Listed):
@@ -100,8 +111,23 @@ class Manifest(Listed):
     @property
     def run_date(self) -> str:
         """The day that the run was for, else the day that it was made."""
-        named = self.job.get("job")
-        return str((isinstance(named, dict) and named.get("run_date")) or self.created[:10])
+        return str(self._of_job("job", "run_date") or self.created[:10])
+
+    @property
+    def job_name(self) -> str:
+        """The name of the job; empty where none was given."""
+        name = str(self._of_job("job", "name"))
+        return "" if name == UNNAMED else name
+
+    @property
+    def job_path(self) -> str:
+        """The output as the job named it."""
+        return str(self._of_job("output", "path"))
+
+    def _of_job(self, section: str, key: str) -> JsonValue:
+        """Return a key of the job file; empty where it is not known."""
+        found = self.job.get(section)
+        return (isinstance(found, dict) and found.get(key)) or ""
 
     @property
     def failed(self) -> list[CheckRecord]:

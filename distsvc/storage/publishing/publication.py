@@ -24,10 +24,11 @@ from distsvc.errors import (
     OutputPermissionError,
     TemporaryError,
 )
+from distsvc.errors.forms import parsed
 from distsvc.errors.urls import lake_url, without_user
 from distsvc.storage.places.arrays import described, json_bytes, parse_json, read_json, write_text
 from distsvc.storage.places.folder import SPARE, ChangedError, Folder
-from distsvc.storage.places.lease import Holder, Lease, State, held
+from distsvc.storage.places.lease import Holder, Lease, State, held, is_gone, read_holder
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import (
@@ -35,6 +36,7 @@ from distsvc.storage.publishing.manifest import (
     FORMAT,
     MANIFEST,
     SUCCESS,
+    ContinuedRun,
     ListedFile,
     Manifest,
     checked,
@@ -49,6 +51,8 @@ KINDS = ("labels", "model", "report")
 """The folders in which each run has a folder of published files."""
 WORKDIR = "workdir.json"
 """The file that names the folder of a run's work, if that is not beside it."""
+CONTINUED = "previous.json"
+"""The file that names the run which a begun one continues; in the output, wherever its work is."""
 HELD, REPLACED = "held", "replaced"
 """The folders, in that of the runs, of candidates that a check held back and of old manifests."""
 KEPT = 3
@@ -68,6 +72,8 @@ class Output:
     """The folder or bucket prefix where a run is published; `JobFileError` for another path."""
 
     def __init__(self, path: str | Path):
+        if not str(path).strip():
+            raise JobFileError("output.path: expected a folder or a URL, found an empty text")
         try:
             self.store = store_of(path)
         except JobFileError as error:
@@ -79,12 +85,17 @@ class Output:
 
     @contextmanager
     def locked(
-        self, job_sha256: str = "", overwrite: bool = False, doing: State = dict
+        self,
+        job_sha256: str = "",
+        overwrite: bool = False,
+        doing: State = dict,
+        removes: bool = False,
     ) -> Iterator[Holder | None]:
         """Make the folder, and hold it against other runs.
 
-        `doing` is told to whoever asks, every few seconds. Yields the last record of a process that
-        held the output before and was killed, or None.
+        `doing` is told to whoever asks, every few seconds, and whether what is published is to be
+        removed. Yields the last record of a process that held the output before and was killed, or
+        None.
 
         Raises
         ------
@@ -98,7 +109,8 @@ class Output:
         """
         if isinstance(self.store, Folder):
             self.store.refuse_links((RUNS, *KINDS))
-        with held(self.runs, self.shown, job_sha256, overwrite, doing) as self._lease:
+        asked = self.shown, job_sha256, overwrite, doing, removes
+        with held(self.runs, *asked) as self._lease:
             for name in KINDS:
                 self.store.remove(name)
             for name in (MANIFEST, *COPIES):
@@ -106,12 +118,19 @@ class Output:
             self._discard_published()
             yield self._lease.before
 
-    def new_work(self, digest: str, workdir: str | None = None) -> Store:
+    def new_work(
+        self, digest: str, workdir: str | None = None, previous: ContinuedRun | None = None
+    ) -> Store:
         """Return the store of a new run's work, whose name begins with the digest of its job.
 
-        That is `workdir`, if one is given: the folder of runs remembers where.
+        That is `workdir`, if one is given: the folder of runs remembers where. It remembers, too,
+        the run that the new one continues: `previous`.
         """
         name = f"{digest[:12]}-{secrets.token_hex(4)}"
+        if previous is not None:
+            self.runs.put(f"{name}/{CONTINUED}", json_bytes(previous.model_dump()))
+            if isinstance(self.runs, Folder):
+                self.runs.settle([f"{name}/{CONTINUED}"])
         if workdir is not None:
             self.runs.put(f"{name}/{WORKDIR}", json_bytes({"at": store_of(workdir).address}))
         return self.work(name)
@@ -126,6 +145,15 @@ class Output:
     def kept_works(self) -> list[str]:
         """Return the names of the runs whose work is kept."""
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
+
+    def continued_by(self, run_id: str) -> ContinuedRun | None:
+        """Return the run that a begun one continues, if it does.
+
+        `DataError` where that is known no more.
+        """
+        name = f"{run_id}/{CONTINUED}"
+        found, path = self.runs.current(name), f"{self.runs.address}/{name}"
+        return parsed(ContinuedRun, parse_json(found[0], path), path) if found else None
 
     def discard(self, run_id: str, first: str = "") -> None:
         """Remove the work of a run that is over, and its files unless they are published.
@@ -319,6 +347,18 @@ class Output:
         with suppress(TemporaryError, OutputPermissionError, OSError), self.locked():
             self.finish()
 
+    def leftovers(self) -> list[str]:
+        """Return the names of the files that `collect` would remove."""
+        known, found = self._known(), set[str]()
+        for record in self.runs.sizes(REPLACED):
+            with suppress(OSError, DataError):
+                found.update(filter(self.store.has, names_in(read_json(self.runs.local(record)))))
+        for name in self.kept_works():
+            found.update(f"{RUNS}/{name}/{file}" for file in self.work(name).sizes())
+        for folder in self.folders():
+            found.update(self.store.sizes(folder))
+        return sorted(found - known)
+
     def collect(self) -> list[str]:
         """Remove files of runs that the manifest does not name; return their names.
 
@@ -400,13 +440,28 @@ class Output:
         return {name for manifest in several if manifest for name in manifest.names}
 
 
-def collect(path: str) -> list[str]:
+def check_idle(output: Output) -> None:
+    """Check that no living process holds an output, as `Output.locked` does, which writes to it.
+
+    `TemporaryError` where one does, or may do so.
+    """
+    holder = read_holder(output.runs)
+    if holder is not None and not is_gone(holder):
+        raise TemporaryError(f"another run is writing to {output.shown}: {holder}")
+
+
+def collect(path: str, dry_run: bool = False) -> list[str]:
     """Remove files that no manifest names from an output, and return their names.
+
+    With `dry_run`, nothing is removed.
 
     Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote.
     """
     output = Output(path)
     if RUNS not in output.store.folders():
         raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
+    if dry_run:
+        check_idle(output)
+        return output.leftovers()
     with output.locked():
         return output.collect()

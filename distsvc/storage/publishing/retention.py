@@ -1,65 +1,127 @@
-"""The runs in a folder of outputs that are kept, and the removal of the others."""
+"""The runs in a folder of outputs that are kept, and the removal of the others.
+
+A run that is begun needs the published one that it continues until it is published itself. Neither
+waits for the other: a run names in its output what it continues, and then looks whether somebody
+holds that to remove it (`check_stays`). A removal holds an output in the record of its lease, and
+then looks once more at what all runs name. So, whatever the order, one of the two sees the other:
+either the run stops before anything is learned, or what it needs stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
-from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.publishing.manifest import COPIES, MANIFEST, SUCCESS, Manifest, read_manifest
-from distsvc.storage.publishing.publication import HELD, RUNS, Output
+from distsvc.storage.places.lease import is_gone, read_holder
+from distsvc.storage.places.store import store_of
+from distsvc.storage.publishing.manifest import (
+    COPIES,
+    MANIFEST,
+    SUCCESS,
+    Continued,
+    ContinuedRun,
+    Manifest,
+    read_manifest,
+)
+from distsvc.storage.publishing.publication import HELD, RUNS, Output, check_idle
 
-DEEPEST = 8
-"""Folders between the one that is given and an output."""
+DEEPEST = 4
+"""Folders from the one that is given down to an output, as in ``out/shop/2026/11/20``."""
+AT_ONCE = 16
+"""Outputs that are held at a time, and looked at, to be removed."""
+
+Told = dict[str, list[dict[str, str]]]
+"""The answer of `retain`."""
 
 
 @dataclass(frozen=True)
 class DatedRun:
-    """A run that is published, or held back, in a folder of outputs.
+    """A run that is published, held back or begun in a folder of outputs.
 
     `path` and `address` are those of its output, `date` is the day that it was for, else that it
-    was made, and `before` holds id and address of the run that it continues.
+    was made, and `before` holds id and address of the run that it continues; None where that is not
+    known any more. `job` is the name of its job, and `like` what tells it from others where it has
+    none. An output where nothing is has no `run_id`.
     """
 
     path: str
     address: str
-    run_id: str
-    date: str
-    created: str
-    before: frozenset[str]
+    run_id: str = ""
+    date: str = ""
+    created: str = ""
+    before: frozenset[str] | None = frozenset()
+    job: str = ""
+    like: str = ""
 
     def told(self) -> dict[str, str]:
         """Return path, id and date, for the answer of `retain`."""
         return {"path": self.path, "run_id": self.run_id, "date": self.date}
 
+    def continues(self, other: DatedRun) -> bool:
+        """Return whether it continues another run, as far as that is known."""
+        return self.before is None or bool({other.address, other.run_id} & self.before)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What is in an output; `odd` says why it can't be judged."""
+
+    output: Output
+    published: DatedRun | None = None
+    held: tuple[DatedRun, ...] = ()
+    begun: tuple[DatedRun, ...] = ()
+    odd: str = ""
+
+    @property
+    def waits(self) -> str:
+        """Why it stays although nothing is published there, if it does."""
+        if self.held:
+            return f"run {self.held[0].run_id} is held back there"
+        return _goes_on(self.begun[0]) if self.begun else ""
+
 
 def kept_because(
-    runs: Sequence[DatedRun], keep: int, waiting: Sequence[DatedRun] = ()
+    runs: Sequence[DatedRun],
+    keep: int,
+    waiting: Sequence[DatedRun] = (),
+    begun: Sequence[DatedRun] = (),
 ) -> dict[str, str]:
     """Return the addresses of the published runs that stay, each with the reason.
 
-    The last `keep` stay, and those that one of them, or of the candidates that are `waiting` at an
-    output that stays, continues from. The runs from which these continue may go: else a lineage
-    would be kept whole.
+    The last `keep` of every job stay, and those at whose output a run is begun. So do those from
+    which one of the last, a `begun` run, or a candidate that is `waiting` at an output that stays,
+    continues. The runs from which these continue may go: else a lineage would be kept whole.
     """
-    latest = sorted(runs, key=_age)[-keep:]
-    because = {one.address: f"it is one of the last {len(latest)}" for one in latest}
+    because: dict[str, str] = {}
+    latest: list[DatedRun] = []
+    for job, like in sorted({(one.job, one.like) for one in runs}):
+        last = sorted((one for one in runs if (one.job, one.like) == (job, like)), key=_age)[-keep:]
+        of = f" of {job}" if job else ""
+        because |= {one.address: f"it is one of the last {len(last)}{of}" for one in last}
+        latest += last
+    for one in begun:
+        because.setdefault(one.address, _goes_on(one))
     leaving = {one.address for one in runs} - set(because)
-    staying = [*latest, *(one for one in waiting if one.address not in leaving)]
+    staying = [*latest, *(one for one in waiting if one.address not in leaving), *begun]
     for one in runs:
-        for other in staying:
-            if one.address not in because and {one.address, one.run_id} & other.before:
-                because[one.address] = f"run {other.run_id} at {other.path} continues from it"
+        needing = [other for other in staying if other.continues(one)]
+        if needing and one.address not in because:
+            because[one.address] = _needed_by(needing[0])
     return because
 
 
-def retain(path: str, keep: int) -> dict[str, list[dict[str, str]]]:
+def retain(path: str, keep: int, dry_run: bool = False) -> Told:
     """Remove all but the last runs of a folder of outputs, and outputs that hold nothing.
 
-    An output is removed whole, its manifest first; files of others stay. Where nothing is
-    published, an output stays if a candidate is held back, or a run can continue.
+    The last are counted for each job. An output is removed whole, its manifest first; files of
+    others stay. Where nothing is published, an output stays if a candidate is held back, or a run
+    can continue. With `dry_run`, nothing is removed.
 
     Returns
     -------
@@ -69,42 +131,129 @@ def retain(path: str, keep: int) -> dict[str, list[dict[str, str]]]:
 
     Raises
     ------
+    JobFileError
+        The folder is one that holds all else, too, such as a home.
     InputNotFoundError
         No output is below `path`.
     OutputPermissionError
         An output can't be removed.
 
     """
-    base, outputs = store_of(path), _outputs(path)
-    if not outputs:
+    check_folder(path)
+    found = _look(path)
+    if not found:
         raise InputNotFoundError(f"no run was published in {path}, nor in a folder below it")
-    removed, kept, runs, waiting = [], [], [], []
-    for output in outputs:
-        try:
-            runs += (found := _published(output))
-            waiting += (held := [_dated(output, one) for one in output.held().values()])
-        except (DataError, JobFileError) as error:
-            kept.append(_told(output, str(error)))
-            continue
-        if found:
-            continue
-        why = _waits(output, held) or _removed(output, None, base)
-        if why:
-            kept.append(_told(output, why))
-    because = kept_because([run for run, _ in runs], keep, waiting)
-    for run, output in sorted(runs, key=lambda pair: _age(pair[0])):
-        why = because.get(run.address) or _removed(output, run.run_id, base)
-        if why:
-            kept.append(run.told() | {"because": why})
-        else:
-            removed.append(run.told())
+    leaving = _leaving(found, keep)
+    stays = _staying(leaving) if dry_run else _removed(path, leaving, keep)
+    because = _because(found, keep) | stays
+    removed = [run.told() for run, _ in leaving if run.address not in because]
+    runs = [one.published or _nothing(one.output) for one in found]
+    kept = [
+        run.told() | {"because": because[run.address]} for run in runs if run.address in because
+    ]
     return {"removed": removed, "kept": sorted(kept, key=lambda one: (one["date"], one["path"]))}
+
+
+def check_stays(previous: ContinuedRun) -> None:
+    """Check that a run stays that another one continues, which has named it in its output.
+
+    Raises `TemporaryError` where it is being removed, or is not published any more.
+    """
+    output = Output(previous.address)
+    holder = read_holder(output.runs)
+    if holder is not None and holder.removes and not is_gone(holder):
+        raise TemporaryError(
+            f"{previous}, which is to be continued, is being removed by {holder}; where that was "
+            f"killed, distsvc gc {previous.path} ends its work"
+        )
+    if output.run_id != previous.run_id:
+        raise TemporaryError(f"{previous}, which is to be continued, has gone in the meantime")
 
 
 def is_output(path: str) -> bool:
     """Return whether runs were published at a path itself, or begun there."""
-    store = store_of(path)
+    store = Output(path).store
     return RUNS in store.folders() or store.has(MANIFEST)
+
+
+def check_folder(path: str) -> None:
+    """Refuse what nobody means by a folder of outputs; raises `JobFileError`.
+
+    That is the root of a disk, a home or what it lies in, and the root of a bucket in which other
+    things are than outputs.
+    """
+    if "://" in path:
+        _check_bucket(path)
+        return
+    folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
+    if folder == folder.parent or (home.is_absolute() and home.resolve().is_relative_to(folder)):
+        raise JobFileError(f"expected the folder of outputs, found {path}, where all else lies too")
+
+
+def _check_bucket(url: str) -> None:
+    """Refuse a whole bucket, unless all that is in it are outputs."""
+    root = url.rstrip("/")
+    if root.partition("://")[2].count("/") > 0:
+        return
+    others = [name for name in store_of(url).folders() if not is_output(f"{root}/{name}")]
+    if others:
+        raise JobFileError(
+            f"expected the prefix of outputs, found {root}, a whole bucket, in which {others[0]} "
+            f"is no output; give {root}/PREFIX"
+        )
+
+
+def _removed(path: str, leaving: Sequence[tuple[DatedRun, Output]], keep: int) -> dict[str, str]:
+    """Remove outputs; return the addresses of those that stay all the same, with the reason."""
+    stays: dict[str, str] = {}
+    for first in range(0, len(leaving), AT_ONCE):
+        stays |= _removed_at_once(path, leaving[first : first + AT_ONCE], keep)
+    return stays
+
+
+def _removed_at_once(
+    path: str, leaving: Sequence[tuple[DatedRun, Output]], keep: int
+) -> dict[str, str]:
+    """Hold some outputs, look again at all, and remove those that may go still."""
+    stays: dict[str, str] = {}
+    with ExitStack() as stack:
+        for run, output in leaving:
+            try:
+                stack.enter_context(output.locked(removes=True))
+            except TemporaryError as error:
+                stays[run.address] = str(error)
+        found = {one.output.store.address: one for one in _look(path)}
+        because = _because(list(found.values()), keep)
+        for run, output in leaving:
+            now = found[run.address].published if run.address in found else None
+            if now is not None and now.run_id != run.run_id:
+                stays.setdefault(run.address, "another run was published there in the meantime")
+            elif run.address in because:
+                stays.setdefault(run.address, because[run.address])
+            if run.address not in stays:
+                _clear(output)
+    base = store_of(path)
+    for run, _ in leaving:
+        if run.address not in stays:
+            base.remove(run.address[len(base.address) + 1 :])
+    return stays
+
+
+def _staying(leaving: Sequence[tuple[DatedRun, Output]]) -> dict[str, str]:
+    """Return the outputs that stay since a process holds them; nothing is changed."""
+    stays = {}
+    for run, output in leaving:
+        try:
+            check_idle(output)
+        except TemporaryError as error:
+            stays[run.address] = str(error)
+    return stays
+
+
+def _look(path: str) -> list[_Looked]:
+    """Return what is in every output at a path and below it."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(_looked, _outputs(path)))
 
 
 def _outputs(path: str, depth: int = 0) -> list[Output]:
@@ -116,63 +265,98 @@ def _outputs(path: str, depth: int = 0) -> list[Output]:
     return [output for several in below for output in several]
 
 
-def _published(output: Output) -> list[tuple[DatedRun, Output]]:
-    """Return the published run of an output, if any; `DataError` where it is damaged."""
+def _looked(output: Output) -> _Looked:
+    """Return what is in an output."""
+    begun = [_begun(output, run_id) for run_id in output.kept_works()]
     try:
-        return [(_dated(output, read_manifest(output.store)), output)]
-    except InputNotFoundError:
-        return []
+        published = _published(output)
+        held = tuple(_dated(output, one) for one in output.held().values())
+    except (DataError, JobFileError) as error:
+        return _Looked(output, begun=tuple(begun), odd=str(error))
+    over = published.run_id if published else ""  # one that was killed after its commit
+    return _Looked(output, published, held, tuple(one for one in begun if one.run_id != over))
+
+
+def _published(output: Output) -> DatedRun | None:
+    """Return the published run of an output, if any; errors as in `read_manifest`, but for that."""
+    with suppress(InputNotFoundError):
+        return _dated(output, read_manifest(output.store))
+    return None
+
+
+def _begun(output: Output, run_id: str) -> DatedRun:
+    """Return a run that was begun in an output, with what it continues."""
+    one = replace(_nothing(output), run_id=run_id)
+    try:
+        previous = output.continued_by(run_id)
+    except DataError:
+        return replace(one, before=None)
+    return replace(one, before=_names(previous, previous.address if previous else ""))
+
+
+def _because(found: Sequence[_Looked], keep: int) -> dict[str, str]:
+    """Return the addresses of the outputs that stay, each with the reason."""
+    runs = [one.published for one in found if one.published]
+    waiting = [run for one in found for run in one.held]
+    begun = [run for one in found for run in one.begun]
+    odd = {one.output.store.address: one.odd for one in found if one.odd}
+    empty = [one for one in found if not one.published and not one.odd]
+    stays = {one.output.store.address: one.waits for one in empty if one.waits}
+    return odd | stays | kept_because(runs, keep, waiting, begun)
+
+
+def _leaving(found: Sequence[_Looked], keep: int) -> list[tuple[DatedRun, Output]]:
+    """Return the runs that don't stay, the oldest first, and those outputs that hold nothing."""
+    because = _because(found, keep)
+    pairs = [(one.published or _nothing(one.output), one.output) for one in found]
+    return sorted(
+        (pair for pair in pairs if pair[0].address not in because), key=lambda pair: _age(pair[0])
+    )
+
+
+def _nothing(output: Output) -> DatedRun:
+    return DatedRun(output.shown, output.store.address)
 
 
 def _dated(output: Output, manifest: Manifest) -> DatedRun:
     """Return the run of a manifest."""
-    where = output.shown, output.store.address, manifest.run_id
-    before = frozenset(_before(manifest))
-    return DatedRun(*where, manifest.run_date, manifest.created, before)
+    previous = manifest.previous
+    return DatedRun(
+        output.shown,
+        output.store.address,
+        manifest.run_id,
+        manifest.run_date,
+        manifest.created,
+        _names(previous, _address(previous.path) if previous else ""),
+        manifest.job_name,
+        "" if manifest.job_name else re.sub(r"\d+", "#", manifest.job_path),
+    )
+
+
+def _names(previous: Continued | None, address: str) -> frozenset[str]:
+    """Return id and address of a run that is continued, if one is."""
+    return frozenset({previous.run_id if previous else "", address} - {""})
+
+
+def _address(path: str) -> str:
+    """Return the address of an output; empty for a path that can't be one."""
+    with suppress(DistsvcError):
+        return store_of(path).address if path else ""
+    return ""
 
 
 def _age(run: DatedRun) -> tuple[str, str, str]:
     return run.date, run.created, run.address
 
 
-def _told(output: Output, because: str) -> dict[str, str]:
-    return {"path": output.shown, "run_id": "", "date": "", "because": because}
+def _goes_on(run: DatedRun) -> str:
+    return f"run {run.run_id} was begun there, and can go on"
 
 
-def _waits(output: Output, held: Sequence[DatedRun]) -> str:
-    """Return the reason to keep an output where nothing is published, if there is one."""
-    if held:
-        return f"run {held[0].run_id} is held back there"
-    works = output.kept_works()
-    return f"run {works[0]} was begun there, and can go on" if works else ""
-
-
-def _before(manifest: Manifest) -> Iterator[str]:
-    """Yield id and address of the run that a manifest continues, if it does."""
-    previous = manifest.previous
-    if previous is not None:
-        yield previous.run_id
-    if previous is not None and previous.path:
-        with suppress(DistsvcError):
-            yield store_of(previous.path).address
-
-
-def _removed(output: Output, run_id: str | None, base: Store) -> str:
-    """Remove an output below `base` unless it has changed; return why it stays, if it does.
-
-    It has where its run, if any, is not the one named.
-    """
-    try:
-        with output.locked():
-            if (output.run_id or None) != run_id:
-                return "another run was published there in the meantime"
-            if run_id is None and (output.kept_works() or output.held()):
-                return "another run was begun there in the meantime"
-            _clear(output)
-    except TemporaryError as error:
-        return str(error)
-    base.remove(output.store.address[len(base.address) + 1 :])
-    return ""
+def _needed_by(run: DatedRun) -> str:
+    if run.before is None:
+        return f"run {run.run_id}, begun at {run.path}, may continue it: its record is damaged"
+    return f"run {run.run_id} at {run.path} continues from it"
 
 
 def _clear(output: Output) -> None:

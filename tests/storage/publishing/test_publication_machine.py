@@ -162,7 +162,7 @@ class InABucket(Publication):
         InABucket.count += 1
         self.prefix, self.alive, self.writers = f"out-{InABucket.count}", set(), 0
         self.patch.setattr(remote, "MOST_TRIES", 0)
-        self.patch.setattr(lease, "_who", lambda: {"process": self.writers})
+        self.patch.setattr(lease, "who", lambda: {"process": self.writers})
         self.patch.setattr(lease, "is_gone", lambda holder: holder.process not in self.alive)
         return f"s3://{BUCKET}/{self.prefix}"
 

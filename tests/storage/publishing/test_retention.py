@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -9,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.cli.main import main
-from distsvc.errors import DistsvcError, InputNotFoundError
+from distsvc.errors import DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.published import held
-from distsvc.storage.publishing.manifest import Manifest
-from distsvc.storage.publishing.publication import Output
-from distsvc.storage.publishing.retention import DatedRun, kept_because, retain
+from distsvc.storage.publishing.manifest import ContinuedRun, Manifest
+from distsvc.storage.publishing.publication import Output, collect
+from distsvc.storage.publishing.retention import DatedRun, check_folder, kept_because, retain
 from tests.storage.written_runs import (
     Crash,
     crashing,
@@ -26,7 +27,7 @@ from tests.storage.written_runs import (
 )
 
 
-def publish(out, day, previous=None, hold=False, created=None):
+def publish(out, day, previous=None, hold=False, created=None, job=None):
     """Publish, or hold back, the run of a day; return what others say of it as their previous."""
     output = Output(out)
     with output.locked(), work_of(output, digest_of(day)) as work:
@@ -34,6 +35,7 @@ def publish(out, day, previous=None, hold=False, created=None):
         manifest = write_run(output, name_of(work), day)
         said = {"created": created or f"{day}T03:00:00+00:00"}
         said["job"] = {} if created else {"job": {"run_date": day}}
+        said["job"] |= job or {}
         if previous is not None:
             said["previous"] = previous
         manifest = Manifest.model_validate(manifest.dumped() | said)
@@ -42,6 +44,17 @@ def publish(out, day, previous=None, hold=False, created=None):
         else:
             output.publish(manifest)
     return {"run_id": manifest.run_id, "path": str(out), "model_sha256": digest_of("m")}
+
+
+def begin(out, day, previous=None, begun=b"{}"):
+    """Leave a run that was begun, and continues what `publish` returned; return its name."""
+    output = Output(out)
+    if previous is not None:
+        address = str(Path(previous["path"]).absolute())
+        previous = ContinuedRun(**previous, address=address)
+    work = output.new_work(digest_of(day), previous=previous)
+    work.put("begun.json", begun)
+    return name_of(work)
 
 
 def nights(folder, n, previous=None):
@@ -120,6 +133,105 @@ def test_what_is_held_back_or_under_way_stays(tmp_path):
         assert because in found["kept"][day]
 
 
+def test_what_a_begun_run_continues_stays_wherever_it_was_begun(tmp_path):
+    nights(tmp_path, 2)
+    third = publish(tmp_path / "2026-11-03", "2026-11-03")
+    nightly = publish(tmp_path / "2026-11-05", "2026-11-05")
+    begun = begin(tmp_path / "2026-11-04", "2026-11-04", third)
+    again = begin(tmp_path / "2026-11-01", "2026-11-01", begun=b"")
+    publish(tmp_path / "2026-11-06", "2026-11-06", nightly)
+    found = said(retain(str(tmp_path), 1))
+    assert list(found["removed"]) == ["2026-11-02"]
+    assert found["kept"]["2026-11-03"] == f"run {begun} at {tmp_path}/2026-11-04 continues from it"
+    assert found["kept"]["2026-11-01"] == f"run {again} was begun there, and can go on"
+    assert Output(tmp_path / "2026-11-01").kept_works() == [again], "and what it has done stays"
+    (tmp_path / "2026-11-04/.runs" / begun / "previous.json").write_text('{"run_')
+    publish(tmp_path / "2026-11-07", "2026-11-07")
+    publish(tmp_path / "2026-11-08", "2026-11-08")
+    found = said(retain(str(tmp_path), 1))
+    assert found["removed"] == {}
+    assert "may continue it: its record is damaged" in found["kept"]["2026-11-03"]
+    Output(tmp_path / "2026-11-04").discard(begun)
+    assert "2026-11-03" in said(retain(str(tmp_path), 1))["removed"]
+
+
+def test_a_run_that_is_published_does_not_stay_as_one_that_was_begun(tmp_path):
+    """It was killed after its commit."""
+    for day in "2026-11-01", "2026-11-02":
+        publish(tmp_path / day, day)
+    run_id = Output(tmp_path / "2026-11-01").run_id
+    Output(tmp_path / "2026-11-01").work(run_id).put("begun.json", b"{}")
+    assert list(said(retain(str(tmp_path), 1))["removed"]) == ["2026-11-01"]
+
+
+def test_runs_are_counted_for_each_job(tmp_path):
+    named = [{"job": {"name": name}} for name in ("shop", "mail")]
+    unnamed = [
+        {"job": {"name": "job"}, "output": {"path": f"out/{place}"}} for place in ("x/{}", "y/{}")
+    ]
+    for number, job in enumerate([*named, *unnamed]):
+        for day in "2026-11-01", "2026-11-02", "2026-11-03":
+            told = json.loads(json.dumps(job).replace("{}", day))
+            publish(tmp_path / f"job{number}-{day}", day, job=told)
+    found = said(retain(str(tmp_path), 2))
+    assert list(found["removed"]) == [f"job{number}-2026-11-01" for number in range(4)]
+    assert found["kept"]["job0-2026-11-02"] == "it is one of the last 2 of shop"
+    assert found["kept"]["job3-2026-11-02"] == "it is one of the last 2"
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(tmp_path):
+    nights(tmp_path, 4)
+    (tmp_path / "empty/.runs").mkdir(parents=True)
+    (tmp_path / "empty/.runs/lock").touch()
+    Output(tmp_path / "2026-11-04").runs.put("0123456789ab-01234567/plan.json", b"{}")
+    before = names(tmp_path)
+    with Output(tmp_path / "2026-11-01").locked():
+        found = said(retain(str(tmp_path), 1, dry_run=True))
+    assert "another run is writing to" in found["kept"]["2026-11-01"]
+    found = retain(str(tmp_path), 1, dry_run=True)
+    left = collect(str(tmp_path / "2026-11-04"), dry_run=True)
+    assert left == [".runs/0123456789ab-01234567/plan.json"]
+    assert names(tmp_path) == before
+    assert [one["path"].rpartition("/")[2] for one in found["removed"]] == [
+        "empty", "2026-11-01", "2026-11-02",
+    ]  # fmt: skip
+    assert retain(str(tmp_path), 1) == found
+    assert collect(str(tmp_path / "2026-11-04")) == left
+
+
+@pytest.mark.parametrize("path", ["", " ", "/", "//", "~", "~/..", "/.."])
+def test_folders_that_nobody_means(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home/me"))
+    publish(tmp_path / "home/me/out", "2026-11-01")
+    monkeypatch.chdir(tmp_path)
+    given = path.replace("~", str(tmp_path / "home/me"))
+    result = CliRunner().invoke(main, ["gc", given, "--keep", "1"])
+    assert result.exit_code == 78, result.output
+    assert "expected" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    check_folder(str(tmp_path / "home/me/out"))
+
+
+def test_outputs_are_looked_for_four_folders_deep(tmp_path):
+    publish(tmp_path / "out/shop/2026/11/20", "2026-11-20")
+    publish(tmp_path / "out/shop/2026/11/19/too/deep", "2026-11-19")
+    assert len(retain(str(tmp_path / "out"), 1)["kept"]) == 1
+    with pytest.raises(InputNotFoundError):
+        retain(str(tmp_path), 1)
+
+
+def test_who_removes_is_known_to_whoever_asks(tmp_path):
+    nights(tmp_path, 1)
+    output = Output(tmp_path / "2026-11-01")
+    with output.locked(removes=True):
+        output._lease.beat({})
+        assert json.loads((tmp_path / "2026-11-01/.runs/holder.json").read_text())["removes"]
+    with output.locked():
+        assert "removes" not in (tmp_path / "2026-11-01/.runs/holder.json").read_text()
+        with pytest.raises(TemporaryError):
+            collect(str(tmp_path / "2026-11-01"), dry_run=True)
+
+
 def test_a_removal_that_is_killed_leaves_a_whole_run_or_none(tmp_path, monkeypatch):
     for after in range(200):
         folder = tmp_path / str(after)
@@ -160,6 +272,8 @@ def test_a_bucket_is_a_folder_of_outputs_too(monkeypatch):
         assert list(found["removed"]) == ["2026-11-01", "2026-11-02"]
         assert list(found["kept"]) == ["2026-11-03", "2026-11-04"]
         assert {key.split("/")[0] for key in keys("out/")} == {"2026-11-03", "2026-11-04"}
+        with pytest.raises(JobFileError, match=f"{BUCKET}, a whole bucket, in which out is no"):
+            retain(f"s3://{BUCKET}/", 1)
 
 
 def test_the_command(tmp_path):
@@ -173,6 +287,16 @@ def test_the_command(tmp_path):
     shown = runner.invoke(main, ["gc", f"{tmp_path}/out", "--keep", "1"]).output.splitlines()
     assert shown[0].startswith(f"removed: {tmp_path}/out/2026-11-01, run ")
     assert shown[1].endswith("continues from it")
+    options = ["--keep", "1", "--dry-run"]
+    shown = runner.invoke(main, ["gc", f"{tmp_path}/out", *options]).output.splitlines()
+    assert {line.partition(":")[0] for line in shown} == {"kept"}
+    (tmp_path / "out/2026-11-03/.runs/0123456789ab-01234567").mkdir()
+    (tmp_path / "out/2026-11-03/.runs/0123456789ab-01234567/plan.json").write_text("{}")
+    shown = runner.invoke(main, ["gc", f"{tmp_path}/out/2026-11-03", "--dry-run"]).output
+    assert shown.splitlines() == [
+        "would be removed: .runs/0123456789ab-01234567/plan.json", "1 files would be removed",
+    ]  # fmt: skip
+    runner.invoke(main, ["gc", f"{tmp_path}/out/2026-11-03"])
     again = runner.invoke(main, ["gc", f"{tmp_path}/out", "--keep", "1", "--json"])
     found = json.loads(again.output)
     assert found["removed"] == []

@@ -1,0 +1,73 @@
+"""Folders for files that nobody keeps, below the system's folder for temporary files.
+
+A process that is killed leaves its folders behind. So each is named after its process: where that
+runs (host, boot and PID namespace), its number and when it began. Whoever makes a folder removes
+those of processes that are gone. None of another user, machine or container is touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from distsvc.storage.places.process import SEEN_BY, started, who
+
+_NAME = re.compile(r"distsvc-[a-z]+-(?P<place>[0-9a-f]{12})-(?P<process>\d+)-(?P<started>\d*)-\w+")
+
+
+@contextmanager
+def scratch(use: str) -> Iterator[Path]:
+    """Yield a new private folder, which is removed at the end; `use` is a word for its name."""
+    folder = new_scratch(use)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def new_scratch(use: str) -> Path:
+    """Return a new private folder, which the caller removes; `use` is a word for its name."""
+    remove_left()
+    here = who()
+    name = f"distsvc-{use}-{_place()}-{here['process']}-{here['started'] or ''}-"
+    return Path(tempfile.mkdtemp(prefix=name))
+
+
+def remove_left() -> None:
+    """Remove the folders of this user's processes that are gone, as far as that can be known."""
+    place, folder = _place(), tempfile.gettempdir()
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in filter(None, map(_NAME.fullmatch, names)):
+        path = os.path.join(folder, name.string)
+        if name["place"] == place and _is_own(path) and _has_ended(name):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _has_ended(name: re.Match[str]) -> bool:
+    """Return whether the process that a folder is named after has ended."""
+    return started(int(name["process"])) != name["started"]
+
+
+def _is_own(path: str) -> bool:
+    """Return whether a path is a folder, no link, and this user's."""
+    with suppress(OSError):
+        found = os.lstat(path)
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == getattr(os, "getuid", lambda: 0)()
+    return False
+
+
+def _place() -> str:
+    """Return a word for what processes have in common that can see each other."""
+    here = who()
+    said = "\n".join(str(here[key]) for key in SEEN_BY)
+    return hashlib.sha256(said.encode()).hexdigest()[:12]

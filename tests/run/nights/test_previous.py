@@ -1,0 +1,169 @@
+"""What a run continues stays for as long as it is needed, and is named where it was begun."""
+
+import json
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+from distsvc.errors import JobFileError, TemporaryError
+from distsvc.job.file import load_job
+from distsvc.published.predict import predict_table
+from distsvc.run.job import run_job
+from distsvc.run.starting.opening import opened
+from distsvc.run.work.phases import Phase
+from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE, Start
+from distsvc.storage.publishing import retention
+from distsvc.storage.publishing.publication import Output
+from distsvc.storage.publishing.retention import check_stays, retain
+from tests.jobs.shop import rows
+from tests.small_runs import forget
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+DAYS = [f"2026-11-0{day}" for day in range(1, 7)]
+THIRD, FOURTH, *LATER = DAYS[2:]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@contextmanager
+def killed(monkeypatch, at="label/00001"):
+    """Let the process end before a task."""
+    do = Phase.do
+
+    def stopped(self, run, number):
+        if self.result(number) == at:
+            raise Killed
+        return do(self, run, number)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+        patch.setattr(Phase, "do", stopped)
+        yield
+
+
+def starting(shop, day, **options):
+    forget()
+    return opened(load_job(shop.job_file(), (), day), Start(**options), Progress(quiet=True))
+
+
+@pytest.fixture
+def nights(shop, monkeypatch):
+    """Six nights, of which the fourth is unfinished."""
+    for number, day in enumerate(DAYS):
+        shop.table(day, rows(300, 200, 100, seed=number)[0])
+    for day in DAYS[:3]:
+        shop.run(day)
+    with killed(monkeypatch):
+        shop.run(FOURTH)
+    for day in LATER:
+        shop.run(day)
+    return shop
+
+
+def kept(found):
+    return {one["path"].rpartition("/")[2]: one["because"] for one in found["kept"]}
+
+
+def test_what_an_unfinished_run_continues_stays(nights):
+    before = nights.manifest(THIRD)["run_id"]
+    [work] = Output(nights.out(FOURTH)).kept_works()
+    said = json.loads((nights.out(FOURTH) / ".runs" / work / "previous.json").read_text())
+    assert (said["run_id"], said["address"]) == (before, str(nights.out(THIRD)))
+    found = kept(retain(str(nights.folder / "out"), 1))
+    assert list(found) == [FOURTH, THIRD, *LATER]
+    assert found[THIRD] == f"run {work} at {nights.out(FOURTH)} continues from it"
+    assert "was begun there, and can go on" in found[FOURTH]
+    nights.run(FOURTH)
+    assert nights.manifest(FOURTH)["previous"]["run_id"] == before
+    _, y = rows(300, 200, 100, seed=3)
+    assert nights.ids(FOURTH, y) == {0: 0, 1: 1, 2: 2}
+    found = kept(retain(str(nights.folder / "out"), 1))
+    assert list(found) == LATER, "nothing needs it any more"
+
+
+def test_a_run_that_begins_while_gc_looks_keeps_what_it_continues(nights, monkeypatch):
+    Output(nights.out(FOURTH)).discard(*Output(nights.out(FOURTH)).kept_works())
+    look, stack = retention._look, []
+
+    def later(path):
+        found = look(path)
+        if not stack:
+            stack.append(starting(nights, FOURTH))
+            stack[0].__enter__()
+        return found
+
+    monkeypatch.setattr(retention, "_look", later)
+    found = retain(str(nights.folder / "out"), 1)
+    stack[0].__exit__(None, None, None)
+    assert {THIRD, FOURTH, *LATER} == set(kept(found))
+    assert "continues from it" in kept(found)[THIRD]
+    assert [one["path"][-10:] for one in found["removed"]] == DAYS[:2]
+
+
+def test_a_run_does_not_begin_by_what_is_being_removed(nights):
+    before = nights.manifest(THIRD)["run_id"]
+    for name in Output(nights.out(FOURTH)).kept_works():
+        Output(nights.out(FOURTH)).discard(name)
+    with Output(nights.out(THIRD)).locked(removes=True):
+        with pytest.raises(TemporaryError, match=f"run {before} at .* is being removed by process"):
+            nights.run(FOURTH)
+        assert Output(nights.out(FOURTH)).kept_works() == []
+    with Output(nights.out(THIRD)).locked():  # as a run that publishes something new
+        nights.run(FOURTH)
+    assert nights.manifest(FOURTH)["previous"]["run_id"] == before
+
+
+def test_what_has_gone_in_the_meantime_is_not_continued(nights):
+    with starting(nights, FOURTH) as begun:
+        previous = begun.previous.continued()
+    check_stays(previous)
+    other = previous.model_copy(update={"run_id": "0123456789ab-01234567"})
+    with pytest.raises(TemporaryError, match=r"0123456789ab-01234567 at .* gone in the meantime"):
+        check_stays(other)
+
+
+@pytest.mark.parametrize("at", ["label/00001", "survey/00000"])
+@pytest.mark.parametrize("left", [(), DAYS[:1]])
+def test_without_it_a_run_neither_goes_on_nor_begins_a_lineage_unasked(
+    nights, at, left, monkeypatch
+):
+    if at.startswith("survey"):  # a kill leaves a run without results, where an error leaves none
+        [work] = Output(nights.out(FOURTH)).kept_works()
+        shutil.rmtree(nights.out(FOURTH) / ".runs" / work / "results")
+    before = nights.manifest(THIRD)["run_id"]
+    for day in DAYS[:3]:
+        if day not in left:
+            shutil.rmtree(nights.out(day))
+    what = f"goes on from run {before} at {nights.out(THIRD)}: that is not published any more"
+    instead = "which goes on from .*01$" if left else "where cluster ids begin anew, from 0$"
+    for _ in range(2):
+        with pytest.raises(JobFileError, match=f"{what}; give --fresh for a new run, {instead}"):
+            nights.run(FOURTH)
+    forget()
+    job = load_job(nights.job_file(), (), FOURTH)
+    report = run_job(job, ANYWHERE, Start(fresh=True))
+    assert (report.lineage.path is None) == (not left)
+
+
+def test_a_later_night_that_is_published_since_is_named(nights):
+    then = nights.manifest(THIRD)["run_id"]
+    nights.run(THIRD, overwrite=True, model={"algorithm": "bico", "n_clusters": 2})
+    now = nights.manifest(THIRD)["run_id"]
+    words = rf"model: that of run {then} at .*, now that of run {now} at .*; give --fresh"
+    with pytest.raises(JobFileError, match=words):
+        nights.run(FOURTH)
+
+
+def test_a_table_that_is_being_labelled_keeps_the_model(nights, monkeypatch):
+    """As long as the labels are unfinished; then they stand for themselves."""
+    table, labelled = f"{nights.folder}/in/{FOURTH}.parquet", f"{nights.folder}/out/labelled"
+    settings = {"partition_rows": 300, "workers": 0}
+    with killed(monkeypatch):
+        predict_table(nights.out(DAYS[0]), table, labelled, settings=settings)
+    assert kept(retain(str(nights.folder / "out"), 1))[DAYS[0]].endswith("continues from it")
+    forget()
+    predict_table(nights.out(DAYS[0]), table, labelled, settings=settings)
+    assert DAYS[0] not in kept(retain(str(nights.folder / "out"), 1))
