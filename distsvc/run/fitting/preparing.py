@@ -17,6 +17,7 @@ from distsvc.run.learning.survey import Survey
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, Numeric, names_of, one_hot_columns
+from distsvc.storage.tables.exactness import check_exact
 
 SHOWN = 5
 """Far rows, or columns that they decide, that a note names."""
@@ -34,6 +35,7 @@ def prepare(
         table = steps.run.plan.table
         together = one_hot_columns(table.features)
         scaling, notes = make_scaling(config, survey, table.columns, together)
+        check_exact(table, survey.sums.least, survey.sums.most)
         scaling.check(survey.sums, table.columns)
         notes += told_of_aside(survey.aside, table.columns)
         notes += told_of_far_rows(survey, config.scale, table.features)

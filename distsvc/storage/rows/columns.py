@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -47,7 +48,8 @@ class Scan:
     columns to do without. From the columns `default` come the features when the job names none;
     `apart` says why others are not there, of those of which the format tells. By `keys` the
     table is cut into folders, or partitioned by its log. `sources` find the table again, in the
-    state that was looked at; empty where the paths do.
+    state that was looked at; empty where the paths do. Of columns in chunks, `stored` has how many
+    these are, and the value where one was never written.
     """
 
     layout: Layout
@@ -58,6 +60,7 @@ class Scan:
     keys: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     apart: dict[str, str] = field(default_factory=dict)
+    stored: dict[str, tuple[int, Any]] = field(default_factory=dict)
 
 
 def plain(kind: pa.DataType) -> pa.DataType:

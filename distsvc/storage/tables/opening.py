@@ -122,9 +122,10 @@ def open_table(
         ready=config.ready,
     )
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
-    if config.columns is not None:
-        return table
-    return without_numbers(table, source_of(table), kept)
+    if config.columns is None:
+        table = without_numbers(table, source_of(table), kept)
+    used = {*table.stored, *other_columns(config)}
+    return replace(table, notes=tuple(source.notes(found, scan, versions, used)))
 
 
 def _features(
