@@ -253,10 +253,13 @@ def _metadata_of(folder: Location) -> str:
 def _unread_type(folder: Location) -> pa.DataType:
     """Return the type of an array that can't be read: `UNKNOWN` where it may be of numbers."""
     with suppress(Exception):  # the metadata may be anything
-        for name in ("zarr.json", ".zarray"):
+        for name, about, key in (
+            ("zarr.json", {"zarr_format": 3, "node_type": "array"}, "data_type"),
+            (".zarray", {"zarr_format": 2}, "dtype"),
+        ):
             if folder.fs.exists(folder.join(name).path):
                 content = json.loads(folder.fs.cat_file(folder.join(name).path))
-                kind = content.get("dtype", content.get("data_type"))
+                kind = content[key] if content | about == content else None
                 if isinstance(kind, str) and _TEXT.match(kind):
                     return pa.string()
     return UNKNOWN
