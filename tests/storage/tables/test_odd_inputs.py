@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, one_line
 from distsvc.job.config import InputConfig
 from distsvc.job.file import parse_job
 from distsvc.run.work import plan as plans
@@ -152,11 +152,11 @@ def test_a_value_of_csv_that_is_no_number(tmp_path, bad, row):
     values = ["1", "2.5", "-3e2", "NA", "4", ""]
     values[row] = f'"{bad}"'
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{v},1\n" for v in values))
-    message = rf"t.csv: column 'x', row {row}: expected a number, as in \d of the first \d rows"
+    message = rf"t.csv, line {row + 2}: column 'x': expected a number, as in \d of the first \d ro"
     for given in ({}, {"columns": ["x"]}):
         with pytest.raises(DataError, match=message) as caught:
             opened(tmp_path / "t.csv", tmp_path, **given)
-        assert f"found {bad!r}" in str(caught.value)
+        assert one_line(f"found {bad!r} (1)") in str(caught.value)
     for given in ({"columns": ["y"]}, {"label": "x"}, {"id": "x"}, {"where": "x != '1'"}):
         assert opened(tmp_path / "t.csv", tmp_path, **given).columns == ("y",)
 

@@ -117,8 +117,8 @@ def refused(file: Location, columns: Mapping[str, Words]) -> DataError | None:
     odd = [word for words in mixed.values() for word in words.odd]
     which = "these columns" if len(mixed) > 1 else "the column"
     return DataError(
-        f"{file.shown}, {'; '.join(told)}{more}; {_advice(file, mixed, odd)}, or leave {which} out "
-        "of input.columns"
+        f"{file.shown}, {'; '.join(told)}{more}; leave {which} out of input.columns, or "
+        + _advice(file, mixed, odd)
     )
 
 
@@ -135,14 +135,14 @@ def _misspelled(file: Location, name: str, words: Words) -> DataError:
 def _advice(file: Location, names: Iterable[str], odd: list[str]) -> str:
     """Return what to do about words that are no numbers."""
     if any(word.lstrip().startswith("#") for word in [*names, *odd]):
-        return f"comments are not read: {piped(file, _NO_COMMENTS)}"
+        return f"leave out comments: {piped(file, _NO_COMMENTS)}"
     if any(map(str.isdigit, "".join(odd))) or len(odd) > _WORDS:
         return "mend the values"
     words = list(dict.fromkeys(odd))
     mark = _separator(file)
     apart = "" if mark == "," else f", sep={mark!r}"
     return (
-        f"to make them missing values: pandas.read_csv({_name(file)!r}{apart}, na_values={words})"
+        f"make these words missing values: pandas.read_csv({_name(file)!r}{apart}, na_values={words})"
         ".to_parquet('new.parquet')"
     )
 
