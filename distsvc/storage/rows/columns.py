@@ -214,8 +214,13 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
 
 
 def check_names(path: str, features: Sequence[Feature]) -> None:
-    """Raise DataError for features whose columns of numbers have no name, or one name twice."""
+    """Raise DataError for features whose columns of numbers are too many, or badly named.
+
+    One may have no name, or two the same.
+    """
     names = names_of(features)
+    if len(names) > MOST_COLUMNS:
+        raise too_wide(path, len(names))
     if "" in names:
         raise DataError(f"input.columns: a feature of {path} has no name: name its column")
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
@@ -229,7 +234,11 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
 
 def too_wide(path: str, n_columns: int) -> DataError:
     """Return the error for a table of too many columns."""
-    return DataError(f"{path} has {n_columns} feature columns, expected at most {MOST_COLUMNS}")
+    return DataError(
+        f"{path} has {n_columns:,} feature columns, expected at most {MOST_COLUMNS:,}; name those "
+        "to use in input.columns, or write fewer, such as 100 components of scikit-learn's "
+        "TruncatedSVD"
+    )
 
 
 def some(words: Sequence[str], most: int = 20) -> str:

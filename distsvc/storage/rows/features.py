@@ -24,7 +24,7 @@ from distsvc.storage.rows.categories import Uncounted as Uncounted
 from distsvc.storage.rows.feature import DescribedFeature
 from distsvc.storage.rows.feature import Feature as Feature
 
-MOST_COLUMNS = 2**20
+MOST_COLUMNS = 100_000
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
 
 _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}

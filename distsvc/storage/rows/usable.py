@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,22 +10,6 @@ from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Category
 from distsvc.storage.rows.features import Feature, feature_at, names_of
-
-
-LARGE = 2.0**53
-"""Up to which float64 holds every integer."""
-
-STEPS = 2**20
-"""Of float64, that a range of larger integers must have for their differences to be kept."""
-
-
-def is_narrow(least: Any, most: Any) -> Any:
-    """Return whether float64 has too few steps for the range of a column of integers.
-
-    `least` and `most` are its ends as float64, or arrays of several columns' ends.
-    """
-    size = np.maximum(np.abs(least), np.abs(most))
-    return (size > LARGE) & (most - least < STEPS * np.spacing(size))
 
 
 def usable_rows(

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
+from distsvc.inputs.exactness import is_narrow
 from distsvc.storage.rows.blocks import Span, Table
 from distsvc.storage.rows.features import Numeric, Vector
-from distsvc.storage.rows.usable import is_narrow
 from distsvc.storage.tables.counting import matching_batches
 
 _ROWS = 8192

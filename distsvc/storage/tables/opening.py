@@ -29,8 +29,10 @@ from distsvc.storage.rows.columns import (
     left_out,
     other_columns,
     some,
+    too_wide,
 )
 from distsvc.storage.rows.features import (
+    MOST_COLUMNS,
     Category,
     Feature,
     Log,
@@ -154,6 +156,8 @@ def _features(
             features.append(Uncounted(column=name, kind=encode[name]))
         elif is_vector(kind):
             width = _length(table, name, kind)
+            if width > MOST_COLUMNS:
+                raise too_wide(table.shown, width)
             features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
             features.append(Log(column=name) if name in logs else Numeric(name))

@@ -23,12 +23,12 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from distsvc.errors import DataError
+from distsvc.inputs.exactness import is_narrow
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.columns import Scan, merge_schemas, other_columns
-from distsvc.storage.rows.usable import is_narrow
 from distsvc.storage.rows.versions import unchanged
 from distsvc.storage.tables.csv.faults import (
     Words,
