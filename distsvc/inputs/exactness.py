@@ -36,8 +36,8 @@ class Ends:
     def add_array(self, X: np.ndarray) -> None:
         """Take rows X (n, d)."""
         if X.dtype.kind in "iu" and X.dtype.itemsize == 8 and len(X):
-            for k, ends in enumerate(zip(X.min(axis=0).tolist(), X.max(axis=0).tolist())):
-                self._add(k, *ends)
+            for k in range(X.shape[1]):
+                self._add(k, int(X[:, k].min()), int(X[:, k].max()))
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
         """Take the rows of a record batch."""

@@ -32,7 +32,9 @@ def model():
 @pytest.mark.parametrize("kind", kinds(NARROW))
 def test_integers_that_float64_rounds_to_one_are_refused(kind):
     column = "1" if kind == "array" else "'big'"
-    message = rf"X: column {column} holds numbers from {2**58} to {2**58 + 300}, .* subtract {2**58}"
+    message = (
+        rf"X: column {column} holds numbers from {2**58} to {2**58 + 300}, .* subtract {2**58}"
+    )
     with pytest.raises(UnusableRowsError, match=message):
         model().fit(kinds(NARROW)[kind])
 

@@ -244,7 +244,7 @@ def packed(attributes, zarr_format=3, values=x, **more):
 FEW = "or name the columns to use in input.columns"
 REFUSED = {
     "decimal comma": (lambda f: text(f, lines(";", lambda v: str(v).replace(".", ","))), {},
-                      r"line 2: .* expected a number such as -1234.5, but 12 of .* like '0,0'; write"),
+                      r"line 2: .* a number such as -1234.5, but 12 of .* like '0,0'; write"),
     "thousands": (lambda f: text(f, lines(";", lambda v: f"{v * 1e4:,.2f}")), {},
                   r"11 of the first 12 rows are like '15,000.00'"),
     "currency": (lambda f: text(f, lines(",", lambda v: f"${v}")), {}, r"are like '\$0.0'"),

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -82,7 +82,7 @@ class Words:
     @property
     def are_numbers(self) -> bool:
         """Whether at least half of the values are numbers, and some are not."""
-        return bool(self.odd) and 0 < self.numbers and 2 * self.numbers >= self.given
+        return bool(self.odd) and self.numbers > 0 and 2 * self.numbers >= self.given
 
     @property
     def are_spelled(self) -> bool:
@@ -138,13 +138,10 @@ def _advice(file: Location, names: Iterable[str], odd: list[str]) -> str:
         return f"leave out comments: {piped(file, _NO_COMMENTS)}"
     if any(map(str.isdigit, "".join(odd))) or len(odd) > _WORDS:
         return "mend the values"
-    words = list(dict.fromkeys(odd))
     mark = _separator(file)
     apart = "" if mark == "," else f", sep={mark!r}"
-    return (
-        f"make these words missing values: pandas.read_csv({_name(file)!r}{apart}, na_values={words})"
-        ".to_parquet('new.parquet')"
-    )
+    asked = f"{_name(file)!r}{apart}, na_values={list(dict.fromkeys(odd))}"
+    return f"make them missing values: pandas.read_csv({asked}).to_parquet('new.parquet')"
 
 
 def _named(odd: Counter[str]) -> str:
@@ -234,7 +231,7 @@ def _separator(file: Location) -> str:
         return separator(stream.read(HEAD_BYTES))
 
 
-def _lines(file: Location) -> IO[bytes]:
+def _lines(file: Location) -> Any:
     """Open a file as lines of bytes."""
     stream = file.fs.open(file.path, "rb")
     return gzip.open(stream) if _is_packed(file) else io.BufferedReader(stream)

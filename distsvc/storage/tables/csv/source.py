@@ -299,9 +299,7 @@ def _open(
         csv.open_csv(
             _stream(file, handle),
             read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
-            parse_options=csv.ParseOptions(
-                delimiter=separator(head), newlines_in_values=True
-            ),
+            parse_options=csv.ParseOptions(delimiter=separator(head), newlines_in_values=True),
             convert_options=csv.ConvertOptions(column_types=types),
         ) as reader,
     ):

@@ -113,7 +113,9 @@ class Zarr(Source):
         lacking = unwritten(found.location, versions, used)
         if not lacking:
             return []
-        told = [f"{f'array {name!r}' if name else 'the array'} ({w})" for name, w in lacking.items()]
+        told = [
+            f"{f'array {name!r}' if name else 'the array'} ({w})" for name, w in lacking.items()
+        ]
         return [
             f"chunks without a file are read as the fill value: {some(told)}; that is right if "
             "whoever wrote them leaves out chunks that hold nothing else (write_empty_chunks of "
@@ -233,7 +235,9 @@ def _member(folder: Location, group: Any, name: str) -> Any:
 
 def _has_chunks(folder: Location) -> bool:
     """Return whether a folder has what is named like a chunk, and is no array or group itself."""
-    found = (posixpath.basename(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False))
+    found = (
+        posixpath.basename(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False)
+    )
     named = [name for name in found if _CHUNK.fullmatch(name)]
     return any(not _has_metadata(folder.join(name)) for name in named)
 

@@ -147,13 +147,3 @@ def test_a_line_is_counted_where_fields_have_several(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('x;name\n1;"two\nlines"\n\n2;one\noops;one\n3;one\n')
     assert "line 6: column 'x'" in refused(path, tmp_path)
-
-
-def test_numbers_with_a_plus_are_not_left_out(tmp_path):
-    (tmp_path / "t.csv").write_text("x,y\n+1.5,1\n+2.5,2\n+3,3\n")
-    try:
-        found = opened(tmp_path / "t.csv", tmp_path).columns
-    except DataError as error:
-        assert "like '+1.5'" in str(error)
-    else:
-        assert found == ("x", "y")

@@ -177,7 +177,9 @@ def test_deletion_vectors_and_renamed_columns(tmp_path):
 
 def packed(content: bytes) -> bytes:
     """Return the file of a deletion vector, whose checksum is right."""
-    return b"\1" + struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
+    return (
+        b"\1" + struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
+    )
 
 
 DAMAGE = {
@@ -208,7 +210,9 @@ def test_a_damaged_deletion_vector_of_delta_is_one_line(tmp_path, capfd, name):
         file.unlink()
     else:
         file.write_bytes(change(file.read_bytes()))
-    with pytest.raises(DataError, match=r"^can't read the deletion vectors of delta://.*") as caught:
+    with pytest.raises(
+        DataError, match=r"^can't read the deletion vectors of delta://.*"
+    ) as caught:
         opened(f"delta://{path}", tmp_path)
     assert "panic" in str(caught.value) or file.name in str(caught.value)
     assert "\n" not in str(caught.value)
