@@ -32,7 +32,7 @@ def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
             name, near = table.columns[k], int(np.nextafter(least[k], 0.0))
             raise DataError(
                 f"{table.shown}: column {name!r} holds numbers near {near} that differ by too "
-                f"little for float64, whose steps are {np.spacing(abs(most[k])):g} there; write "
+                f"little for float64, whose steps are {np.spacing(abs(float(near))):g} there; write "
                 f"{name} - {near} in its place, or leave the column out of input.columns"
             )
 

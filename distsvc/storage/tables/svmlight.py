@@ -219,6 +219,8 @@ def _fault(words: list[str]) -> str | None:
             return f"expected {expected}, found {word!r}"
         if place and found < 0:
             return f"indices must not be negative, found {found}"
+        if found > MOST_COLUMNS:
+            return f"expected indices of at most {MOST_COLUMNS:,}, found {found}"
         if place and found <= last:
             return f"indices must ascend, found {found} after {last}"
         last = found if place else -1
