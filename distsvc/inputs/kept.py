@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.inputs.exactness import Ends
 from distsvc.inputs.rows import Input, block_rows
 
 
@@ -27,6 +28,10 @@ class Kept(Input):
     def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
         """Return those of the source."""
         return self.source.header, [self.source.dtype], self.source.names
+
+    def watched(self) -> Ends:
+        """Return those of the source."""
+        return self.source.watched()
 
     def pieces(self) -> Iterator[np.ndarray]:
         """Yield the rows, from the input or from its copy."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from distsvc.errors import UnusableRowsError, shown
+from distsvc.inputs.exactness import Ends
 
 BLOCK_VALUES = 2**20
 """Values of a block, at most: what learns or labels makes several copies of it."""
@@ -72,6 +73,7 @@ class Input(ABC):
     lazy = False  # whether `map` computes nothing yet
     first = 0  # the number of the first row
     words = ""  # the name of the part of X in which rows are counted
+    ends: Ends | None = None  # of columns of large integers, where somebody watches them
     # Set by `opened`:
     header: Any  # an object with the number and names of the columns, for scikit-learn
     names: Sequence[str] | None
@@ -104,6 +106,11 @@ class Input(ABC):
         common = np.result_type(*kinds)
         self.dtype = common if common == np.float32 else np.dtype(np.float64)
         return self
+
+    def watched(self) -> Ends:
+        """Return the ends of columns of large integers, which the next pass finds."""
+        self.ends = Ends()
+        return self.ends
 
     def chunks(self) -> Iterator[np.ndarray]:
         """Yield the rows (n, d) of a pass, in any dtype of numbers and in chunks of any length."""

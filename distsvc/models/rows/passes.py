@@ -23,7 +23,7 @@ from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
-from distsvc.models.rows.validation import check_length, validated
+from distsvc.models.rows.validation import check_integers, check_length, validated
 from distsvc.models.rules.rule import Rule
 
 DTYPES = {"label": np.int32, "score": np.float64, "share": np.float32}
@@ -108,6 +108,7 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
         """
         source = given(self, X, reset=True, whole=self._whole)
         if source is None:
+            check_integers(X)
             self._fit_array(validated(self, X, ensure_min_samples=2))
         else:
             with readable_again(source) as source:
@@ -171,9 +172,10 @@ class Passes:
 
         ``key_ranges(n_rows)`` are those of the sample.
         """
-        held = _Held(self.source, key_ranges)
+        held, ends = _Held(self.source, key_ranges), self.source.watched()
         for keys, block in self._blocks():
             held.add(block, keys)
+        ends.check(self.source.asked.name, self.source.names)
         if held.n_rows < 2:
             raise UnusableRowsError(
                 f"Found array with {held.n_rows} sample(s) while a minimum of 2 is required"

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from distsvc.errors import UnusableRowsError
+from distsvc.inputs.exactness import Ends
 from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import check_array
 
@@ -38,6 +39,14 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
     check_length(X)
     return X
+
+
+def check_integers(X: Any) -> None:
+    """Raise UnusableRowsError for an array with integers whose differences float64 rounds away."""
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        ends = Ends()
+        ends.add_array(X)
+        ends.check("X", None)
 
 
 def check_length(X: Any, most: float = LONGEST) -> None:

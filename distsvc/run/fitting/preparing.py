@@ -23,6 +23,7 @@ from distsvc.storage.rows.features import (
     names_of,
     one_hot_columns,
 )
+from distsvc.storage.tables.exactness import check_exact
 
 SHOWN = 5
 """Far rows, or columns that they decide, that a note names."""
@@ -44,6 +45,7 @@ def prepare(
         table = steps.run.plan.table
         together = one_hot_columns(table.features)
         scaling, notes = make_scaling(config, survey, table.columns, together)
+        check_exact(table, survey.sums.least, survey.sums.most)
         scaling.check(survey.sums, table.columns)
         notes += told_of_aside(survey.aside, table.columns)
         notes += told_of_far_rows(survey, config.scale, table.features)

@@ -50,7 +50,7 @@ class Plan:
     output : OutputConfig
         As in the job, with an absolute path or URL.
     notes : list of str
-        What is remarkable about columns and categories, for the top of the page.
+        What is remarkable about storage, columns and categories, for the top of the page.
 
     """
 
@@ -96,7 +96,7 @@ class Plan:
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
             output=job.output.model_copy(update={"path": store_of(job.output.path).address}),
-            notes=[*about, *notes, *strangers(table, first.X)],
+            notes=[*table.notes, *about, *notes, *strangers(table, first.X)],
         )
 
     def to_dict(self) -> dict[str, Any]:

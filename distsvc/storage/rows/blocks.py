@@ -107,7 +107,8 @@ class Table:
     schema of the id, label and ``where`` columns. `sources` are the paths that the job names,
     which differ from the layout's where the table was converted. `left_out` says why the other
     columns are no features, by their names, and `versions` which version of each file of the
-    source was there before anything of it was read.
+    source was there before anything of it was read. `notes` are what is remarkable about its
+    storage.
     """
 
     layout: Layout
@@ -121,6 +122,7 @@ class Table:
     left_out: dict[str, str]
     versions: Versions
     ready: str | None = None
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -186,6 +188,7 @@ class Table:
             others=read_schema(content["schema"]),
             sources=tuple(content["sources"]),
             versions={name: Version(*one) for name, one in content["versions"].items()},
+            notes=tuple(content["notes"]),
             **own,
         )
 
@@ -193,6 +196,7 @@ class Table:
 _WRITTEN = (
     "path", "format", "features", "id", "label", "where", "extents", "sources", "root", "files",
     "file_units", "file_depths", "schema", "types", "left_out", "versions", "ready", "lake",
+    "notes",
 )  # fmt: skip
 """The keys of a table in JSON, in order."""
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -50,7 +51,8 @@ class Scan:
     columns to do without. From the columns `default` come the features when the job names none;
     `apart` says why others are not there, of those of which the format tells. By `keys` the
     table is cut into folders, or partitioned by its log. `sources` find the table again, in the
-    state that was looked at; empty where the paths do.
+    state that was looked at; empty where the paths do. Of columns in chunks, `stored` has how many
+    these are, and the value where one was never written.
     """
 
     layout: Layout
@@ -61,6 +63,7 @@ class Scan:
     keys: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     apart: dict[str, str] = field(default_factory=dict)
+    stored: dict[str, tuple[int, Any]] = field(default_factory=dict)
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
@@ -214,8 +217,13 @@ def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[s
 
 
 def check_names(path: str, features: Sequence[Feature]) -> None:
-    """Raise DataError for features whose columns of numbers have no name, or one name twice."""
+    """Raise DataError for features whose columns of numbers are too many, or badly named.
+
+    One may have no name, or two the same.
+    """
     names = names_of(features)
+    if len(names) > MOST_COLUMNS:
+        raise too_wide(path, len(names))
     if "" in names:
         raise DataError(f"input.columns: a feature of {path} has no name: name its column")
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
@@ -229,7 +237,11 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
 
 def too_wide(path: str, n_columns: int) -> DataError:
     """Return the error for a table of too many columns."""
-    return DataError(f"{path} has {n_columns} feature columns, expected at most {MOST_COLUMNS}")
+    return DataError(
+        f"{path} has {n_columns:,} feature columns, expected at most {MOST_COLUMNS:,}; name those "
+        "to use in input.columns, or write fewer, such as 100 components of scikit-learn's "
+        "TruncatedSVD"
+    )
 
 
 def some(words: Sequence[str], most: int = 20) -> str:

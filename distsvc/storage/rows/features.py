@@ -26,7 +26,7 @@ from distsvc.storage.rows.feature import Feature as Feature
 from distsvc.storage.rows.feature import UnusableValueError as UnusableValueError
 from distsvc.storage.rows.texts import TextNumber
 
-MOST_COLUMNS = 2**20
+MOST_COLUMNS = 100_000
 """Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
 
 _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}

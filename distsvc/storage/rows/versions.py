@@ -27,12 +27,13 @@ class Version(NamedTuple):
     of modification, of a local file in nanoseconds; empty where there is none. `changed` is
     when a local file was last changed in any way, in nanoseconds, 0 if not local; no user can
     set it. It is compared within a run, and is no part of a fingerprint: a copy has another.
-    `size` is in bytes.
+    `size` is in bytes. A version of many files has the number of those that are `chunks`.
     """
 
     size: int | None
     tag: str
     changed: int = 0
+    chunks: int = 0
 
     def differs(self, other: Version) -> bool:
         """Return whether two versions differ in something that is known of both."""
@@ -79,12 +80,12 @@ def _plain(mark: Any) -> Any:
     return mark.timestamp() if isinstance(mark, datetime.datetime) else mark
 
 
-def joined(versions: Iterable[tuple[str, Version]]) -> Version:
-    """Return one version for many files, which differs when one of theirs does."""
+def joined(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
+    """Return one version for many files, `chunks` of an array among them; differs with any."""
     found = sorted(versions)
     digest = hashlib.sha256(json.dumps([(n, v.size, v.tag) for n, v in found]).encode())
     size = sum(version.size or 0 for _, version in found)
-    return Version(size, f"files {digest.hexdigest()}", max(v.changed for _, v in found))
+    return Version(size, f"files {digest.hexdigest()}", max(v.changed for _, v in found), chunks)
 
 
 def check_version(place: Location, recorded: Version) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
-from distsvc.storage.rows.blocks import Span, Table, undictionaried
+from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
@@ -19,13 +19,28 @@ LONGEST = 256
 _ROWS = 65_536
 
 
+def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batches:
+    """Yield columns of a span's rows as they are stored, but for rows that ``where`` drops.
+
+    What is dictionary-encoded comes as its values. `DataError` where the table can't be read.
+    """
+    condition = parse_where(table.where) if table.where is not None else None
+    where = condition.columns if condition else ()
+    wanted = list(dict.fromkeys([*columns, *where]))
+    for batch in source_of(table).batches(table, span, wanted):
+        arrays = {name: undictionaried(array) for name, array in batch.items()}
+        if condition is not None:
+            mask = condition.mask({name: arrays[name].cast(table.type_of(name)) for name in where})
+            arrays = {name: arrays[name].filter(mask) for name in columns}
+        yield arrays
+
+
 class ValueCounts:
     """The rows of every value, as text, of some columns of a table; null is none."""
 
     def __init__(self, table: Table, columns: Sequence[str]):
         self.table = table
         self.counts: dict[str, dict[str, int]] = {column: {} for column in columns}
-        self._condition = parse_where(table.where) if table.where is not None else None
 
     def add(self, start: int, stop: int) -> None:
         """Count storage rows [start, stop), but for those that ``where`` drops.
@@ -33,15 +48,8 @@ class ValueCounts:
         Raises `DataError` where a column has more than `MOST_VALUES` values, or one that is
         longer than `LONGEST`; or the table can't be read.
         """
-        where = self._condition.columns if self._condition else ()
-        wanted = list(dict.fromkeys([*self.counts, *where]))
         span = Span(start, stop, _ROWS)
-        for batch in source_of(self.table).batches(self.table, span, wanted):
-            arrays = {name: undictionaried(array) for name, array in batch.items()}
-            if self._condition is not None:
-                others = {name: arrays[name].cast(self.table.type_of(name)) for name in where}
-                mask = self._condition.mask(others)
-                arrays = {name: arrays[name].filter(mask) for name in self.counts}
+        for arrays in matching_batches(self.table, span, list(self.counts)):
             for column in self.counts:
                 self._count(column, arrays[column])
 

@@ -31,8 +31,10 @@ from distsvc.storage.rows.columns import (
     left_out,
     other_columns,
     some,
+    too_wide,
 )
 from distsvc.storage.rows.features import (
+    MOST_COLUMNS,
     Category,
     Feature,
     Log,
@@ -135,10 +137,11 @@ def open_table(
         left_out=left_out(config, scan, columns),
     )
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
-    if config.columns is not None:
-        return table
-    table = replace(table, left_out=table.left_out | dict.fromkeys(mixed, MIXED))
-    return without_codes(table, source_of(table), kept)
+    if config.columns is None:
+        table = replace(table, left_out=table.left_out | dict.fromkeys(mixed, MIXED))
+        table = without_codes(table, source_of(table), kept)
+    used = {*table.stored, *other_columns(config)}
+    return replace(table, notes=tuple(source.notes(found, scan, versions, used)))
 
 
 def _text_numbers(
@@ -183,6 +186,8 @@ def _features(
             features.append(Uncounted(column=name, kind=encode[name]))
         elif is_vector(kind):
             width = _length(table, name, kind)
+            if width > MOST_COLUMNS:
+                raise too_wide(table.shown, width)
             features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
             features.append(Log(column=name) if name in logs else Numeric(name))

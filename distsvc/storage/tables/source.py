@@ -92,6 +92,12 @@ class Source(Protocol):
         """
         ...
 
+    def notes(
+        self, found: Files, scan: Scan, versions: Versions, columns: Collection[str]
+    ) -> list[str]:
+        """Return what is remarkable about the storage of the columns that a job uses."""
+        return []
+
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
         """Yield some rows of a table that it scanned, as `opening.read_blocks` says."""
         return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))

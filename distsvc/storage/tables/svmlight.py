@@ -87,14 +87,19 @@ class Svmlight(Source):
         place = store_of(table.layout.path)
         labels = map_array(place.local("labels.npy"))
         X = matrix(place)
-        places = {name: k for k, name in enumerate(feature_names(place))}
+        names = feature_names(place)
+        whole = table.columns == names
+        places = {name: k for k, name in enumerate(names)}
         held = [k for k, name in enumerate(table.columns) if name in places]
         chosen = [places[table.columns[k]] for k in held]
         with_labels = span.with_labels and table.label is not None
         for first in range(span.start, span.stop, span.block_rows):
             last = min(first + span.block_rows, span.stop)
-            part = np.zeros((last - first, len(table.columns)))
-            part[:, held] = X[first:last].toarray()[:, chosen]
+            part = X[first:last].toarray()
+            if not whole:
+                some = np.zeros((last - first, len(table.columns)))
+                some[:, held] = part[:, chosen]
+                part = some
             rows = np.arange(first, last, dtype=np.int64)
             yield Block(rows, part, None, pa.array(labels[first:last]) if with_labels else None)
 
@@ -214,6 +219,8 @@ def _fault(words: list[str]) -> str | None:
             return f"expected {expected}, found {word!r}"
         if place and found < 0:
             return f"indices must not be negative, found {found}"
+        if found > MOST_COLUMNS:
+            return f"expected indices of at most {MOST_COLUMNS:,}, found {found}"
         if place and found <= last:
             return f"indices must ascend, found {found} after {last}"
         last = found if place else -1

@@ -244,7 +244,7 @@ def packed(attributes, zarr_format=3, values=x, **more):
 FEW = "or name the columns to use in input.columns"
 REFUSED = {
     "decimal comma": (lambda f: text(f, lines(";", lambda v: str(v).replace(".", ","))), {},
-                      r"row 0: expected a number such as -1234.5, but 12 of .* like '0,0'; write"),
+                      r"line 2: .* a number such as -1234.5, but 12 of .* like '0,0'; write"),
     "thousands": (lambda f: text(f, lines(";", lambda v: f"{v * 1e4:,.2f}")), {},
                   r"11 of the first 12 rows are like '15,000.00'"),
     "currency": (lambda f: text(f, lines(",", lambda v: f"${v}")), {}, r"are like '\$0.0'"),
@@ -429,5 +429,5 @@ def test_codes_in_csv_are_categories(tmp_path):
     config = InputConfig(path=str(path), columns=("x", "c"))
     table = open_table(config, tmp_path / "staging", PreprocessConfig(encode={"c": "onehot"}))
     assert table.stored == ["x", "c"]
-    with pytest.raises(DataError, match="column 'c', row 2: expected a number"):
+    with pytest.raises(DataError, match="line 4: column 'c': expected a number"):
         opened(path, tmp_path, columns=["x", "c"])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from distsvc.errors import DataError, InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError, one_line
 from distsvc.job.config import InputConfig
 from distsvc.job.file import parse_job
 from distsvc.run.work import plan as plans
@@ -76,22 +76,43 @@ def test_csv_that_ends_early(tmp_path, cut):
         opened(path, tmp_path)
 
 
-@pytest.mark.parametrize("index", [10**7, 10**9, 10**11, 10**25])
+@pytest.mark.parametrize("index", [100_001, 10**7, 2**31, 10**9, 10**11, 10**25])
 def test_svmlight_with_a_large_index(tmp_path, index):
     (tmp_path / "t.svm").write_text(f"1 1:2\n1 {index}:3\n")
     with pytest.raises(
-        DataError, match=r"t.svm( has \d+ feature columns, expected at most|: .*large)"
+        DataError,
+        match=r"t.svm( has [\d,]+ feature columns,|, line 2:) expected .*at most 100,000",
     ):
         opened(tmp_path / "t.svm", tmp_path)
 
 
 def test_wide_svmlight_is_planned_in_little_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(plans, "FIRST_VALUES", 10**6)
-    (tmp_path / "t.svm").write_text("1 1:2\n" * 5000 + "1 100000:3\n")
+    (tmp_path / "t.svm").write_text("1 1:2\n" * 5000 + "1 20000:3\n")
     job = parse_job({"input": {"path": str(tmp_path / "t.svm")}, "output": {"path": "-"}})
     plan = Plan.of(job, opened(tmp_path / "t.svm", tmp_path))
-    assert plan.shift.shape == (100_000,)
+    assert plan.shift.shape == (20_000,)
     assert plan.shift[0] == 2.0
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_vectors_that_are_too_long(tmp_path, fixed):
+    def write(width, n=2):
+        flat = pa.array(np.zeros(n * width, np.float32))
+        if fixed:
+            lists = pa.FixedSizeListArray.from_arrays(flat, width)
+        else:
+            lists = pa.ListArray.from_arrays(pa.array(range(0, (n + 1) * width, width)), flat)
+        pq.write_table(pa.table({"v": lists, "w": lists}), tmp_path / "t.parquet")
+
+    message = r"t.parquet has {} feature columns, expected at most 100,000; .*TruncatedSVD"
+    write(200_000)
+    with pytest.raises(DataError, match=message.format("200,000")):
+        opened(tmp_path / "t.parquet", tmp_path)
+    write(60_000)
+    with pytest.raises(DataError, match=message.format("120,000")):
+        opened(tmp_path / "t.parquet", tmp_path)
+    assert len(opened(tmp_path / "t.parquet", tmp_path, columns=["v"]).columns) == 60_000
 
 
 def write_claiming(path, **metadata):
@@ -108,8 +129,8 @@ def write_claiming(path, **metadata):
         ({"shape": [10**13, 2]}, r"says it has 10000000000000 rows in chunks of 5, expected at"),
         ({"shape": [10**12, 2], "chunks": [10**7, 2]}, r"100000 chunks, and holds 3 files"),
         ({"shape": [10**6, 2], "chunks": [10**13, 2]}, r"has chunks of 10000000000000 x 2"),
-        ({"shape": [10, 10**13]}, r"has 10000000000000 feature columns, expected at most"),
-        ({"shape": [10, 10**6]}, r"says it has 1000000 chunks, and holds 3 files"),
+        ({"shape": [10, 10**13]}, r"has 10,000,000,000,000 feature columns, expected at most"),
+        ({"shape": [10, 10**5], "chunks": [1, 2]}, r"has 500000 chunks, and holds 3 files"),
         ({"chunks": [0, 2]}, "t.zarr"),
         ({"shape": [-10, 2]}, "t.zarr"),
     ],
@@ -151,11 +172,11 @@ def test_a_value_of_csv_that_is_no_number(tmp_path, bad, row):
     values = ["1", "2.5", "-3e2", "NA", "4", ""]
     values[row] = f'"{bad}"'
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{v},1\n" for v in values))
-    message = rf"t.csv: column 'x', row {row}: expected a number, as in \d of the first \d rows"
+    message = rf"t.csv, line {row + 2}: column 'x': expected a number, as in \d of the first \d ro"
     for given in ({}, {"columns": ["x"]}):
         with pytest.raises(DataError, match=message) as caught:
             opened(tmp_path / "t.csv", tmp_path, **given)
-        assert f"found {bad!r}" in str(caught.value)
+        assert one_line(f"found {bad!r} (1)") in str(caught.value)
     for given in ({"columns": ["y"]}, {"label": "x"}, {"id": "x"}, {"where": "x != '1'"}):
         assert opened(tmp_path / "t.csv", tmp_path, **given).columns == ("y",)
 

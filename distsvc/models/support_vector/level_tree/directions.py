@@ -22,6 +22,9 @@ NARROW = 2 * MOST_COMPONENTS
 SEARCHED = 100
 """Principal components, at most, among whose directions the telling ones are looked for."""
 
+MOST_COVARIANCES = 4096
+"""Columns, at most, of which principal components are found by their covariances."""
+
 NEAREST = 5
 """Near rows of a row that it is compared with."""
 
@@ -47,14 +50,31 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """
     with threadpool_limits(1):  # of wide rows several would give other last bits
         wide = pilot.astype(np.float64)
-        _, vectors = np.linalg.eigh(np.cov(wide.T))
-        found = vectors[:, ::-1][:, :MOST_COMPONENTS].T
+        principal = _principal_components(wide)
+        found = principal[:, :MOST_COMPONENTS].T
         if pilot.shape[1] > NARROW and _share_in_tails(wide) <= MOST_IN_TAILS:
-            principal = vectors[:, ::-1][:, :SEARCHED]
             telling = _telling_directions(wide @ principal)
             found = found if telling is None else telling @ principal.T
     heaviest = np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1)
     return (found * np.sign(heaviest)).astype(np.float32)
+
+
+def _principal_components(rows: np.ndarray) -> np.ndarray:
+    """Return the leading principal components (d, <= 100) of rows (m, d) float64.
+
+    Beyond `MOST_COVARIANCES` columns they come from the products of rows, which are fewer, since
+    the time for covariances grows with the cube of the columns. There those without variance are 0.
+    """
+    if rows.shape[1] <= MOST_COVARIANCES:
+        _, vectors = np.linalg.eigh(np.cov(rows.T))
+        return vectors[:, ::-1][:, :SEARCHED]
+    centred = rows - rows.mean(axis=0)
+    squares, weights = np.linalg.eigh(centred @ centred.T)
+    kept = squares > max(squares[-1], 0.0) * len(rows) * np.finfo(np.float64).eps
+    vectors = centred.T @ weights[:, kept][:, ::-1][:, :SEARCHED]
+    found = np.zeros((rows.shape[1], SEARCHED))
+    found[:, : vectors.shape[1]] = vectors / np.linalg.norm(vectors, axis=0)
+    return found
 
 
 def placed(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:

@@ -19,22 +19,34 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
 from distsvc.errors import DataError
+from distsvc.inputs.exactness import is_narrow
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.columns import Scan, merge_schemas, other_columns
 from distsvc.storage.rows.versions import unchanged
+from distsvc.storage.tables.csv.faults import (
+    Words,
+    bad_bytes,
+    explained,
+    line_of,
+    not_utf8,
+    refused,
+)
 from distsvc.storage.tables.csv.text import (
     HEAD_BYTES,
+    are_large_integers,
     are_plain_integers,
     check_distinct,
     check_header,
-    check_text,
+    encoding_of,
+    first_line,
     separator,
     with_missing,
 )
@@ -42,6 +54,7 @@ from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.parquet import Parquet
 
 _GROUP_ROWS = 262_144
+_EXACT = pa.decimal128(38, 0)
 _BLOCK_BYTES = 16 << 20
 _CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): Row #(?P<line>\d+): (?P<fault>.*)", re.DOTALL
@@ -115,16 +128,32 @@ def _batches(found: Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.Re
         with (
             unchanged(file, recorded),
             _naming_the_value(file, schema),
-            file.naming_errors(),
-            _open(file, schema) as reader,
+            _reading(file, schema) as reader,
         ):
             for batch in reader:
                 yield with_missing(batch.select(schema.names), codes)
 
 
 @contextmanager
+def _reading(
+    file: Location, schema: pa.Schema | None = None, use_threads: bool = True
+) -> Iterator[Any]:
+    """Open a file's rows; `DataError` names the line of what can't be read, and what to do."""
+    try:
+        with file.naming_errors(), _open(file, schema, use_threads) as reader:
+            yield reader
+    except DataError as error:
+        if "CSV" not in str(error):
+            raise
+        raise explained(file, error) from None
+
+
+@contextmanager
 def _naming_the_value(file: Location, schema: pa.Schema) -> Iterator[None]:
-    """Name column and line of a value that does not fit, which takes another reading, in order."""
+    """Name column and line of a value that does not fit, which takes another reading, in order.
+
+    Of columns of numbers it names all values that are none.
+    """
     try:
         yield
     except DataError as error:
@@ -136,11 +165,26 @@ def _naming_the_value(file: Location, schema: pa.Schema) -> Iterator[None]:
         except pa.ArrowInvalid as again:
             found = _CONVERSION.fullmatch(str(again))
             if found:
-                column = schema.names[int(found["column"])]
-                raise DataError(
-                    f"{file.shown}, line {found['line']}: column {column!r}: {found['fault']}"
+                column, row = schema.names[int(found["column"])], int(found["line"]) - 2
+                numbers = [one.name for one in schema if pa.types.is_floating(one.type)]
+                odd = refused(file, _words(file, numbers)) if column in numbers else None
+                raise odd or DataError(
+                    f"{file.shown}, line {line_of(file, row)}: column {column!r}: {found['fault']}"
                 ) from None
         raise
+
+
+def _words(file: Location, names: list[str]) -> dict[str, Words]:
+    """Return what stands in some columns of a file, in all rows."""
+    found = {name: Words() for name in names}
+    text = pa.schema([(name, pa.string()) for name in names])
+    row = 0
+    with _reading(file, text) as reader:
+        for batch in reader:
+            for name, words in found.items():
+                words.add(batch[name], row)
+            row += batch.num_rows
+    return found
 
 
 def _schema(
@@ -148,25 +192,67 @@ def _schema(
 ) -> pa.Schema:
     """Return the types of the columns; `codes` are text, and so is an id that looks like one."""
     schemas: list[pa.Schema] = []
+    large: list[set[str]] = []
     if id_name is not None and any(_is_text(file, id_name) for file in found.places):
         codes = codes | {id_name}
     given = pa.schema([(name, pa.string()) for name in sorted(codes)])
     for file in found.places:
-        with file.naming_errors(), _open(file, given) as reader:
+        with _reading(file, given) as reader:
             schema = reader.schema
             check_header(file.shown, schema.names, schemas[0].names if schemas else schema.names)
             check_distinct(file.shown, schema.names)
             first = next(iter(reader), None)
         schemas.append(schema)
-        text = [n for n in schema.names if pa.types.is_string(schema.field(n).type)]
-        chosen = set(text if features is None else features.intersection(text)) - as_is
-        for name in text:
-            if name in chosen and first is not None:
-                check_text(file.shown, name, first[name])
+        chosen = (set(schema.names) if features is None else features) - as_is
+        if first is not None:
+            _check_text(file, first, chosen, features or set())
+            large.append(_large(file, first, chosen))
     types, problems = merge_schemas(schemas, [file.shown for file in found.places])
     if problems:
         raise DataError(next(iter(problems.values())))
-    return pa.schema([(n, _widened(n, t, as_is, features or set())) for n, t in types.items()])
+    exact = dict.fromkeys(set.intersection(*large) if large else (), _EXACT)
+    widened = {n: _widened(n, t, as_is, features or set()) for n, t in types.items()}
+    return pa.schema(list((widened | exact).items()))
+
+
+def _check_text(file: Location, first: pa.RecordBatch, chosen: set[str], named: set[str]) -> None:
+    """Refuse columns of text most of whose first values are numbers, or that are no UTF-8."""
+    found = {}
+    for name in first.schema.names:
+        values = first[name]
+        if name not in chosen or not _is_of_text(values.type):
+            continue
+        if pa.types.is_binary(values.type):
+            if name in named:
+                raise bad_bytes(file)
+            texts = (value and value.decode("latin-1") for value in values.to_pylist())
+            values = pa.array(texts, pa.string())
+        found[name] = Words().add(values)
+    error = refused(file, found)
+    if error is not None:
+        raise error
+
+
+def _is_of_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_binary(kind)
+
+
+def _large(file: Location, first: pa.RecordBatch, names: set[str]) -> set[str]:
+    """Return the columns whose first values are integers that float64 rounds to almost one value.
+
+    They are read as decimals, which are exact, and checked as a whole (`tables.exactness`).
+    """
+    near = []
+    for name in names.intersection(first.schema.names):
+        if pa.types.is_integer(first[name].type) or pa.types.is_floating(first[name].type):
+            ends = pc.min_max(first[name].cast(pa.float64(), safe=False)).as_py()
+            if ends["min"] is not None and is_narrow(ends["min"], ends["max"]):
+                near.append(name)
+    if not near:
+        return set()
+    with _reading(file, pa.schema([(name, pa.string()) for name in near])) as reader:
+        values = next(iter(reader))
+    return {name for name in near if are_large_integers(values[name])}
 
 
 def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) -> pa.DataType:
@@ -179,7 +265,7 @@ def _codes(found: Files, categories: set[str]) -> set[str]:
     """Return the categories that look like whole numbers, or are empty at first, in any file."""
     kinds: dict[str, list[pa.DataType]] = {name: [] for name in categories}
     for file in found.places if categories else ():
-        with file.naming_errors(), _open(file) as reader:
+        with _reading(file) as reader:
             for name in categories.intersection(reader.schema.names):
                 kinds[name].append(reader.schema.field(name).type)
     text = pa.string()
@@ -192,13 +278,12 @@ def _codes(found: Files, categories: set[str]) -> set[str]:
 
 def _is_text(file: Location, name: str) -> bool:
     """Return whether a column looks like numbers, which would not give back what is written."""
-    with file.naming_errors():
-        with _open(file) as reader:
-            found = reader.schema.field(name).type if name in reader.schema.names else pa.null()
-        if not (pa.types.is_integer(found) or pa.types.is_floating(found)):
-            return False
-        with _open(file, pa.schema({name: pa.string()})) as reader:
-            first = next(iter(reader), None)
+    with _reading(file) as reader:
+        found = reader.schema.field(name).type if name in reader.schema.names else pa.null()
+    if not (pa.types.is_integer(found) or pa.types.is_floating(found)):
+        return False
+    with _reading(file, pa.schema({name: pa.string()})) as reader:
+        first = next(iter(reader), None)
     return first is not None and not are_plain_integers(first[name])
 
 
@@ -209,14 +294,14 @@ def _open(
     types = {field.name: field.type for field in schema} if schema is not None else None
     with file.open() as handle:
         head = _stream(file, handle).read(HEAD_BYTES)
+    if encoding_of(first_line(head)):
+        raise not_utf8(file, first_line(head), 1)
     with (
         file.open(cache="readahead") as handle,
         csv.open_csv(
             _stream(file, handle),
             read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
-            parse_options=csv.ParseOptions(
-                delimiter=separator(file.shown, head), newlines_in_values=True
-            ),
+            parse_options=csv.ParseOptions(delimiter=separator(head), newlines_in_values=True),
             convert_options=csv.ConvertOptions(column_types=types),
         ) as reader,
     ):

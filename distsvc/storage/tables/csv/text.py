@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import re
 from collections import Counter
@@ -18,36 +19,51 @@ HEAD_BYTES = 1 << 16
 
 _SEPARATORS = ",;\t|"
 _QUOTED = re.compile(rb'"[^"]*"?')
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_SPELLED = (
-    r"^[+-]?[$€£]?\s?"
-    r"(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+|\d+,\d+|\d+(\.\d+)?)\s?[%€$£]?$"
-)
-"""Numbers with a decimal comma, separated thousands, a currency or a percent sign."""
+_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+"""Beginnings of a text that say how it is encoded."""
 
-_NOTHING = pa.array(csv.ConvertOptions().null_values)
+_OF_WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
+"""Characters of Windows that Latin-1 does not have, such as a typographic quote."""
+
+NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
+NOTHING = pa.array(csv.ConvertOptions().null_values)
 """Texts that stand for no number: nothing, and words such as NA."""
 
 _WHOLE = r"^(0|-?[1-9]\d*)$"
-_SHOWN = 40
-"""Characters of a value in a message."""
+_LARGE = r"^-?\d{1,38}$"
 
 
-def separator(shown: str, head: bytes) -> str:
-    """Return the separator of a file by its first bytes; `DataError` if they are not UTF-8.
+def encoding_of(text: bytes) -> str | None:
+    """Return what a text is likely to be in, as iconv calls it; None for UTF-8.
+
+    It may end within a character. What is neither UTF-8 nor 16 or 32 bits wide is taken for an
+    encoding of Western Europe.
+    """
+    marked = next((name for mark, name in _MARKS.items() if text.startswith(mark)), None)
+    if marked or (len(text) > 1 and 5 * text.count(0) > 2 * len(text)):
+        return marked or ("UTF-16LE" if text[1] == 0 else "UTF-16BE")
+    try:
+        codecs.utf_8_decode(text, "strict", False)
+    except UnicodeDecodeError:
+        return "CP1252" if _OF_WINDOWS.search(text) else "LATIN1"
+    return None
+
+
+def first_line(head: bytes) -> bytes:
+    """Return the first line of a file, with its end, by its first bytes."""
+    return head[: head.find(b"\n") + 1 or None]
+
+
+def separator(head: bytes) -> str:
+    """Return the separator of a file by its first bytes.
 
     It is the comma, the semicolon, the tab or the bar: the most frequent one in the first line.
     """
-    line = _QUOTED.sub(b"", head).split(b"\n", 1)[0]
-    try:
-        if head.startswith(_UTF16):
-            raise ValueError
-        line.decode("utf-8", "strict" if len(head) < HEAD_BYTES else "ignore")
-    except ValueError:
-        raise DataError(
-            f"{shown} is not UTF-8: write it as UTF-8, such as with iconv -t UTF-8"
-        ) from None
+    line = first_line(_QUOTED.sub(b"", head))
     return max(_SEPARATORS, key=lambda one: line.count(one.encode()))
 
 
@@ -55,7 +71,7 @@ def check_header(shown: str, names: list[str], expected: list[str]) -> None:
     """Raise DataError for a header unlike the first file's, or one that is a line of values."""
     if names != expected:
         raise DataError(f"the header of {shown} is {names}, expected {expected} as in the first")
-    numbers = [float(name) for name in names if re.match(_NUMBER, name.strip())]
+    numbers = [float(name) for name in names if re.match(NUMBER, name.strip())]
     rising = all(one < other for one, other in itertools.pairwise(numbers))
     # Years or wavelengths rise, and pandas calls a single column 0.
     if len(numbers) == len(names) or not (rising and (len(numbers) != 1 or numbers == [0])):
@@ -73,33 +89,6 @@ def check_distinct(shown: str, names: list[str]) -> None:
         raise DataError(f"{shown} has two columns named {twice[0]!r}")
 
 
-def check_text(shown: str, name: str, values: pa.Array) -> None:
-    """Refuse a column of text most of whose values are numbers, in whatever spelling."""
-    words = pc.utf8_trim_whitespace(values)
-    given = pc.invert(pc.is_in(words, _NOTHING))
-    numbers = pc.and_(given, pc.match_substring_regex(words, _NUMBER))
-    spelled = pc.and_not(pc.and_(given, pc.match_substring_regex(words, _SPELLED)), numbers)
-    n_given, n_numbers, n_spelled = (
-        pc.sum(mask).as_py() or 0 for mask in (given, numbers, spelled)
-    )
-    if n_numbers and 2 * n_numbers >= n_given:
-        odd, alike = pc.and_not(given, numbers), n_numbers
-        expected = "expected a number, as in {} of the first {} rows, found {!r}; mend the value"
-    elif n_spelled and 2 * (n_numbers + n_spelled) >= n_given:
-        odd, alike = spelled, n_spelled
-        expected = (
-            "expected a number such as -1234.5, but {} of the first {} rows are like {!r}; write "
-            "them with a decimal point and nothing else"
-        )
-    else:
-        return
-    row = pc.index(odd, True).as_py()
-    message = expected.format(alike, n_given, values[row].as_py()[:_SHOWN])
-    raise DataError(
-        f"{shown}: column {name!r}, row {row}: {message}, or leave the column out of input.columns"
-    )
-
-
 def are_plain_integers(values: pa.Array) -> bool:
     """Return whether texts are whole numbers that can be had back as they are written.
 
@@ -115,12 +104,18 @@ def are_plain_integers(values: pa.Array) -> bool:
     return True
 
 
+def are_large_integers(values: pa.Array) -> bool:
+    """Return whether texts are whole numbers, or missing, that decimals of 38 digits hold."""
+    known = values.filter(pc.invert(pc.is_in(values, NOTHING)))
+    return bool(pc.all(pc.match_substring_regex(known, _LARGE), min_count=0).as_py())
+
+
 def with_missing(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatch:
     """Return rows whose empty texts are null; of `codes`, also what stands for no number."""
     nothing, null = pa.array([""]), pa.scalar(None, pa.string())
     for k, field in enumerate(batch.schema):
         if pa.types.is_string(field.type):
             text = batch.column(k)
-            empty = pc.is_in(text, _NOTHING if field.name in codes else nothing)
+            empty = pc.is_in(text, NOTHING if field.name in codes else nothing)
             batch = batch.set_column(k, field, pc.if_else(empty, null, text))
     return batch

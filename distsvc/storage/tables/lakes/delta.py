@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -44,14 +49,16 @@ class Delta(Lake):
     def found(self, location: Location) -> Snapshot:
         """Return the files of the version that is asked for, else of the latest."""
         table = _opened(location)
-        asked = set(table.protocol().reader_features or ())
+        with _reading(location, "log"):
+            asked = set(table.protocol().reader_features or ())
         if asked - _FEATURES:
             raise DataError(
                 f"{location.shown} asks readers for {', '.join(sorted(asked - _FEATURES))}, which "
                 "is not read here; drop the feature (ALTER TABLE ... DROP FEATURE), or write the "
                 "rows to another table"
             )
-        return _snapshot(location.pinned(f"version={table.version()}"), table)
+        with _reading(location, "log"):
+            return _snapshot(location.pinned(f"version={table.version()}"), table)
 
 
 def _opened(location: Location) -> Any:
@@ -69,12 +76,60 @@ def _opened(location: Location) -> Any:
         why = "is not a Delta table: it has no log" if is_there else "does not exist"
         raise InputNotFoundError(f"{location.shown} {why}") from None
     except Exception as error:
-        raise _known(error, location) from error
+        raise _known(error, location, "log") from error
 
 
-def _known(error: Exception, location: Location) -> DistsvcError:
+@contextmanager
+def _reading(location: Location, part: str) -> Iterator[None]:
+    """Turn what deltalake says of a part of an open table into errors that name it."""
+    try:
+        yield
+    except DistsvcError:
+        raise
+    except Exception as error:
+        known = _known(error, location, part)
+        if isinstance(known, InputNotFoundError):  # what the log names has gone
+            known = DataError(f"can't read the {part} of {location.shown}: {_words(error)}")
+        raise known from error
+
+
+@contextmanager
+def _panics_caught() -> Iterator[None]:
+    """Make an error of a panic of Rust, which is no `Exception`, and keep its text from the user.
+
+    Rust writes it to the file descriptor of standard error, where all else appears afterwards.
+    """
+    try:
+        own = os.dup(2)
+    except OSError:  # it is closed
+        yield
+        return
+    with tempfile.TemporaryFile() as said, os.fdopen(own, "wb") as usual:
+        os.dup2(said.fileno(), 2)
+        panics = None
+        try:
+            yield
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            panics = ValueError(f"deltalake panics: {error}")
+        finally:
+            os.dup2(usual.fileno(), 2)
+            said.seek(0)
+            if panics is None:
+                shutil.copyfileobj(said, usual)
+    if panics is not None:
+        raise panics
+
+
+def _words(error: Exception) -> str:
+    text = re.sub(r"\x1b\[\d+m", "", str(error)).replace("↳", "").replace("External error: ", "")
+    return " ".join(text.split())[:300]
+
+
+def _known(error: Exception, location: Location, part: str) -> DistsvcError:
     """Return the error that a user meets, of what deltalake said, which has one kind for most."""
-    text = " ".join(re.sub(r"\x1b\[\d+m", "", str(error)).replace("↳", "").split())
+    text = _words(error)
     if "LogSegment end version" in text:
         return InputNotFoundError(
             f"{location.shown} is not there: the table has no such version, or its log was cleaned"
@@ -87,9 +142,9 @@ def _known(error: Exception, location: Location) -> DistsvcError:
         why = f"HTTP {code}" if code else "no credentials"
         return DataError(f"no permission to read {location.shown} ({why}); {CREDENTIALS}")
     if _AWAY.search(text):
-        return TemporaryError(f"can't reach {location.shown}: {text[:200]}")
+        return TemporaryError(f"can't reach {location.shown}: {text}")
     known = fault(error, reading=location.shown) if getattr(error, "errno", None) else None
-    return known or DataError(f"can't read the log of {location.shown}: {text[:200]}")
+    return known or DataError(f"can't read the {part} of {location.shown}: {text}")
 
 
 def _snapshot(location: Location, table: Any) -> Snapshot:
@@ -114,7 +169,7 @@ def _parts(
     location: Location, table: Any, keys: tuple[str, ...], physical: dict[str, str]
 ) -> list[DataFile]:
     live = pa.table(table.get_add_actions(flatten=True))
-    deleted = _deleted(table)
+    deleted = _deleted(location, table)
     columns: dict[str, list[str | None]] = {}
     for key in keys:
         name = next(n for n in (key, physical[key]) if f"partition.{n}" in live.column_names)
@@ -128,12 +183,14 @@ def _parts(
     return parts
 
 
-def _deleted(table: Any) -> dict[str, np.ndarray]:
+def _deleted(location: Location, table: Any) -> dict[str, np.ndarray]:
     """Return the positions of the deleted rows of each file that has some, by its URL."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     found = {}
-    for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
+    with _reading(location, "deletion vectors"), _panics_caught():
+        batches = list(pa.RecordBatchReader.from_stream(table.deletion_vectors()))
+    for batch in batches:
         for url, kept in zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True):
             mask = kept.values.to_numpy(zero_copy_only=False)
             found[_bare(unquote(url))] = np.flatnonzero(~mask).astype(np.int64)

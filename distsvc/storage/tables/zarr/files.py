@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import posixpath
+import re
 from typing import Any
 
 from distsvc.errors import DataError, InputNotFoundError
@@ -14,8 +15,14 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.versions import Version, Versions, check_version, joined, version_of
 from distsvc.storage.tables.files import find_files
 
+Stored = dict[str, tuple[int, Any]]
+"""Of arrays by name, how many chunks they have, and the value of one that has no file."""
+
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 _ABOUT = (*METADATA, ".zattrs", ".zmetadata")
+
+_CHUNK = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
+"""The name of a file of a chunk or a shard, whichever way an array names them."""
 
 _LARGE_CHUNKS, _LARGE_VALUES, _FEWEST_STORED = 10**5, 2**36, 1000
 """From when on a store must hold a file for one chunk of so many."""
@@ -43,7 +50,10 @@ def store_versions(place: Location) -> Versions:
             while folder and folder not in folders:
                 folder = folder.rpartition("/")[0]
             chunks.setdefault(_chunks_of(folder), []).append((name, version))
-    return versions | {name: joined(members) for name, members in chunks.items()}
+    return versions | {
+        name: joined(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
+        for name, members in chunks.items()
+    }
 
 
 def check_metadata(place: Location, table: Table, columns: list[str]) -> None:
@@ -86,15 +96,34 @@ def _chunks_of(name: str) -> str:
     return f"{name}/*" if name else "*"
 
 
+def n_chunks(array: Any) -> int:
+    """Return how many files an array has where each of its chunks, or shards, is written."""
+    sizes = array.shards or array.chunks
+    return math.prod(-(-n // size) for n, size in zip(array.shape, sizes, strict=True))
+
+
+def unwritten(place: Location, versions: Versions, stored: Stored) -> dict[str, str]:
+    """Return of each array some of whose chunks have no file how many, and what is read instead.
+
+    Nothing is known where a server does not list its files. NaN is a missing value anyway.
+    """
+    if not (place.is_local or any(name.endswith("*") for name in versions)):
+        return {}
+    found = {}
+    for name, (expected, fill) in stored.items():
+        known = versions.get(_chunks_of(name))
+        lacking = expected - (known.chunks if known else 0)
+        if lacking > 0 and fill == fill:
+            found[name] = f"{lacking:,} of {expected:,} chunks, read as {fill}"
+    return found
+
+
 def check_stored(place: Location, arrays: list[Any]) -> None:
     """Refuse a large store nearly all of whose chunks have no file: its shape is not to be trusted.
 
     Reading them would take as long as if they were there, and give nothing but fill values.
     """
-    expected = sum(
-        math.prod(-(-n // size) for n, size in zip(a.shape, a.shards or a.chunks, strict=True))
-        for a in arrays
-    )
+    expected = sum(map(n_chunks, arrays))
     if expected <= _LARGE_CHUNKS and sum(math.prod(a.shape) for a in arrays) <= _LARGE_VALUES:
         return
     stored = len(find_files(place, hidden=True).infos)

@@ -26,7 +26,7 @@ from distsvc.storage.rows.blocks import (
     Table,
     stored_bytes,
 )
-from distsvc.storage.rows.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, too_wide
+from distsvc.storage.rows.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, some, too_wide
 from distsvc.storage.rows.versions import Versions
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
@@ -36,7 +36,9 @@ from distsvc.storage.tables.zarr.files import (
     check_chunks,
     check_metadata,
     check_stored,
+    n_chunks,
     store_versions,
+    unwritten,
 )
 
 _CHUNK = re.compile(r"c|\d+(\.\d+)*")
@@ -102,6 +104,23 @@ class Zarr(Source):
                 f"Zarr group with an array for each column (here {', '.join(others)})"
             )
         return _scan_array(place, node)
+
+    def notes(
+        self, found: Files, scan: Scan, versions: Versions, columns: Collection[str]
+    ) -> list[str]:
+        """Return a warning of chunks that were never written, and are read as a fill value."""
+        used = {name: one for name, one in scan.stored.items() if name in columns or not name}
+        lacking = unwritten(found.location, versions, used)
+        if not lacking:
+            return []
+        told = [
+            f"{f'array {name!r}' if name else 'the array'} ({w})" for name, w in lacking.items()
+        ]
+        return [
+            f"chunks without a file are read as the fill value: {some(told)}; that is right if "
+            "whoever wrote them leaves out chunks that hold nothing else (write_empty_chunks of "
+            "Zarr), and else these values were never written"
+        ]
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         """Return the bytes of all columns of the rows decoded in one go, twice: packed, at most."""
@@ -177,11 +196,11 @@ def _columns_of_group(place: Location, group: Any) -> _Arrays:
             f"attribute 'columns' of {place.shown} must be a list of names, found {listed!r}"
         )
     arrays: _Arrays = {}
-    for name in dict.fromkeys([*listed, *sorted(folders)]):
-        if name in listed and name not in folders:
-            raise DataError(
-                f"attribute 'columns' of {place.shown} names {name!r}, which is not there"
-            )
+    sources = dict.fromkeys(sorted(_consolidated(group)), "the consolidated metadata")
+    sources |= dict.fromkeys(listed, "attribute 'columns'")
+    for name in dict.fromkeys([*listed, *sorted({*folders, *sources})]):
+        if name not in folders:
+            raise DataError(f"{sources[name]} of {place.shown} names {name!r}, which is not there")
         node = _member(place.join(name), group, name)
         if isinstance(node, Exception) or not _is_group(node):
             arrays[name] = node
@@ -200,26 +219,51 @@ def _member(folder: Location, group: Any, name: str) -> Any:
     except Exception as error:  # whatever the metadata leads to
         if not isinstance(error, KeyError) or _has_metadata(folder):
             return error
-        found = (
-            posixpath.basename(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False)
-        )
-        chunks = any(_CHUNK.fullmatch(name) for name in found)
-        return ValueError("it holds chunks, but no metadata") if chunks else group
+        return ValueError("it holds chunks, but no metadata") if _has_chunks(folder) else group
     if not isinstance(node.metadata.attributes, dict):
         kind = type(node.metadata.attributes).__name__
         return ValueError(f"its attributes are a {kind}, expected names with values")
-    if _is_group(node) and folder.fs.exists(folder.join(".zarray").path):
+    if not _is_group(node):
+        return node
+    if folder.fs.exists(folder.join(".zarray").path):
         return ValueError("its .zarray describes no array")
-    return node
+    found, expected = node.metadata.zarr_format, group.metadata.zarr_format
+    if found != expected:
+        return ValueError(f"its metadata is of Zarr format {found}, expected {expected}")
+    return ValueError("it holds chunks, but says it is a group") if _has_chunks(folder) else node
+
+
+def _has_chunks(folder: Location) -> bool:
+    """Return whether a folder has what is named like a chunk, and is no array or group itself."""
+    found = (
+        posixpath.basename(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False)
+    )
+    named = [name for name in found if _CHUNK.fullmatch(name)]
+    return any(not _has_metadata(folder.join(name)) for name in named)
+
+
+def _consolidated(group: Any) -> set[str]:
+    """Return the members that a group's consolidated metadata names, if it has any."""
+    known = group.metadata.consolidated_metadata
+    return {name.partition("/")[0] for name in known.metadata} if known is not None else set()
+
+
+def _metadata_of(folder: Location) -> str:
+    """Return the file that says, or has to say, what a folder is."""
+    names = [name for name in METADATA if folder.join(name).exists()]
+    return folder.join(next(iter(names), METADATA[0])).shown
 
 
 def _unread_type(folder: Location) -> pa.DataType:
     """Return the type of an array that can't be read: `UNKNOWN` where it may be of numbers."""
     with suppress(Exception):  # the metadata may be anything
-        for name in ("zarr.json", ".zarray"):
+        for name, about, key in (
+            ("zarr.json", {"zarr_format": 3, "node_type": "array"}, "data_type"),
+            (".zarray", {"zarr_format": 2}, "dtype"),
+        ):
             if folder.fs.exists(folder.join(name).path):
                 content = json.loads(folder.fs.cat_file(folder.join(name).path))
-                kind = content.get("dtype", content.get("data_type"))
+                kind = content[key] if content | about == content else None
                 if isinstance(kind, str) and _TEXT.match(kind):
                     return pa.string()
     return UNKNOWN
@@ -232,7 +276,10 @@ def _scan_group(
     for name, array in arrays.items():
         if isinstance(array, Exception):
             types[name] = _unread_type(place.join(name))
-            shown[name] = problems[name] = f"array {name!r} of {place.shown} can't be read: {array}"
+            shown[name] = problems[name] = (
+                f"array {name!r} of {place.shown} can't be read: {array} "
+                f"({_metadata_of(place.join(name))})"
+            )
             continue
         types[name] = _arrow_type(array.dtype)
         if array.ndim == 2:
@@ -263,6 +310,7 @@ def _scan_group(
         problems=problems,
         default=tuple(own),
         apart={} if listed is not None else coordinates,
+        stored={name: (n_chunks(array), array.fill_value) for name, array in usable.items()},
     )
 
 
@@ -278,6 +326,7 @@ def _scan_array(place: Location, array: Any) -> Scan:
         shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
         problems={},
         default=tuple(names),
+        stored={"": (n_chunks(array), array.fill_value)},
     )
 
 

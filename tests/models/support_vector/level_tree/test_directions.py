@@ -119,3 +119,19 @@ def test_placed_rows_have_the_coordinates_that_they_were_placed_by():
     np.testing.assert_allclose(placed(view, found) @ found.T, view, rtol=1e-3, atol=1e-2)
     straight = np.float32(principal(X))
     assert placed(view, straight).tobytes() == (view @ straight).tobytes()
+
+
+def test_many_columns_have_the_directions_that_their_covariances_give(monkeypatch):
+    X, _ = rows_about_centres(n=90, d=200)
+    wanted = leading_directions(X)
+    monkeypatch.setattr(directions, "MOST_COVARIANCES", 40)
+    found = leading_directions(X)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    assert np.count_nonzero(leading_directions(X[:5]).any(axis=1)) == 4
+    assert not leading_directions(np.ones((5, 200), np.float32)).any()
+
+
+def test_columns_beyond_counting_take_no_covariances():
+    X, labels = rows_about_centres(n=100, d=20_000, wide=5)
+    assert told_apart(X @ leading_directions(X).T, labels) > 0.95

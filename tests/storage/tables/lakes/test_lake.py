@@ -175,6 +175,50 @@ def test_deletion_vectors_and_renamed_columns(tmp_path):
     assert sorted(theirs["b"].to_pylist()) == kept.tolist()
 
 
+def packed(content: bytes) -> bytes:
+    """Return the file of a deletion vector, whose checksum is right."""
+    return (
+        b"\1" + struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
+    )
+
+
+DAMAGE = {
+    "gone": None,
+    "empty": lambda file: b"",
+    "cut short": lambda file: file[:12],
+    "zeroed": lambda file: bytes(len(file)),
+    "another byte": lambda file: file[:20] + b"x" + file[21:],
+    "more rows than there can be": lambda file: packed(file[5:17] + b"\xff" * 4 + file[21:-4]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_deletion_vector_of_delta_is_one_line(tmp_path, capfd, name):
+    path, change = tmp_path / "t", DAMAGE[name]
+    deltalake.write_deltalake(str(path), pa.table({"a": np.arange(1000.0)}))
+    described = {}
+
+    def add_vector(action):
+        ask(action, "deletionVectors")
+        if "add" in action:
+            described.update(deletion_vector(path, [0, 3, 99]))
+            action["add"]["deletionVector"] = described
+
+    rewritten(str(path), add_vector)
+    file = path / "deletion_vector_1.bin"
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(
+        DataError, match=r"^can't read the deletion vectors of delta://.*"
+    ) as caught:
+        opened(f"delta://{path}", tmp_path)
+    assert "panic" in str(caught.value) or file.name in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""
+
+
 def test_what_is_not_read_is_refused(table, tmp_path):
     rewritten(table, lambda action: ask(action, "futureFeature"))
     with pytest.raises((DataError, JobFileError), match="futureFeature"):

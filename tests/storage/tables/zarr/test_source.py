@@ -1,6 +1,7 @@
 """Zarr: arrays and groups of every layout, shapes that are no table, and damage."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.errors import DataError
+from distsvc.job.file import parse_job
+from distsvc.run.work.plan import Plan
+from distsvc.storage.rows.blocks import Table
 from tests.small_tables import everything, opened
 
 
@@ -181,6 +185,79 @@ def test_damaged_zarr(tmp_path):
     (path / "zarr.json").unlink()
     with pytest.raises(DataError, match=r"a.zarr is not Zarr: it holds no zarr.json"):
         opened(path, tmp_path)
+
+
+V2 = '{"shape": [4], "chunks": [4], "dtype": "|S8", "fill_value": "", "order": "C", "filters": null'
+DAMAGE = {
+    "a group of format 2": '{"zarr_format": 2, "node_type": "group"}',
+    "a group": '{"zarr_format": 3, "node_type": "group", "attributes": {}}',
+    "no group of format 2": '{"zarr_format": 2}',
+    "an array of format 2": V2 + ', "compressor": null, "zarr_format": 2}',
+    "no JSON": "\0\1",
+    "another node": '{"zarr_format": 3, "node_type": "leaf"}',
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_member_whose_metadata_is_another_is_not_left_out(tmp_path, name):
+    path = tmp_path / "g.zarr"
+    write_zarr_group(path, {"x": np.arange(4.0), "y": np.arange(4.0)})
+    (path / "y" / "zarr.json").write_text(DAMAGE[name])
+    with pytest.raises(DataError, match=r"'y' of .*g.zarr can't be read: .*g.zarr/y/zarr.json\)"):
+        opened(path, tmp_path)
+    assert opened(path, tmp_path, columns=["x"]).columns == ("x",)
+
+
+def test_groups_in_a_group_are_no_columns(tmp_path):
+    path = tmp_path / "g.zarr"
+    write_zarr_group(path, {"x": np.arange(4.0)})
+    zarr.open_group(path / "inner", mode="w")
+    zarr.create_array(path / "inner" / "0", data=np.arange(3.0))
+    assert opened(path, tmp_path).columns == ("x",)
+
+
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
+def test_a_member_that_only_consolidated_metadata_names(tmp_path):
+    path = tmp_path / "g.zarr"
+    write_zarr_group(path, {"x": np.arange(4.0), "y": np.arange(4.0)})
+    zarr.consolidate_metadata(path)
+    assert opened(path, tmp_path).columns == ("x", "y")
+    shutil.rmtree(path / "y")
+    with pytest.raises(DataError, match=r"consolidated metadata of .*g.zarr names 'y', which is"):
+        opened(path, tmp_path)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_chunks_never_written_are_told(tmp_path, zarr_format):
+    path = tmp_path / "g.zarr"
+    zarr.open_group(path, mode="w", zarr_format=zarr_format)
+    fills = {"x": 0.5, "y": np.nan, "z": 0, "unused": 0}
+    for name, fill in fills.items():
+        array = zarr.create_array(
+            path / name, shape=(10,), chunks=(2,), dtype="f8", fill_value=fill,
+            zarr_format=zarr_format,
+        )  # fmt: skip
+        array[:6] = [1, 2, 3, 4, 5, 6]
+        if name == "z":
+            array[6:] = 7
+    table = opened(path, tmp_path, columns=["x", "y", "z"])
+    (note,) = table.notes
+    assert "'x' (2 of 5 chunks, read as 0.5)" in note
+    assert "'y'" not in note, "NaN is a missing value"
+    assert "'z'" not in note
+    assert "unused" not in note
+    assert Table.from_dict(json.loads(json.dumps(table.to_dict()))).notes == table.notes
+    job = parse_job({"input": {"path": str(path)}, "output": {"path": "-"}})
+    assert note in Plan.of(job, table).notes
+
+
+def test_shards_and_lone_arrays_that_lack_chunks(tmp_path):
+    path = tmp_path / "a.zarr"
+    array = zarr.create_array(path, shape=(40, 4), dtype="f4", chunks=(5, 2), shards=(10, 4))
+    array[:30] = 1.0
+    assert "the array (1 of 4 chunks, read as 0.0)" in opened(path, tmp_path).notes[0]
+    array[30:] = 1.0
+    assert opened(path, tmp_path).notes == ()
 
 
 def test_zarr_that_changed_since_it_was_opened(tmp_path):

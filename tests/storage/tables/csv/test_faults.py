@@ -1,0 +1,149 @@
+"""Text that is not as CSV should be: the error names the line, and its command mends the file."""
+
+import gzip
+import re
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from distsvc.errors import DataError
+from tests.small_tables import everything, opened
+
+PLAIN = "größe,x\n" + "".join(f"{k % 7},{k / 2}\n" for k in range(60))
+
+
+def refused(path, tmp_path, **fields) -> str:
+    with pytest.raises(DataError) as caught:
+        opened(path, tmp_path, **fields)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def mended(message: str, folder):
+    """Run the command that a message ends in, and return the file that it writes."""
+    command = re.search(r": ((?:iconv|grep|gunzip) .* > (new\S+))", message)
+    subprocess.run(command[1], shell=True, check=True, cwd=folder)
+    return folder / command[2]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"),
+    [
+        ("utf-16", "UTF-16"),
+        ("utf-16-le", "UTF-16LE"),
+        ("utf-16-be", "UTF-16BE"),
+        ("utf-32", "UTF-32"),
+        ("latin-1", "LATIN1"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_encoding_is_told_with_the_command_that_changes_it(tmp_path, encoding, named, packed):
+    content = PLAIN.encode(encoding)
+    path = tmp_path / ("my t.csv.gz" if packed else "my t.csv")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    message = refused(path, tmp_path)
+    assert f"csv{'.gz' if packed else ''}, line 1 is not UTF-8" in message
+    assert f"iconv -f {named} -t UTF-8" in message
+    table = opened(mended(message, tmp_path), tmp_path)
+    assert table.columns == ("größe", "x")
+    np.testing.assert_array_equal(everything(table)[1][:, 1], np.arange(60) / 2)
+
+
+@pytest.mark.parametrize("start", [1, 2000])
+def test_bytes_in_a_value_are_told_where_the_column_is_used(tmp_path, monkeypatch, start):
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 4096)
+    lines = [f"{k},Köln" if k >= start else f"{k},Bonn" for k in range(4000)]
+    path = tmp_path / "t.csv"
+    path.write_bytes(("x,city\n" + "\n".join(lines)).encode("latin-1"))
+    message = refused(path, tmp_path, columns=["x", "city"])
+    if start > 1:  # the column looked like text
+        assert f"line {start + 2} is not UTF-8" in message
+    else:
+        assert "line 3 is not UTF-8" in message
+        assert opened(path, tmp_path).columns == ("x",), "a column that nobody uses"
+    assert opened(mended(message, tmp_path), tmp_path).columns == ("x",)
+
+
+def test_characters_of_windows(tmp_path):
+    (tmp_path / "t.csv").write_bytes("preis €,x\n1,2\n3,4\n".encode("cp1252"))
+    message = refused(tmp_path / "t.csv", tmp_path)
+    assert opened(mended(message, tmp_path), tmp_path).columns == ("preis €", "x")
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_mark_of_utf8_is_no_part_of_the_text(tmp_path, separator):
+    (tmp_path / "t.csv").write_text(f'"x"{separator}y\n1{separator}2\n', encoding="utf-8-sig")
+    assert opened(tmp_path / "t.csv", tmp_path).columns == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# made by hand\nx,y\n1,2\n3,4\n", 1),
+        ("# made by hand, by me, today\nx,y\n1,2\n3,4\n", 1),
+        ("x,y\n1,2\n# a pause\n3,4\n", 3),
+        ('x,y\n"1",2\n\n# a pause, and\n# another\n3,4\n', 4),
+    ],
+)
+def test_comments_are_told_with_the_command_that_leaves_them_out(tmp_path, text, line):
+    (tmp_path / "t.csv").write_text(text)
+    message = refused(tmp_path / "t.csv", tmp_path)
+    assert f"t.csv, line {line}: expected fields, found a comment, '# " in message
+    X = everything(opened(mended(message, tmp_path), tmp_path))[1]
+    assert X.tolist() == [[1, 2], [3, 4]]
+
+
+def test_comments_that_look_like_fields(tmp_path):
+    (tmp_path / "t.csv").write_text("x\n1\n# a pause\n3\n")
+    message = refused(tmp_path / "t.csv", tmp_path)
+    assert "line 3: column 'x'" in message
+    assert everything(opened(mended(message, tmp_path), tmp_path))[1].ravel().tolist() == [1, 3]
+    (tmp_path / "t.csv").write_text("# by hand\nx\n1\n3\n")
+    again = opened(mended(refused(tmp_path / "t.csv", tmp_path), tmp_path), tmp_path)
+    assert everything(again)[1].ravel().tolist() == [1, 3]
+
+
+def words_of(message: str) -> list[str]:
+    return re.findall(r"'([^']*)' \(\d+\)", message)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_all_words_that_are_no_numbers_are_told_at_once(tmp_path, monkeypatch, late, separator):
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 256)
+    rows = [[f"{k}.5", f"{k}", "ok"] for k in range(300)]
+    first = 200 if late else 3
+    for k, word in enumerate(["n.a.", "?", "n.a.", "NA", "missing"]):
+        rows[first + k][0] = word
+    rows[first + 2][1] = "unknown"
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(separator.join(row) for row in [["x", "y", "z"], *rows]))
+    message = refused(path, tmp_path)
+    assert f"t.csv, line {first + 2}: column 'x': expected a number, as in" in message
+    assert f"line {first + 4}: column 'y'" in message
+    assert words_of(message) == ["n.a.", "?", "missing", "unknown"]
+    assert "'n.a.' (2)" in message
+    called = re.search(r"pandas\.(read_csv\(.*\))\.to_parquet\('new.parquet'\)", message)
+    frame = eval("pd." + called[1], {"pd": pd})  # as a user would
+    frame.to_parquet(tmp_path / "new.parquet")
+    X = everything(opened(tmp_path / "new.parquet", tmp_path, columns=["x", "y"]))[1]
+    assert np.isnan(X).sum(axis=0).tolist() == [5, 1]
+
+
+def test_many_words_and_columns_are_counted(tmp_path):
+    rows = [[f"{k}.5" if k % 2 else f"w{k // 2:02}x" for _ in range(7)] for k in range(41)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(map(",".join, [list("abcdefg"), *[["1"] * 7] * 5, *rows])))
+    message = refused(path, tmp_path)
+    assert "and 11 more words" in message
+    assert "and 2 more columns" in message
+    assert "mend the values" in message
+
+
+def test_a_line_is_counted_where_fields_have_several(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('x;name\n1;"two\nlines"\n\n2;one\noops;one\n3;one\n')
+    assert "line 6: column 'x'" in refused(path, tmp_path)

@@ -1,0 +1,114 @@
+"""Integers beyond 2^53: their differences are kept, or the column is named and refused."""
+
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from distsvc.errors import DataError
+from distsvc.job.file import parse_job
+from distsvc.run.job import run_job
+
+N = 600
+NEAR = 2**63 - 10_000, 2**64 - 10_000
+NARROW = np.arange(N) % 2 * 100 + np.arange(N) % 10
+
+
+def parquet(folder, values, kind):
+    path = folder / "t.parquet"
+    pq.write_table(pa.table({"big": pa.array(values, kind), "x": other()}), path)
+    return path
+
+
+def dictionary(folder, values, kind):
+    path = folder / "t.parquet"
+    big = pa.array(values, kind).dictionary_encode()
+    pq.write_table(pa.table({"big": big, "x": other()}), path)
+    return path
+
+
+def vectors(folder, values, kind):
+    path = folder / "t.parquet"
+    lists = pa.array([[1, int(v)] for v in values], pa.list_(kind))
+    pq.write_table(pa.table({"big": lists, "x": other()}), path)
+    return path
+
+
+def group(folder, values, kind):
+    path = folder / "t.zarr"
+    zarr.open_group(path, mode="w")
+    zarr.create_array(path / "big", data=np.array(values, kind.to_pandas_dtype()), chunks=(100,))
+    zarr.create_array(path / "x", data=other(), chunks=(100,))
+    return path
+
+
+def text(folder, values, kind):
+    path = folder / "t.csv"
+    lines = [f"{v},{x}" for v, x in zip(values, other(), strict=True)]
+    path.write_text("\n".join(["big,x", *lines]))
+    return path
+
+
+def other():
+    return np.random.default_rng(0).normal(size=N) + 9 * (np.arange(N) % 2)
+
+
+def run(path, folder, columns=None, **more):
+    given = {"path": str(path)} | ({"columns": columns} if columns else {}) | more
+    job = {
+        "input": given,
+        "model": {"algorithm": "bico", "n_clusters": 2},
+        "output": {"path": str(folder / "out")},
+        "cluster": {"workers": 0},
+    }
+    return run_job(parse_job(job))
+
+
+@pytest.mark.parametrize("write", [parquet, dictionary, vectors, group, text])
+@pytest.mark.parametrize(("first", "kind"), list(zip(NEAR, (pa.int64(), pa.uint64()), strict=True)))
+def test_a_narrow_column_of_large_integers_is_refused(tmp_path, write, first, kind):
+    path = write(tmp_path, [first + int(v) for v in NARROW], kind)
+    message = rf"{path.name}: column 'big(\[1\])?' holds numbers near {str(first)[:12]}\d+ that"
+    with pytest.raises(DataError, match=message):
+        run(path, tmp_path, ["big", "x"])
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.decimal128(38, 0)])
+def test_differences_below_one_step_are_no_constant(tmp_path, kind):
+    values = [decimal.Decimal(2**62 + k % 3) for k in range(N)]
+    path = parquet(tmp_path, [int(v) for v in values] if kind == pa.int64() else values, kind)
+    with pytest.raises(DataError, match="column 'big' holds numbers near 4611686018427387"):
+        run(path, tmp_path, ["big", "x"])
+
+
+@pytest.mark.parametrize("write", [parquet, vectors, group, text])
+def test_a_constant_is_one(tmp_path, write):
+    report = run(write(tmp_path, [2**64 - 1] * N, pa.uint64()), tmp_path, ["big", "x"])
+    assert any("constant columns" in warning for warning in report.warnings)
+    assert len(report.clusters) == 2
+
+
+@pytest.mark.parametrize("write", [parquet, group, text])
+def test_large_integers_that_lie_far_apart_are_read(tmp_path, write):
+    spread = [2**62 + int(v) * 2**40 for v in NARROW]
+    assert run(write(tmp_path, spread, pa.int64()), tmp_path, ["big", "x"]).input.n_features == 2
+
+
+def test_what_the_message_says_helps(tmp_path):
+    path = parquet(tmp_path, [NEAR[1] + int(v) for v in NARROW], pa.uint64())
+    with pytest.raises(DataError) as caught:
+        run(path, tmp_path, ["big", "x"])
+    origin = int(str(caught.value).split("write big - ")[1].split()[0])
+    moved = [NEAR[1] + int(v) - origin for v in NARROW]
+    assert min(moved) >= 0
+    report = run(parquet(tmp_path, moved, pa.int64()), tmp_path, ["big", "x"])
+    assert len(report.clusters) == 2
+
+
+def test_only_rows_of_the_filter_count(tmp_path):
+    values = [2**63 - 5 if k % 2 else 7 for k in range(N)]
+    path = parquet(tmp_path, values, pa.int64())
+    assert run(path, tmp_path, ["big", "x"], where="big > 7").input.n_features == 2
