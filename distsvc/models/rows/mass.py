@@ -1,4 +1,4 @@
-"""The rows that a cluster needs at least."""
+"""The rows that a cluster needs at least, and tables of a few points that have as many each."""
 
 from __future__ import annotations
 
@@ -17,3 +17,45 @@ def least_mass(n_rows: int, n_components: int) -> float:
     """
     share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
     return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)
+
+
+MOST_POINTS = 50
+"""Distinct rows that are few, at most."""
+
+REPEATED = 0.95
+"""Share of the rows, at least, that are one of few points."""
+
+LEVELS = 5
+"""Evenly spaced values of a column, at most, that are names rather than a scale."""
+
+EVEN = 1e-3
+"""Share of a step by which evenly spaced values may be off."""
+
+LOOK = 500
+"""Rows that show at once that a table is not a few points."""
+
+
+def few_points(rows: np.ndarray) -> np.ndarray | None:
+    """Return the points (k, d) that rows (n, d), in random order, are repeats of, if these are few.
+
+    There are 2 to 50, of as many rows as a component needs, and 95 % of all rows lie on them. Even
+    so rows are not few points where a column has more than 5 evenly spaced values: that is a scale
+    whose values were rounded, and rounding makes no clusters.
+    """
+    look = rows[:LOOK]
+    if len(np.unique(look, axis=0)) > MOST_POINTS + (1.0 - REPEATED) * len(look):
+        return None
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    many = counts >= least_mass(len(rows), rows.shape[1])
+    points = distinct[many]
+    few = 2 <= len(points) <= MOST_POINTS and counts[many].sum() >= REPEATED * len(rows)
+    return points if few and not any(map(_is_scale, points.T)) else None
+
+
+def _is_scale(values: np.ndarray) -> bool:
+    """Return whether values (k,) are many and evenly spaced, with or without gaps."""
+    steps = np.diff(np.unique(values.astype(np.float64)))
+    if len(steps) < LEVELS:
+        return False
+    multiples = steps / steps.min()
+    return bool((np.abs(multiples - np.rint(multiples)) <= EVEN * multiples).all())

@@ -140,7 +140,8 @@ def sum_splits(run: RunDirectory, number: int) -> Result:
     for keys, view in training.partition(run, number):
         n_rows += len(keys)
         for i, tree in enumerate(trees):
-            tree.add_differences(view[ensemble.rows_for(i, keys, training.n_rows)], sums[i])
+            tested = view[ensemble.rows_for(i, keys, training.n_rows)]
+            tree.add_differences(tested, sums[i], ensemble.ties)
     return Result(arrays={"sums": np.concatenate(sums, axis=1)}, rows=n_rows)
 
 
