@@ -25,8 +25,8 @@ MOST_POINTS = 50
 REPEATED = 0.95
 """Share of the rows, at least, that are one of few points."""
 
-LEVELS = 5
-"""Evenly spaced values of a column, at most, that are names rather than a scale."""
+NAMES = 5
+"""Points, at most, that are names even where their values are evenly spaced."""
 
 EVEN = 1e-3
 """Share of a step by which evenly spaced values may be off."""
@@ -39,8 +39,8 @@ def few_points(rows: np.ndarray) -> np.ndarray | None:
     """Return the points (k, d) that rows (n, d), in random order, are repeats of, if these are few.
 
     There are 2 to 50, of as many rows as a component needs, and 95 % of all rows lie on them. Even
-    so rows are not few points where a column has more than 5 evenly spaced values: that is a scale
-    whose values were rounded, and rounding makes no clusters.
+    so more than 5 points are not few where a column has evenly spaced values: that is a scale, of
+    counts, ratings or rounded values, and rounding makes no clusters.
     """
     look = rows[:LOOK]
     if len(np.unique(look, axis=0)) > MOST_POINTS + (1.0 - REPEATED) * len(look):
@@ -48,14 +48,16 @@ def few_points(rows: np.ndarray) -> np.ndarray | None:
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
     many = counts >= least_mass(len(rows), rows.shape[1])
     points = distinct[many]
-    few = 2 <= len(points) <= MOST_POINTS and counts[many].sum() >= REPEATED * len(rows)
-    return points if few and not any(map(_is_scale, points.T)) else None
+    if not 2 <= len(points) <= MOST_POINTS or counts[many].sum() < REPEATED * len(rows):
+        return None
+    scale = len(points) > NAMES and any(map(_is_scale, points.T))
+    return None if scale else points
 
 
 def _is_scale(values: np.ndarray) -> bool:
-    """Return whether values (k,) are many and evenly spaced, with or without gaps."""
+    """Return whether values (k,) are three or more and evenly spaced, with or without gaps."""
     steps = np.diff(np.unique(values.astype(np.float64)))
-    if len(steps) < LEVELS:
+    if len(steps) < 2:
         return False
     multiples = steps / steps.min()
     return bool((np.abs(multiples - np.rint(multiples)) <= EVEN * multiples).all())

@@ -58,7 +58,7 @@ def make_report(
         clusters=_clusters(counts),
         outliers=_outliers(rule, counts),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
-        warnings=learned.warnings,
+        warnings=_warnings(run, learned, comparison),
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
         phases=[],
@@ -66,11 +66,15 @@ def make_report(
         **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
-    warnings = [*named.warnings, *comparison.notes]
     checks = comparison.checks
     held = any(check.state == "failed" for check in checks)
     parts = {"lineage": comparison.lineage, "drift": comparison.drift, "checks": checks}
-    return named.model_copy(update=parts | {"held": held, "warnings": warnings})
+    return named.model_copy(update=parts | {"held": held})
+
+
+def _warnings(run: RunDirectory, learned: Learned, comparison: Comparison) -> list[str]:
+    """Return all that log, page and command warn of, each once."""
+    return list(dict.fromkeys([*run.plan.notes, *learned.warnings, *comparison.notes]))
 
 
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
@@ -88,7 +92,7 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
 
 
 def _clusters(counts: Counts) -> list[ClusterRow]:
-    """Return the clusters, the largest first."""
+    """Return the clusters that have rows, the largest first."""
     rows_of = counts.sizes.sum(axis=1)
     return [
         ClusterRow(
@@ -97,7 +101,7 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
             share=float(rows_of[c] / counts.n_rows),
             outliers=int(counts.sizes[c, 1]),
         )
-        for c in np.argsort(-rows_of, kind="stable")
+        for c in np.argsort(-rows_of, kind="stable")[: counts.n_clusters]
     ]
 
 
