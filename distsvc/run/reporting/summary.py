@@ -12,6 +12,7 @@ from distsvc import __version__
 from distsvc.errors.urls import masked
 from distsvc.job.config import Job
 from distsvc.metrics import clustering_report, indices_from_contingency
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.report import (
     ClusterRow,
@@ -53,7 +54,9 @@ def make_report(
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
         model=ModelPart(
-            algorithm=learned.algorithm, parameters=dict(learned.parameters), fitted=learned.facts
+            algorithm=learned.algorithm,
+            parameters=dict(learned.parameters),
+            fitted=_fitted(learned, counts),
         ),
         clusters=_clusters(counts),
         outliers=_outliers(rule, counts),
@@ -70,6 +73,12 @@ def make_report(
     held = any(check.state == "failed" for check in checks)
     parts = {"lineage": comparison.lineage, "drift": comparison.drift, "checks": checks}
     return named.model_copy(update=parts | {"held": held})
+
+
+def _fitted(learned: Learned, counts: Counts) -> Facts:
+    """Return the numbers of the fit, with the clusters that have rows where it tells of any."""
+    facts = learned.facts
+    return facts | {"n_clusters": counts.n_clusters} if "n_clusters" in facts else facts
 
 
 def _warnings(run: RunDirectory, learned: Learned, comparison: Comparison) -> list[str]:
