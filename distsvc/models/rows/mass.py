@@ -38,15 +38,15 @@ LOOK = 500
 def few_points(rows: np.ndarray) -> np.ndarray | None:
     """Return the points (k, d) that rows (n, d), in random order, are repeats of, if these are few.
 
-    There are 2 to 50, of as many rows as a component needs, and 95 % of all rows lie on them. Even
-    so more than 5 points are not few where a column has evenly spaced values: that is a scale, of
-    counts, ratings or rounded values, and rounding makes no clusters.
+    There are 2 to 50, of as many rows as a component in the plane needs, and 95 % of all rows lie
+    on them. Even so more than 5 points are not few where a column has evenly spaced values: that is
+    a scale, of counts, ratings or rounded values, and rounding makes no clusters.
     """
     look = rows[:LOOK]
     if len(np.unique(look, axis=0)) > MOST_POINTS + (1.0 - REPEATED) * len(look):
         return None
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
-    many = counts >= least_mass(len(rows), rows.shape[1])
+    many = counts >= least_mass(len(rows), 1)
     points = distinct[many]
     if not 2 <= len(points) <= MOST_POINTS or counts[many].sum() < REPEATED * len(rows):
         return None
