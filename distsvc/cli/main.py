@@ -152,7 +152,7 @@ def run(
     clusters = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
     where = outside(report, "" if alone else " every cluster")
     say(f"{clusters}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
-    for warning in [*report.warnings, *(report.levels.doubts if report.levels else ())]:
+    for warning in report.warnings:
         say(f"warning: {warning}")
     say(f"{job.output.path}/report.html")
 

@@ -125,13 +125,13 @@ def forest_parts(n, edges, kept):
 
 
 @kernel
-def add_differences(X, peaks, saddles, gamma, sums):
+def add_differences(X, peaks, saddles, gamma, sums, ties=False):
     """Add D = K(peak, x) - K(saddle, x) and more of the rows of X to the sums of every split.
 
     X (n, d) float32, peaks and saddles (d, s) float32, gamma float64, sums (4, s) int64: of D, of
     D^2, of the rows, and of K(peak, x), all but the third in units of 1 / FIXED. A row that lies on
-    the peak or on the saddle is left out: what it says of the density there is only that it is
-    there.
+    the peak or on the saddle is left out, unless `ties` count: what it says of the density there
+    is only that it is there, where no other row is the same.
     """
     n, s = X.shape[0], peaks.shape[1]
     scale = -np.float32(gamma) * LOG2_E
@@ -140,6 +140,7 @@ def add_differences(X, peaks, saddles, gamma, sums):
     difference = np.empty(s, np.float32)
     at_peak = np.empty(s, np.float32)
     zero = np.float32(0.0)
+    on = np.float32(-1.0) if ties else zero
     for start in range(0, n, EXACT_ROWS):
         stop = min(start + EXACT_ROWS, n)
         first, second, third = np.zeros(s), np.zeros(s), np.zeros(s)
@@ -148,7 +149,7 @@ def add_differences(X, peaks, saddles, gamma, sums):
             squared_distances(peaks, s, X[i], to_peak)
             squared_distances(saddles, s, X[i], to_saddle)
             for j in range(s):
-                out = min(to_peak[j], to_saddle[j]) <= zero
+                out = min(to_peak[j], to_saddle[j]) <= on
                 left_out[j] += np.int32(out)
                 near = exp2(scale * to_peak[j])
                 apart = near - exp2(scale * to_saddle[j])

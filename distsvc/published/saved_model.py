@@ -15,6 +15,7 @@ from distsvc.inputs.rows import Input, RowValues
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.columns import asked_columns, published_names
+from distsvc.run.labelling.counts import used_clusters
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.content import ModelFile
@@ -59,12 +60,16 @@ class Model:
         The estimator's.
     ids : ndarray of shape (k,), int32
         The published labels of the clusters.
+    n_clusters : int
+        Those of them that have rows in the job's table.
     published : pyarrow.Schema
         The columns that `predict_batches` yields, besides the id.
 
     """
 
-    def __init__(self, model: ModelFile, preparation: Preparation, labeller: Labeller):
+    def __init__(
+        self, model: ModelFile, preparation: Preparation, labeller: Labeller, n_clusters: int
+    ):
         job, self._features = model.job(NAME, NAME), model.learned_from
         self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
@@ -73,7 +78,7 @@ class Model:
         self.array_columns = array_columns(self._features)
         self.id = model.input.id
         self.algorithm, self.parameters = model.algorithm, model.parameters
-        self.ids = labeller.ids
+        self.ids, self.n_clusters = labeller.ids, n_clusters
         names = published_names(type(labeller.rule), self._output)
         self.published = pa.schema([(of.name, of.type) for of in published_columns(names)])
 
@@ -84,8 +89,8 @@ class Model:
         Errors as of `ModelFile.parsed`.
         """
         model = read_model(folder)
-        preparation, labeller, _ = read_labeller(model, folder)
-        return cls(model, preparation, labeller)
+        preparation, labeller, arrays = read_labeller(model, folder)
+        return cls(model, preparation, labeller, used_clusters(arrays["cluster_counts"]))
 
     def predict(self, X: Any) -> Any:
         """Return the labels (n,) int32 of raw rows."""
@@ -184,5 +189,5 @@ class Model:
         return columns
 
     def __repr__(self) -> str:
-        k, d = len(self.ids), len(self.columns)
+        k, d = self.n_clusters, len(self.columns)
         return f"<distsvc model: {self.algorithm}, {k} cluster{'s' * (k != 1)}, {d} columns>"

@@ -27,7 +27,7 @@ class PagePart(NamedTuple):
 
 
 PARTS = (
-    PagePart("warnings", lambda r, _: r.warnings),
+    PagePart("warnings", lambda r, _: basics.warnings(r)),
     PagePart("model/doubts", lambda r, _: r.levels and consensus.doubts(r.levels)),
     PagePart("picture", lambda r, _: basics.caption(r), basics.picture),
     PagePart(

@@ -29,6 +29,8 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DistsvcError
 from distsvc.published.predict import predict_table
+from distsvc.published.run import load
+from distsvc.published.status import in_words, status
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import rewrite_page
 from distsvc.storage.places.folder import Folder
@@ -41,6 +43,8 @@ MODELS = FORMS | {
     "spdc": {"algorithm": "spdc", "window": 50, "valley": 1.0},
     "fuzzy": {"algorithm": "fuzzy-c-means", "n_clusters": 3},
 }
+ROWS = 600
+"""Of each run's table."""
 LONGEST = 20.0
 """Seconds that one damaged run may take."""
 
@@ -59,7 +63,7 @@ def publish(folder: Path, names=tuple(MODELS)) -> dict[str, Path]:
     runs = {}
     for name in names:
         d = 2 if name == "two columns" else 3
-        table = write_table(folder / f"t{d}.parquet", three_clusters(600, d))
+        table = write_table(folder / f"t{d}.parquet", three_clusters(ROWS, d))
         out = {"path": str(folder / name.replace(" ", "-")), "reasons": 2}
         job = small_job(table, MODELS[name], output=out)
         run_job(job)
@@ -243,6 +247,8 @@ def outcome(copy: Path, table: Path, out: Path, name: str) -> str:
             if name == "report.json":
                 rewrite_page(str(copy))
                 return "a page"
+            if name == "manifest.json":
+                read_back(copy)
             first = predict_table(copy, str(table), str(out / "a"))
             again = predict_table(copy, str(table), str(out / "b"))
     except DistsvcError as error:
@@ -263,6 +269,19 @@ def outcome(copy: Path, table: Path, out: Path, name: str) -> str:
     with np.load(published_file(copy, "arrays.npz")) as arrays:
         assert set(found.tolist()) <= set(arrays["ids"].tolist()), "a label is no id of the model"
     return "labels"
+
+
+def read_back(copy: Path) -> None:
+    """Read all that a published run has; AssertionError where rows are missing without a word."""
+    run = load(copy)
+    assert len(run.labels()) == ROWS, "labels of other rows"
+    assert len(run.labels("label", filter="label >= 0")) == ROWS, "labels of other rows"
+    assert sum(pq.read_metadata(file).num_rows for file in run.files) == ROWS, "other files"
+    assert run.report.input.n_rows == ROWS
+    assert in_words(status(str(copy)))
+    assert json.dumps(run.manifest, allow_nan=False)
+    assert repr(run)
+    assert repr(run.model)
 
 
 @contextmanager

@@ -155,6 +155,18 @@ def test_a_row_on_the_peak_says_nothing():
     assert not same_points[:2].any()
 
 
+def test_rows_on_the_peak_count_where_ties_do():
+    X, peaks, saddles = splits(2, 3)
+    X[:20] = peaks[:, 0]
+    with_ties, without = (np.zeros((4, 3), np.int64) for _ in range(2))
+    level_tree.add_differences(X, peaks, saddles, 1.0, with_ties, True)
+    level_tree.add_differences(X, peaks, saddles, 1.0, without)
+    assert with_ties[2].tolist() == [60, 60, 60]
+    assert without[2].tolist() == [40, 60, 60]
+    assert with_ties[:, 1:].tolist() == without[:, 1:].tolist()
+    assert with_ties[3, 0] - without[3, 0] == 20 * level_tree.FIXED
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 9), st.integers(1, 20), st.lists(st.integers(0, 60), max_size=5))
 def test_sums_do_not_depend_on_the_cut_or_the_order_of_rows(d, s, cuts):

@@ -91,6 +91,8 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
     """The base of estimators whose engine ends in a rule, by which rows are labelled."""
 
     notes_: list[str]
+    labels_: Any
+    n_clusters_: int
     _engine: Any
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -113,6 +115,7 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
         else:
             with readable_again(source) as source:
                 self._fit_source(source)
+        self._count_clusters()
         self._warn()
         return self
 
@@ -149,6 +152,14 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
     def _values(self, column: str) -> Values:
         """Return the function that labels or scores raw rows."""
         return Values(self._engine.rule, self._engine.centre, column)
+
+    def _count_clusters(self) -> None:
+        """Set ``n_clusters_`` to the clusters that have rows; those of a rule where rows are lazy.
+
+        A cluster has none where the kernel sums of others are larger all over it.
+        """
+        if isinstance(self.labels_, np.ndarray):
+            self.n_clusters_ = int(np.bincount(self.labels_[self.labels_ >= 0]).astype(bool).sum())
 
     def _warn(self) -> None:
         """Issue the notes as warnings of the line that calls `fit`."""

@@ -153,6 +153,7 @@ class SupportVectorClustering(ClusterEstimator):
         Cluster of every row; outliers have one too unless `noise`. 0 is the largest cluster, as
         counted on up to 10,000 rows.
     n_clusters_ : int
+        Clusters that have rows; of lazy rows, and after `partial_fit`, all that there are.
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
         Positive weights of f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_. With the
@@ -295,6 +296,7 @@ class SupportVectorClustering(ClusterEstimator):
         engine.find_clusters([(rows, keys)], len(rows))
         self._take_clusters()
         self.labels_ = self._with_noise(engine.labels(rows), rows)
+        self._count_clusters()
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
 

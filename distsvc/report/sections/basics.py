@@ -11,6 +11,12 @@ from distsvc.report.figures import clusters as figures
 from distsvc.report.formats import count, one_line, percent
 
 
+def warnings(report: Report) -> list[str]:
+    """Return the warnings for the top of the page: all but doubts, which have their own part."""
+    doubts = report.levels.doubts if report.levels else []
+    return [warning for warning in report.warnings if warning not in doubts]
+
+
 def picture(report: Report) -> str | None:
     """Draw the rows of the sample in their plane, if there are any."""
     boundary = report.score_histogram.boundary

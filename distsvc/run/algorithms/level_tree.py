@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,7 @@ from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
-from distsvc.run.algorithms.algorithm import Learned, Parts, PilotRows
+from distsvc.run.algorithms.algorithm import Parts, PilotRows
 from distsvc.run.algorithms.level_pictures import levels_part
 from distsvc.run.algorithms.level_views import VIEWS, WIDE, Training, keep_views
 from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
@@ -107,12 +106,6 @@ class LevelTrees(SupportVectorJob):
         viewed = {"rows as models see them": 8.0 * q * sizes.block_rows}
         return Held(model, held_stream(sizes) | model | viewed)
 
-    def learned(self, job: Job) -> Learned:
-        """Leave doubts out of the warnings: the page shows them beside the votes."""
-        doubts = self.engine.levels.doubts()
-        notes = [note for note in self.engine.notes if note not in doubts]
-        return replace(super().learned(job), warnings=notes)
-
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
         """Return the hills of density, the votes, and the domain of novelty."""
         domain = domain_part(run, self.engine, pilot.sample)
@@ -140,7 +133,8 @@ def sum_splits(run: RunDirectory, number: int) -> Result:
     for keys, view in training.partition(run, number):
         n_rows += len(keys)
         for i, tree in enumerate(trees):
-            tree.add_differences(view[ensemble.rows_for(i, keys, training.n_rows)], sums[i])
+            tested = view[ensemble.rows_for(i, keys, training.n_rows)]
+            tree.add_differences(tested, sums[i], ensemble.ties)
     return Result(arrays={"sums": np.concatenate(sums, axis=1)}, rows=n_rows)
 
 

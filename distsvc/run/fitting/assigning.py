@@ -40,7 +40,7 @@ def assign_table(
         if not why:
             for name in RULE, PREPARATION:
                 run.write(name, run.read(PREVIOUS + name))
-            facts = {"learned_by": previous.run_id, "n_clusters": labelled.labeller.rule.n_clusters}
+            facts = {"learned_by": previous.run_id, "n_clusters": labelled.counts.n_clusters}
             model = previous.model
             learned = Learned(model.algorithm, model.parameters, facts, folder=previous.folder)
             return learned, labelled

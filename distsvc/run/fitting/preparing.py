@@ -51,7 +51,7 @@ def prepare(
         notes += told_of_far_rows(survey, config.scale, table.features)
         notes += told_of_lengths(survey, scaling, table.features)
         engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
-        engine.notes.extend([*steps.run.plan.notes, *notes])
+        engine.notes.extend(notes)
         preparation = Preparation(scaling, engine.centre, algorithm.rules[0].float64)
         steps.run.write(PREPARATION, preparation.result())
         return preparation(survey.pilot)

@@ -60,6 +60,11 @@ class Counts:
         """Rows labelled."""
         return int(self.sizes.sum())
 
+    @property
+    def n_clusters(self) -> int:
+        """Clusters that have rows; a rule can have others."""
+        return used_clusters(self.sizes)
+
     def add(
         self, X: np.ndarray, columns: Columns, edges: np.ndarray, classes: pa.Array | None
     ) -> None:
@@ -91,6 +96,11 @@ class Counts:
         _add_up(self.classes, dict(zip(names, other.arrays["classes"], strict=True)))
         part: PartEntry = other.facts["part"]
         self.parts.append({**part, "file": file})
+
+
+def used_clusters(sizes: np.ndarray) -> int:
+    """Return the number of clusters with rows, by the rows (k, 2) of each inside and outside."""
+    return int(sizes.any(axis=1).sum())
 
 
 def _add_up(totals: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> None:

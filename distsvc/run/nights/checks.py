@@ -91,7 +91,7 @@ def _outliers(run: Measured) -> Value:
 
 
 def _clusters(run: Measured) -> Value:
-    n_clusters = run.labelled.labeller.rule.n_clusters
+    n_clusters = run.labelled.counts.n_clusters
     return "", n_clusters, "cluster" if n_clusters == 1 else "clusters"
 
 

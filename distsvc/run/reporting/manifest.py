@@ -74,7 +74,7 @@ def make_manifest(
         input_sha256=input_sha256,
         job=job.model_dump(mode="json", exclude={"cluster"}, exclude_none=True),
         rows=counts.n_rows,
-        clusters=len(counts.sizes),
+        clusters=counts.n_clusters,
         schema=schema(run, labelled.labeller.rule),
         files=_files(run, counts),
         versions={"distsvc": __version__, "python": platform.python_version()}

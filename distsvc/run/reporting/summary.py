@@ -12,6 +12,7 @@ from distsvc import __version__
 from distsvc.errors.urls import masked
 from distsvc.job.config import Job
 from distsvc.metrics import clustering_report, indices_from_contingency
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.report import (
     ClusterRow,
@@ -46,6 +47,8 @@ def make_report(
     counts, labeller = labelled.counts, labelled.labeller
     rule = labeller.rule
     rows = labelled_pilot(run, rule, labelled.pilot)
+    clustered = rule.words.has_clusters
+    dividers = told_of_dividers(rows, run.plan.table.features, labeller.ids) if clustered else []
     report = Report(
         title=Path(job.output.path).name or "distsvc",
         distsvc_version=__version__,
@@ -54,26 +57,36 @@ def make_report(
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
         model=ModelPart(
-            algorithm=learned.algorithm, parameters=dict(learned.parameters), fitted=learned.facts
+            algorithm=learned.algorithm,
+            parameters=dict(learned.parameters),
+            fitted=_fitted(learned, counts),
         ),
         clusters=_clusters(counts),
         outliers=_outliers(rule, counts),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
-        warnings=learned.warnings,
+        warnings=_warnings(run, learned, [*dividers, *comparison.notes]),
         sample=rows.sample,
-        indices=_indices(rows, counts) if counts.classes and rule.words.has_clusters else None,
+        indices=_indices(rows, counts) if counts.classes and clustered else None,
         phases=[],
         **explained(run, rows, labelled),
         **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
-    clustered = rule.words.has_clusters
-    dividers = told_of_dividers(rows, run.plan.table.features, labeller.ids) if clustered else []
-    warnings = [*named.warnings, *dividers, *comparison.notes]
     checks = comparison.checks
     held = any(check.state == "failed" for check in checks)
     parts = {"lineage": comparison.lineage, "drift": comparison.drift, "checks": checks}
-    return named.model_copy(update=parts | {"held": held, "warnings": warnings})
+    return named.model_copy(update=parts | {"held": held})
+
+
+def _fitted(learned: Learned, counts: Counts) -> Facts:
+    """Return the numbers of the fit, with the clusters that have rows where it tells of any."""
+    facts = learned.facts
+    return facts | {"n_clusters": counts.n_clusters} if "n_clusters" in facts else facts
+
+
+def _warnings(run: RunDirectory, learned: Learned, others: list[str]) -> list[str]:
+    """Return all that log, page and command warn of, each once."""
+    return list(dict.fromkeys([*run.plan.notes, *learned.warnings, *others]))
 
 
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
@@ -91,7 +104,7 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
 
 
 def _clusters(counts: Counts) -> list[ClusterRow]:
-    """Return the clusters, the largest first."""
+    """Return the clusters that have rows, the largest first."""
     rows_of = counts.sizes.sum(axis=1)
     return [
         ClusterRow(
@@ -100,7 +113,7 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
             share=float(rows_of[c] / counts.n_rows),
             outliers=int(counts.sizes[c, 1]),
         )
-        for c in np.argsort(-rows_of, kind="stable")
+        for c in np.argsort(-rows_of, kind="stable")[: counts.n_clusters]
     ]
 
 

@@ -41,6 +41,8 @@ from distsvc.storage.places.lease import Doing
 
 LOG = logging.getLogger("distsvc")
 FINISHED = "phase finished"
+WARNING = "warning"
+"""The event of each warning of the report. A terminal has the report's own, at the end."""
 HERE = "this process"
 """The name for a worker where there is none."""
 
@@ -84,7 +86,7 @@ class AboveBars(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print the event and its fields."""
         name = record.getMessage()
-        if name != FINISHED:
+        if name not in (FINISHED, WARNING):
             fields = getattr(record, "fields", {})
             known = {key: value for key, value in fields.items() if key != "run"}
             shown = " ".join(f"{key} {_shown(value)}" for key, value in known.items())

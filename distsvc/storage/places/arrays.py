@@ -103,9 +103,18 @@ def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
 
     UTF-8 only, every key of an object once, and no NaN or infinity.
     """
-    with _readable(path), open(path, "rb", opener=_regular) as stream:
-        content = stream.read(most_bytes + 1)
+    with _readable(path):
+        content = read_regular(path, most_bytes)
     return parse_json(content, path, most_bytes)
+
+
+def read_regular(path: Path, most_bytes: int = MOST_JSON) -> bytes:
+    """Return the bytes of a regular file, of a larger one the first `most_bytes` and one more.
+
+    Raises `OSError` for a pipe or a device, which could block or go on for ever.
+    """
+    with open(path, "rb", opener=_regular) as stream:
+        return stream.read(most_bytes + 1)
 
 
 def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) -> Any:
@@ -246,7 +255,7 @@ def _readable(path: Path | str) -> Iterator[None]:
 
 
 def _regular(path: str, flags: int) -> int:
-    """Open a file for reading; a pipe, which could block for ever, is an `OSError`."""
+    """Open a regular file for reading; anything else is an `OSError`."""
     found = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(found).st_mode):
         os.close(found)

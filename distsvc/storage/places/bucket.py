@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from distsvc.errors import DistsvcError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.faults import fault
 from distsvc.errors.urls import shown_url, without_user
-from distsvc.storage.places.arrays import make_folder, write_whole
+from distsvc.storage.places.arrays import MOST_JSON, make_folder, write_whole
 from distsvc.storage.places.folder import ChangedError
 from distsvc.storage.places.remote import obstore_options
 from distsvc.storage.places.scratch import new_scratch
@@ -138,6 +138,8 @@ class Bucket:
         try:
             with self._asking(name):
                 found = self._store.get(self._key(name))
+                if found.meta["size"] > MOST_JSON:
+                    raise DataError(f"{self.address}/{name} has more than {MOST_JSON:,} bytes")
                 return bytes(found.bytes()), str(found.meta["e_tag"])
         except InputNotFoundError:
             return None

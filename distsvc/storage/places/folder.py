@@ -15,7 +15,13 @@ from filelock import FileLock, Timeout
 
 from distsvc.errors import DataError, OutputPermissionError, TemporaryError
 from distsvc.errors.faults import fault
-from distsvc.storage.places.arrays import make_folder, remove_unfinished, write_whole, writing
+from distsvc.storage.places.arrays import (
+    make_folder,
+    read_regular,
+    remove_unfinished,
+    write_whole,
+    writing,
+)
 
 LOCK = "lock"
 SPARE = ".runs"
@@ -124,7 +130,7 @@ class Folder:
     def current(self, name: str) -> tuple[bytes, str] | None:
         """Return the content of a file and its SHA-256, if it exists."""
         try:
-            content = (self.root / name).read_bytes()
+            content = read_regular(self.root / name)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
@@ -107,6 +107,17 @@ class Manifest(Listed):
     previous: Continued | None = None
     override: bool = False
     write_id: str = ""
+
+    @model_validator(mode="after")
+    def _every_row_listed(self) -> Self:
+        """Refuse a list that lacks parts of the labels; Zarr's files have no rows of their own."""
+        rows = [file.rows for file in self.files if file.rows is not None]
+        if rows and sum(rows) != self.rows:
+            raise ValueError(
+                f"expected files of labels with {self.rows:,} rows, found {sum(rows):,} rows in "
+                f"{len(rows):,} files"
+            )
+        return self
 
     @property
     def run_date(self) -> str:

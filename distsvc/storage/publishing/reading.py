@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError
-from distsvc.storage.publishing.formats import FORMATS
-from distsvc.storage.publishing.manifest import Manifest
+from distsvc.storage.publishing.formats import format_of
+from distsvc.storage.publishing.manifest import MANIFEST, Manifest
 from distsvc.storage.rows.where import Condition, parse_where
 
 FOLDER = "labels/"
@@ -63,12 +63,27 @@ def read_labels(
     if unknown:
         raise DataError(f"expected published columns ({', '.join(known)}), found {unknown[0]!r}")
     files = label_files(manifest)
-    form = next(one for one in FORMATS if one.owns(files))
+    parts = format_of(files, MANIFEST).read(files, local, read)
     found = [
         _filtered(part, condition or filter).select(wanted)
-        for part in form.read(files, local, read)
+        for part in _counted(parts, manifest.rows)
     ]
-    return pa.concat_tables(found)
+    try:
+        return pa.concat_tables(found)
+    except pa.ArrowException as error:
+        raise DataError(f"files of labels in {MANIFEST} do not go together: {error}") from None
+
+
+def _counted(parts: Iterable[pa.Table], n_rows: int) -> Iterator[pa.Table]:
+    """Yield parts of labels; `DataError` where they have not the rows that the manifest tells."""
+    found = 0
+    for part in parts:
+        found += len(part)
+        yield part
+    if found != n_rows:
+        raise DataError(
+            f"expected {n_rows:,} rows of labels, as {MANIFEST} says, found {found:,} in its files"
+        )
 
 
 def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:

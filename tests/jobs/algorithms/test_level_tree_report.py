@@ -163,5 +163,5 @@ def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatc
     assert lines[1:] == [f"warning: {doubt}", f"{tmp_path}/out/report.html"]
     report = read_report(Output(tmp_path / "out"))
     assert report.levels.doubts == [doubt]
-    assert report.warnings == []
+    assert report.warnings == [doubt]
     assert render_page(report).count(doubt) == 1

@@ -100,6 +100,10 @@ def test_nights_keep_the_columns_of_the_first(tmp_path):
     assert "of the rows have a value of 'kind' that the run before does not tell apart" in warning
     drift = {column.column: column.index for column in report.drift.columns}
     assert drift["kind=other"] > 1.0 > drift["kind=green"]
+    assigned = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
+    strange = write(tmp_path / "strange-t.parquet", rows(seed=2, kinds=("a", "b", "c")))
+    report = run_job(job(strange, tmp_path / "strange", assigned, **goes_on))
+    assert any("of 'kind' that the model does not know" in text for text in report.warnings)
     assert report.lineage.rows == 300
     with pytest.raises(DataError, match="needs the columns 'kind=blue'"):
         run_job(job(night, tmp_path / "3", encode={"city": "frequency"}, **goes_on))

@@ -1,12 +1,25 @@
 """What a report tells of a run."""
 
+import html
 import json
+import logging
+import re
+import warnings
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 from sklearn.metrics import adjusted_rand_score
 
+import distsvc
+from distsvc.cli.main import main
+from distsvc.models.support_vector.level_tree import consensus
+from distsvc.models.support_vector.level_tree.rule import LevelRule
+from distsvc.published.status import status
+from distsvc.report.page import render_page
 from distsvc.run.job import run_job
 from tests.jobs.blob_jobs import N, blobs, config, labels
+from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 
 def test_the_report(blob_run):
@@ -34,3 +47,103 @@ def test_without_classes_there_are_no_indices(blob_table, tmp_path, quick_page):
     report = run_job(config(blob_table, tmp_path / "out"))
     assert report.indices is None
     assert "indices" not in report.dumped()
+
+
+@pytest.fixture
+def outvoted(monkeypatch):
+    """Let no row be in the last cluster of a level tree: the kernel sums of others are larger."""
+    voted = LevelRule._voted
+
+    def others(rule, view):
+        found = voted(rule, view)
+        return np.where(found == rule.n_clusters - 1, np.int32(0), found)
+
+    monkeypatch.setattr(LevelRule, "_voted", others)
+
+
+def test_clusters_without_rows_are_not_counted(tmp_path, outvoted, quick_page):
+    table = write_table(tmp_path / "t.parquet", three_clusters(900))
+    job = small_job(table, MODELS["level tree"])
+    checks = type(job.checks).model_validate({"clusters": {"limit": [3, 40], "level": "warn"}})
+    report = run_job(job.model_copy(update={"checks": checks}))
+    assert [cluster.label for cluster in report.clusters] == [0, 1]
+    assert sum(cluster.rows for cluster in report.clusters) == 900
+    assert report.model.fitted["n_clusters"] == 2
+    assert [check.found for check in report.checks] == [2]
+    assert "clusters: 2 clusters, 3 to 40 expected" in report.warnings
+    assert "2 clusters in 900 rows" in render_page(report)
+    found = status(job.output.path)["published"]
+    assert found["clusters"] == 2
+    run = distsvc.load(job.output.path)
+    assert (run.model.n_clusters, run.model.ids.tolist()) == (2, [0, 1, 2])
+    assert run.manifest["clusters"] == 2
+    assert all("2 clusters" in text for text in (repr(run), repr(run.model)))
+
+
+def test_an_estimator_counts_the_clusters_of_its_labels(outvoted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = distsvc.AutoClustering(effort="fast", random_state=0).fit(three_clusters(600))
+    assert model.n_clusters_ == len(np.unique(model.labels_)) == 2
+
+
+def with_rows(*rows):
+    """Return rows of which the last are the given ones."""
+    return np.vstack([three_clusters(600), rows])
+
+
+LEVELS, TREES = MODELS["level tree"], MODELS["hyperplanes"]
+WARNED = {
+    "weak evidence": (
+        np.random.default_rng(0).normal(size=(600, 6)),
+        {"algorithm": "support-vector", **LEVELS, "n_clusters": 4},
+        {},
+        "Weak evidence: only",
+    ),
+    "a row set aside": (with_rows([1e6, 0.0]), LEVELS, {}, "set aside, as far from all other rows"),
+    "far rows": (with_rows(*[[1e6, 0.0]] * 12), TREES, {}, "a few far rows decide the scale of x0"),
+    "a constant": (three_clusters(600) * [1.0, 0.0], LEVELS, {}, "constant columns carry no inf"),
+    "a missing value": (
+        with_rows([np.nan, 0.0]),
+        LEVELS,
+        {"preprocess": {"missing": "median"}},
+        "1 missing values were replaced",
+    ),
+    "a check": (
+        three_clusters(600),
+        LEVELS,
+        {"checks": {"max_outlier_share": {"limit": 0.0, "level": "warn"}}},
+        "max_outlier_share: ",
+    ),
+}
+"""Rows, model and sections of a job that warns, and a part of what it says."""
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_every_warning_is_in_log_report_and_page_once(
+    tmp_path, case, monkeypatch, caplog, quick_page
+):
+    monkeypatch.setattr(consensus, "AGREEMENT", 0.99)
+    caplog.set_level(logging.INFO, logger="distsvc")
+    X, model, sections, words = WARNED[case]
+    report = run_job(small_job(write_table(tmp_path / "t.parquet", X), model, **sections))
+    assert any(words in warning for warning in report.warnings), report.warnings
+    assert len(set(report.warnings)) == len(report.warnings)
+    logged = [record.fields["because"] for record in caplog.records if record.msg == "warning"]
+    assert logged == report.warnings
+    content = json.loads((tmp_path / "out/report.json").read_text())
+    assert content["warnings"] == report.warnings
+    told = [html.unescape(text) for text in re.findall(r"<li>(.*?)</li>", render_page(report))]
+    assert all(told.count(warning) == 1 for warning in report.warnings)
+    assert set(report.levels.doubts if report.levels else ()) <= set(report.warnings)
+
+
+def test_a_command_prints_what_the_report_warns_of(tmp_path, monkeypatch, quick_page):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    X = np.column_stack([three_clusters(600), np.ones(600)])
+    table, out = write_table(tmp_path / "t.parquet", X), tmp_path / "out"
+    given = [f"output.path={out}", "cluster.workers=0", "model.effort=fast"]
+    said = CliRunner().invoke(main, ["run", str(table), *(f"--set={one}" for one in given)])
+    assert said.exit_code == 0, said.output
+    lines = [line for line in said.stdout.splitlines() if line.startswith("warning: ")]
+    assert lines == [f"warning: {text}" for text in distsvc.load(out).report.warnings] != []

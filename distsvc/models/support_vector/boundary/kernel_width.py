@@ -13,6 +13,12 @@ TEST_ROWS = 1500
 FAR = 10.0
 """Least distance of a far row from its nearest neighbour, in typical distances to the fifth."""
 
+PARTED = 8.0
+"""The exponent of a kernel half-way between two points that it parts."""
+
+LEAST_SQUARE = 1e-30
+"""Least squared distance of two points, so that gamma is a float32."""
+
 FEW = 3
 """Far rows that are few, at most. More are part of what the table is."""
 
@@ -47,6 +53,18 @@ def density_gamma(X: np.ndarray) -> float:
     """
     found = _gammas(X, TEST_ROWS)
     return found[0] if found else 1.0
+
+
+def parting_gamma(points: np.ndarray) -> float:
+    """Return the gamma of kernels that part points (k, d) float64, by the two that are nearest.
+
+    Half-way between these, a kernel is down to exp(-8). 1 where there is one point.
+    """
+    points = np.unique(points, axis=0)
+    if len(points) < 2:
+        return 1.0
+    nearest = float(cKDTree(points).query(points, k=2)[0][:, 1].min())
+    return 4.0 * PARTED / max(nearest**2, LEAST_SQUARE)
 
 
 def _gamma(X: np.ndarray) -> float | None:

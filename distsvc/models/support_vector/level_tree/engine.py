@@ -157,12 +157,12 @@ class LevelTreeEngine(SupportVectorEngine):
 
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
         """Test the trees' splits on all rows of the table, and choose."""
-        trees, self._grown = self._grown, []
+        trees, self._grown, ties = self._grown, [], self.ensemble.ties
         sums = [tree.no_differences() for tree in trees]
         for rows, keys in parts:
             for number, tree in enumerate(trees):
                 tested = self.ensemble.rows_for(number, keys, n_rows)
-                tree.add_differences(rows[tested], sums[number])
+                tree.add_differences(rows[tested], sums[number], ties)
         self.choose(trees, sums, n_rows)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:

@@ -14,9 +14,9 @@ import numpy as np
 from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
-from distsvc.models.rows.mass import FLAT, least_mass
+from distsvc.models.rows.mass import FLAT, few_points, least_mass
 from distsvc.models.rules.fields import Facts, check_fields, forms_of
-from distsvc.models.support_vector.boundary.kernel_width import density_gamma
+from distsvc.models.support_vector.boundary.kernel_width import density_gamma, parting_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 from distsvc.models.support_vector.boundary.training import DescentProgress
@@ -97,7 +97,8 @@ class Ensemble:
 
     Rows are projected on `components` (q, d) float32, the leading directions first. Each member has
     `budget` support vectors and does `steps` steps at most; `maintenance` and `projection_size` are
-    those of `StochasticGradient`.
+    those of `StochasticGradient`. `ties` is whether the table is few points, each many rows: then
+    rows that lie on a peak tell how dense it is.
     """
 
     components: np.ndarray
@@ -107,6 +108,7 @@ class Ensemble:
     projection_size: int
     steps: int
     seed: int
+    ties: bool = False
 
     def facts(self) -> Facts:
         """Return all but the components as plain values; `restored` takes them back."""
@@ -223,9 +225,11 @@ def make_ensemble(
     With `gammas` there is one model for each, of all features. Without, models lie around the
     middle gamma of `density_gamma` in up to 8 subspaces: of more than 3 features the leading 2, 3,
     4, 6, 8, 12 and 16 directions of `leading_directions`, and all of them up to 20. A density
-    estimate needs more rows with every dimension, and a table's clusters often lie in few.
+    estimate needs more rows with every dimension, and a table's clusters often lie in few. Between
+    few points, each many rows, no density can be estimated: kernels are so narrow there that every
+    point is a peak.
     """
-    d = pilot.shape[1]
+    d, points = pilot.shape[1], few_points(pilot)
     if gammas is not None or d <= FLAT:
         components = np.eye(d, dtype=np.float32)
     else:
@@ -233,12 +237,15 @@ def make_ensemble(
     if gammas is not None:
         members = [Member(d, float(gamma), C) for gamma in gammas]
     else:
-        members = list(_members(project(pilot, components), d, EFFORTS[effort], C))
-    steps = min(max_iter, STEPS)
-    return Ensemble(components, members, budget, maintenance, projection_size, steps, seed)
+        rows, width = (pilot, density_gamma) if points is None else (points, parting_gamma)
+        members = list(_members(project(rows, components), d, EFFORTS[effort], C, width))
+    steps, ties = min(max_iter, STEPS), points is not None
+    return Ensemble(components, members, budget, maintenance, projection_size, steps, seed, ties)
 
 
-def _members(view: np.ndarray, d: int, effort: Effort, C: float) -> Iterator[Member]:
+def _members(
+    view: np.ndarray, d: int, effort: Effort, C: float, width: Callable[[np.ndarray], float]
+) -> Iterator[Member]:
     if d <= FLAT:
         sizes, octaves, repeats = [d], effort.octaves, effort.repeats
     else:
@@ -246,6 +253,6 @@ def _members(view: np.ndarray, d: int, effort: Effort, C: float) -> Iterator[Mem
         sizes = sorted({q for q in effort.subspaces if q < most} | {most})
         octaves, repeats = effort.octaves_in_subspaces, effort.repeats_in_subspaces
     for q in sizes:
-        middle = density_gamma(view[:, :q].astype(np.float64))
+        middle = width(view[:, :q].astype(np.float64))
         for octave in list(octaves) * repeats:
             yield Member(q, middle * 2.0**octave, C)

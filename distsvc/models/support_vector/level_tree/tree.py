@@ -161,15 +161,16 @@ class LevelTree:
         """Return the sums (4, b) int64 of no rows."""
         return np.zeros((4, self.n_branches), np.int64)
 
-    def add_differences(self, X: np.ndarray, sums: np.ndarray) -> None:
+    def add_differences(self, X: np.ndarray, sums: np.ndarray, ties: bool = False) -> None:
         """Add rows to the `sums` (4, b) int64 that `tested` takes, in units of 1 / FIXED.
 
         Of every branch: sum of D, sum of D^2, number of rows, sum of K(peak, x), with D as there.
         Rows X (n, q or more) float32 are in the features of the model; further ones are ignored.
+        Rows that lie on a peak or saddle count with `ties` only.
         """
         rows = np.ascontiguousarray(X[:, : self.S.shape[0]])
         peaks = np.ascontiguousarray(self.S[:, self.peaks])
-        kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums)
+        kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums, ties)
 
     def most_significant(self, n_clusters: int) -> np.ndarray:
         """Return which branches (b,) bool are kept for a number of clusters: those of largest z."""

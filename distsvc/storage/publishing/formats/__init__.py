@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from distsvc.errors import JobFileError
+from collections.abc import Sequence
+
+from distsvc.errors import DataError, JobFileError
 from distsvc.storage.publishing.formats.base import OutputFormat, ParquetLabels
 from distsvc.storage.publishing.formats.zarr import ZarrLabels
 
@@ -16,3 +18,14 @@ def output_format(name: str) -> OutputFormat:
             return form
     names = " or ".join(repr(form.name) for form in FORMATS)
     raise JobFileError(f"output.format must be {names}, found {name!r}")
+
+
+def format_of(files: Sequence[str], where: str) -> OutputFormat:
+    """Return the format of the published files of labels that are listed in `where`.
+
+    Raises `DataError` where they are of no format.
+    """
+    for form in FORMATS:
+        if form.owns(files):
+            return form
+    raise DataError(f"{where}: expected files of labels, as Parquet or Zarr, found {len(files)}")

@@ -59,9 +59,13 @@ class OutputFormat(Protocol):
         for name in files:
             path = local(name)
             try:
-                yield pq.ParquetFile(path).read(columns=list(columns))
+                part = pq.ParquetFile(path).read(columns=list(columns))
             except (pa.ArrowException, OSError) as error:
                 raise DataError(f"{path} can't be read: {error}") from error
+            lacking = [column for column in columns if part.column_names.count(column) != 1]
+            if lacking:
+                raise DataError(f"{path}: expected one column {lacking[0]!r}, as the manifest says")
+            yield part
 
 
 class ParquetLabels(OutputFormat):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.errors import DataError, JobFileError
-from distsvc.storage.places.arrays import write_whole
+from distsvc.errors import DataError, JobFileError, one_line
+from distsvc.errors.forms import Form, parsed
+from distsvc.storage.places.arrays import read_json, write_whole
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats.base import OutputFormat
 from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 1_048_576
 METADATA = "zarr.json"
+
+
+class GroupAttributes(Form):
+    """The attributes of a published group: the name of its id."""
+
+    id: str
+
+
+class Group(Form):
+    """The metadata of a published group, as far as it is read."""
+
+    attributes: GroupAttributes
 
 
 class ZarrLabels(OutputFormat):
@@ -80,15 +92,17 @@ class ZarrLabels(OutputFormat):
         """Yield columns chunk by chunk; their files are held in memory, packed."""
         root = min((name for name in files if name.endswith(f"/{METADATA}")), key=len)
         root = root.removesuffix(METADATA)
-        id_name = json.loads(local(root + METADATA).read_bytes())["attributes"]["id"]
+        group = parsed(Group, read_json(local(root + METADATA)), root + METADATA)
         arrays = {}
         for column in columns:
-            name = COLUMNS[0].name if column == id_name else column
+            name = COLUMNS[0].name if column == group.attributes.id else column
             arrays[column] = _opened(root + name, files, local)
-        n_rows = max((array.shape[0] for array in arrays.values()), default=0)
-        for start in range(0, n_rows, CHUNK_ROWS):
-            stop = min(start + CHUNK_ROWS, n_rows)
-            yield pa.table({name: array[start:stop] for name, array in arrays.items()})
+        shapes = {array.shape for array in arrays.values()}
+        if len(shapes) > 1:
+            raise DataError(f"{root}: expected arrays of one length, found {sorted(shapes)}")
+        for (n_rows,) in shapes:
+            for start in range(0, n_rows, CHUNK_ROWS):
+                yield _chunk(arrays, root, slice(start, min(start + CHUNK_ROWS, n_rows)))
 
 
 def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Any:
@@ -101,9 +115,24 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
     own = [name for name in files if name.startswith(f"{folder}/")]
     held = {n.removeprefix(f"{folder}/"): buffer.from_bytes(local(n).read_bytes()) for n in own}
     try:
-        return zarr.open_array(MemoryStore(held), mode="r")
+        array = zarr.open_array(MemoryStore(held), mode="r")
     except Exception as error:  # whatever the metadata leads to
-        raise DataError(f"{folder} can't be read: {error}") from error
+        raise DataError(f"{folder} can't be read: {one_line(str(error))}") from error
+    n_chunks = len(own) - 1
+    if array.ndim != 1 or array.nchunks != n_chunks:  # what is not listed would be fill values
+        raise DataError(
+            f"{folder}: expected {array.nchunks:,} chunks of an array of one dimension, found "
+            f"{n_chunks:,} of {array.ndim}"
+        )
+    return array
+
+
+def _chunk(arrays: Mapping[str, Any], root: str, rows: slice) -> pa.Table:
+    """Return some rows of arrays that are in the folder `root`."""
+    try:
+        return pa.table({name: array[rows] for name, array in arrays.items()})
+    except Exception as error:  # whatever the metadata leads to
+        raise DataError(f"{root} can't be read: {one_line(str(error))}") from error
 
 
 def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Buffer]]:

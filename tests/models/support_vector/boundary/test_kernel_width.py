@@ -1,7 +1,11 @@
 import numpy as np
 import pytest
 
-from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma, density_gamma
+from distsvc.models.support_vector.boundary.kernel_width import (
+    automatic_gamma,
+    density_gamma,
+    parting_gamma,
+)
 
 
 def rows(n=400, d=2, seed=0):
@@ -79,3 +83,12 @@ def test_far_rows_have_no_say(width, far):
     X = (centres + 0.02 * rows(40)).reshape(-1, 2)
     X = X[np.random.default_rng(1).permutation(len(X))]
     assert width(np.concatenate([X, far])) == pytest.approx(width(X), rel=0.01)
+
+
+def test_kernels_that_part_points():
+    points = np.array([[0.0, 0.0], [0.5, 0.0], [40.0, 1.0]])
+    gamma = parting_gamma(points)
+    assert np.exp(-gamma * 0.25**2) == pytest.approx(np.exp(-8.0))
+    assert parting_gamma(np.repeat(points, 2, axis=0)) == gamma
+    assert parting_gamma(points[:1]) == 1.0
+    assert parting_gamma(1e-20 * points) < np.finfo(np.float32).max

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
 from distsvc.models.rows import sampling
@@ -136,3 +137,27 @@ def test_a_cut_is_of_any_rows():
     assert (labels[:50] == again).all()
     assert set(labels) == {0, 1}
     assert engine.rule.n_clusters == 4  # a cut changes nothing
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize(("k", "d"), [(2, 1), (3, 2), (10, 2), (3, 6), (50, 10)])
+def test_few_points_of_many_rows_each_are_clusters(k, d, granularity):
+    random = np.random.default_rng(k)
+    which = random.permutation(np.repeat(np.arange(k), 100))
+    fit = quiet_fit(random.normal(size=(k, d))[which], granularity=granularity)
+    assert adjusted_rand_score(which, fit.labels_) == 1.0
+    assert fit.n_clusters_ == k
+    assert fit.notes_ == []
+
+
+def test_few_points_among_other_rows():
+    random = np.random.default_rng(0)
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    X = np.vstack([np.repeat(points, 200, axis=0), random.normal(size=(10, 2))])
+    fit = quiet_fit(X)
+    assert adjusted_rand_score(np.repeat(np.arange(3), 200), fit.labels_[:600]) == 1.0
+
+
+def test_a_grid_of_rounded_values_is_not_as_many_clusters():
+    X = np.random.default_rng(0).integers(0, 5, (3000, 2)).astype(float)
+    assert quiet_fit(X).n_clusters_ == 1
