@@ -15,6 +15,7 @@ FULL = {
     "preprocess": {
         "scale": "robust",
         "missing": "median",
+        "missing_values": [-9999.0],
         "log": ["a"],
         "encode": {"b": "onehot"},
     },

@@ -117,11 +117,18 @@ class JobConfig(_Section):
     run_date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
 
 
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
 class PreprocessConfig(_Section):
-    """``[preprocess]``: what happens to a value before a learner sees it."""
+    """``[preprocess]``: what happens to a value before a learner sees it.
+
+    The numbers `missing_values` are missing values, of which `missing` says what becomes of them.
+    """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
+    missing_values: Annotated[tuple[Finite, ...], Field(strict=False)] = ()
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
     encode: dict[Text, Literal["onehot", "frequency"]] = Field(default_factory=dict)
 

@@ -240,6 +240,11 @@ WRONG = {
         ([""], "must have at least 1 character, found ''"),
     ],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],
+    "preprocess.missing_values": [
+        (-9999, "must be a valid tuple, found -9999"),
+        (["NA"], "must be a valid number, found 'NA'"),
+        ([float("nan")], "must be a finite number, found nan"),
+    ],
     "model.algorithm": [
         ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),
         (3, f"must be {ALGORITHMS}, found '3'"),

@@ -71,8 +71,8 @@ def open_table(
     staging
         A folder for converted tables, of formats without row ranges; the workers see it too.
     preprocess
-        The ``[preprocess]`` section, which names columns of logarithms and of categories. The
-        latter are `Uncounted` unless a model knows them.
+        The ``[preprocess]`` section, which names columns of logarithms and of categories, and
+        numbers that stand for missing ones. Categories are `Uncounted` unless a model knows them.
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
     kept
@@ -120,6 +120,7 @@ def open_table(
         left_out=apart,
         versions=versions,
         ready=config.ready,
+        missing_values=preprocess.missing_values if preprocess is not None else (),
     )
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
     if config.columns is not None:
