@@ -51,6 +51,7 @@ FULL = {
         "max_rows_moved": {"level": "warn", "limit": 0.3},
         "max_drift": {"level": "error", "limit": 0.25},
         "min_agreement": {"level": "error", "limit": 0.3},
+        "unique_id": {"level": "warn", "limit": 0.0},
     },
     "cluster": {"workers": 2, "threads": 3, "partition_rows": 1000, "block_rows": 10},
     "output": {"path": "out", "format": "zarr", "reasons": 0, "membership": True, "top": 0},

@@ -240,8 +240,19 @@ class RangeCheck(_Check):
         return limit
 
 
+def _none(value: Any) -> Any:
+    """Return a limit of 0 for true, as such or with a level, and nothing for false."""
+    given = _limit(value)
+    limit = given.get("limit")
+    if value is None or limit is False:
+        return None
+    return given | {"limit": 0.0} if limit is True else given
+
+
 Limit = Annotated[LimitCheck, BeforeValidator(_limit)]
 Range = Annotated[RangeCheck, BeforeValidator(_limit)]
+Never = Annotated[LimitCheck | None, BeforeValidator(_none)]
+"""A check that true asks for: what it counts must not come up."""
 
 
 class ChecksConfig(_Section):
@@ -253,6 +264,7 @@ class ChecksConfig(_Section):
     max_rows_moved: Limit | None = None
     max_drift: Limit | None = None
     min_agreement: Limit | None = None
+    unique_id: Never = None
 
 
 class ClusterConfig(_Section):
@@ -327,6 +339,8 @@ class Job(_Section):
                 "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
                 "algorithm = 'linear-svdd', which does not depend on the origin"
             )
+        if self.checks.unique_id is not None and self.input.id is None:
+            raise ValueError("checks.unique_id needs input.id, the column whose values it compares")
         if self.model.mode != "refit" and not self.continuity.previous:
             raise ValueError(
                 f"model.mode = {self.model.mode!r} needs continuity.previous, the run whose model "

@@ -53,7 +53,13 @@ def compare_and_check(
     drift = drift_of(run, labelled)
     checks = checked(job.checks, Measured(labelled, lineage, drift, agreement))
     warned = [check.words for check in checks if check.state == "warned"]
-    return Comparison(lineage, drift, checks, [*warned, *_notes(run, job, lineage)])
+    notes = [*warned, *_notes(run, job, lineage), *_told_of_ids(run, labelled)]
+    return Comparison(lineage, drift, checks, notes)
+
+
+def _told_of_ids(run: RunDirectory, labelled: Labelled) -> list[str]:
+    """Return warnings about ids that do not tell rows apart."""
+    return labelled.ids.notes(str(run.plan.table.id)) if labelled.ids is not None else []
 
 
 def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str]:
