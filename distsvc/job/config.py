@@ -2,8 +2,8 @@
 
 Every default of a job lives here, but for the parameters of an algorithm: those have one home, the
 signature of its estimator, where users of scikit-learn look for them. A ``[model]`` key that is
-not given is ``None`` here, which means the estimator's own default. Which keys there are, and what
-they may be, is read from the table of `distsvc.job.parameters`.
+not given is ``None`` here, which means the estimator's own default, but for the few of `of_job`.
+Which keys there are, and what they may be, is read from the table of `distsvc.job.parameters`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pydantic_core.core_schema import (
 from distsvc.errors.forms import Form
 from distsvc.errors.urls import shown_url, shown_urls, without_user
 from distsvc.job.constraints import LAST_SEED, MOST
-from distsvc.job.parameters import PARAMETERS, check_together
+from distsvc.job.parameters import PARAMETERS, check_together, of_job
 
 
 def _usable_path(path: str) -> str:
@@ -144,10 +144,10 @@ class ModelConfig(_Section):
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
 
     def parameters(self) -> Section:
-        """Return the estimator's parameters that the job gives, and the seed where it takes one."""
+        """Return the estimator's parameters that the job has, and the seed where it takes one."""
         given = self.model_dump(exclude={"algorithm", "mode", "seed"}, exclude_none=True)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
-        return given | ({"random_state": self.seed} if takes_seed else {})
+        return of_job(self.algorithm, given) | ({"random_state": self.seed} if takes_seed else {})
 
     @model_validator(mode="after")
     def _parameters_that_do_not_go_together(self) -> ModelConfig:
