@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import shown
-from distsvc.kernels.texts import hash_texts
-from distsvc.models.rows.sampling import row_keys
+from distsvc.models.rows.sampling import row_keys, text_keys
 from distsvc.run.work.directory import Result
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats.columns import part_file
@@ -58,25 +57,25 @@ class IdCounts:
         self.keys.append(result.arrays["ids"])
         self.missing += int(result.arrays["missing_ids"])
 
-    def told(self, parts: Store, column: str) -> Ids:
+    def told(self, parts: Store, column: str) -> IdReport:
         """Return how many rows share an id; the labelled `parts` have an example in a column."""
         keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         ordered = np.sort(keys)
         same = ordered[1:] == ordered[:-1]
         shared = np.concatenate([[False], same]) | np.concatenate([same, [False]])
         if not same.any():
-            return Ids(0, self.missing, self.bits, None)
+            return IdReport(0, self.missing, self.bits, None)
         first = int(np.isin(keys, ordered[shared]).argmax())
         ends = np.cumsum([len(one) for one in self.keys])
         number = int(np.searchsorted(ends, first, side="right"))
         path = parts.local(part_file(number))
         ids = pq.read_table(path, columns=[column]).column(0).combine_chunks().drop_null()
         place = int(np.flatnonzero(id_keys(ids) == keys[first])[0])
-        return Ids(int(shared.sum()), self.missing, self.bits, ids[place].as_py())
+        return IdReport(int(shared.sum()), self.missing, self.bits, ids[place].as_py())
 
 
 @dataclass(frozen=True)
-class Ids:
+class IdReport:
     """How many rows share their id with another, the first such id, and how many have none.
 
     With `bits` above 0 the former are those of one in 2^bits ids.
@@ -129,13 +128,12 @@ def id_keys(ids: pa.Array) -> np.ndarray:
         ids = ids.view(pa.int32() if kind.bit_width == 32 else pa.int64())
     if pa.types.is_integer(ids.type):
         return row_keys(0, ids.to_numpy(zero_copy_only=False))
-    hashes = np.empty(len(ids), np.uint64)
-    if len(ids):
-        texts = ids.cast(pa.large_binary() if _is_text(kind) else pa.large_string())
-        _, offsets, data = texts.buffers()
-        ends = np.frombuffer(offsets, np.int64)[texts.offset :][: len(texts) + 1]
-        hash_texts(np.array(np.frombuffer(data or b"", np.uint8)), np.array(ends), hashes)
-    return row_keys(0, hashes)
+    if not len(ids):
+        return np.zeros(0, np.uint64)
+    texts = ids.cast(pa.large_binary() if _is_text(kind) else pa.large_string())
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset :][: len(texts) + 1]
+    return text_keys(np.frombuffer(data or b"", np.uint8), ends)
 
 
 def _is_text(kind: Any) -> bool:

@@ -12,7 +12,7 @@ from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.columns import asked_columns, check_asked, new_part, parts_place
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.ids import IdCounts, Ids, counts_ids
+from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, Labeller, read_labellers
 from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
@@ -35,7 +35,7 @@ class Labelled:
     counts: Counts
     asked: list[AskedColumns]
     pilot: Pilot
-    ids: Ids | None = None
+    ids: IdReport | None = None
 
     @property
     def outlier_share(self) -> float | None:

@@ -3,12 +3,12 @@ from types import SimpleNamespace as Stand
 import pytest
 
 from distsvc.job.config import ChecksConfig
-from distsvc.run.labelling.ids import Ids
+from distsvc.run.labelling.ids import IdReport
 from distsvc.run.nights.checks import CHECKS, Measured, checked
 
 FOUND = {
     "rows": 900, "clusters": 45, "outlier_share": 0.21, "rows_moved": 0.5, "drift": 0.9123,
-    "drifted": "a {} b", "agreement": 0.2, "ids": Ids(4, 1, 0, "a"),
+    "drifted": "a {} b", "agreement": 0.2, "ids": IdReport(4, 1, 0, "a"),
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ FOUND = {
         ("min_agreement", 0.3, {}, "the agreement of the models is 0.20, at least 0.3 expected"),
         ("unique_id", True, {},
          "5 rows share their id with another or have none, at most 0 expected"),
-        ("unique_id", True, {"ids": Ids(4, 0, 3, "a")},
+        ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
          "4 rows share their id with another (among one in 8 ids, which were compared) or have "
          "none, at most 0 expected"),
         ("unique_id", True, {"ids": None}, "not measured, at most 0 expected"),
