@@ -59,18 +59,18 @@ class IdCounts:
 
     def told(self, parts: Store, column: str) -> IdReport:
         """Return how many rows share an id; the labelled `parts` have an example in a column."""
-        keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
-        ordered = np.sort(keys)
+        ordered = np.concatenate([np.zeros(0, np.uint64), *self.keys])
+        ordered.sort()
         same = ordered[1:] == ordered[:-1]
-        shared = np.concatenate([[False], same]) | np.concatenate([same, [False]])
-        if not same.any():
+        repeated = ordered[1:][same]
+        if not len(repeated):
             return IdReport(0, self.missing, self.bits, None)
-        first = int(np.isin(keys, ordered[shared]).argmax())
-        ends = np.cumsum([len(one) for one in self.keys])
-        number = int(np.searchsorted(ends, first, side="right"))
+        shared = np.append(same, False) | np.append(False, same)
+        found = (keys[np.isin(keys, repeated)] for keys in self.keys)
+        number, first = next((k, keys[0]) for k, keys in enumerate(found) if len(keys))
         path = parts.local(part_file(number))
         ids = pq.read_table(path, columns=[column]).column(0).combine_chunks().drop_null()
-        place = int(np.flatnonzero(id_keys(ids) == keys[first])[0])
+        place = int(np.flatnonzero(id_keys(ids) == first)[0])
         return IdReport(int(shared.sum()), self.missing, self.bits, ids[place].as_py())
 
 
