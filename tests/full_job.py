@@ -15,6 +15,7 @@ FULL = {
     "preprocess": {
         "scale": "robust",
         "missing": "median",
+        "missing_values": [-9999.0],
         "log": ["a"],
         "encode": {"b": "onehot"},
     },
@@ -50,6 +51,7 @@ FULL = {
         "max_rows_moved": {"level": "warn", "limit": 0.3},
         "max_drift": {"level": "error", "limit": 0.25},
         "min_agreement": {"level": "error", "limit": 0.3},
+        "unique_id": {"level": "warn", "limit": 0.0},
     },
     "cluster": {"workers": 2, "threads": 3, "partition_rows": 1000, "block_rows": 10},
     "output": {"path": "out", "format": "zarr", "reasons": 0, "membership": True, "top": 0},

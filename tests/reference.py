@@ -535,6 +535,14 @@ def counts_between(X, edges):
     return counts
 
 
+def fnv_1a(text):
+    """FNV-1a of some bytes, with 64 bits, in whole numbers without bounds."""
+    found = 0xCBF29CE484222325
+    for byte in text:
+        found = (found ^ byte) * 0x100000001B3 % 2**64
+    return found
+
+
 def stability_index(expected, found):
     """Population stability index of two lists of counts, half a row more in every bin in use."""
     pairs = [(p + 0.5, q + 0.5) for p, q in zip(expected, found, strict=True) if p or q]

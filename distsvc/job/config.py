@@ -2,8 +2,8 @@
 
 Every default of a job lives here, but for the parameters of an algorithm: those have one home, the
 signature of its estimator, where users of scikit-learn look for them. A ``[model]`` key that is
-not given is ``None`` here, which means the estimator's own default. Which keys there are, and what
-they may be, is read from the table of `distsvc.job.parameters`.
+not given is ``None`` here, which means the estimator's own default, but for the few of `of_job`.
+Which keys there are, and what they may be, is read from the table of `distsvc.job.parameters`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pydantic_core.core_schema import (
 from distsvc.errors.forms import Form
 from distsvc.errors.urls import shown_url, shown_urls, without_user
 from distsvc.job.constraints import LAST_SEED, MOST
-from distsvc.job.parameters import PARAMETERS, check_together
+from distsvc.job.parameters import PARAMETERS, check_together, of_job
 
 
 def _usable_path(path: str) -> str:
@@ -117,11 +117,18 @@ class JobConfig(_Section):
     run_date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
 
 
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
 class PreprocessConfig(_Section):
-    """``[preprocess]``: what happens to a value before a learner sees it."""
+    """``[preprocess]``: what happens to a value before a learner sees it.
+
+    The numbers `missing_values` are missing values, of which `missing` says what becomes of them.
+    """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
+    missing_values: Annotated[tuple[Finite, ...], Field(strict=False)] = ()
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
     encode: dict[Text, Literal["onehot", "frequency"]] = Field(default_factory=dict)
 
@@ -137,10 +144,10 @@ class ModelConfig(_Section):
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
 
     def parameters(self) -> Section:
-        """Return the estimator's parameters that the job gives, and the seed where it takes one."""
+        """Return the estimator's parameters that the job has, and the seed where it takes one."""
         given = self.model_dump(exclude={"algorithm", "mode", "seed"}, exclude_none=True)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
-        return given | ({"random_state": self.seed} if takes_seed else {})
+        return of_job(self.algorithm, given) | ({"random_state": self.seed} if takes_seed else {})
 
     @model_validator(mode="after")
     def _parameters_that_do_not_go_together(self) -> ModelConfig:
@@ -233,8 +240,19 @@ class RangeCheck(_Check):
         return limit
 
 
+def _none(value: Any) -> Any:
+    """Return a limit of 0 for true, as such or with a level, and nothing for false."""
+    given = _limit(value)
+    limit = given.get("limit")
+    if value is None or limit is False:
+        return None
+    return given | {"limit": 0.0} if limit is True else given
+
+
 Limit = Annotated[LimitCheck, BeforeValidator(_limit)]
 Range = Annotated[RangeCheck, BeforeValidator(_limit)]
+Never = Annotated[LimitCheck | None, BeforeValidator(_none)]
+"""A check that true asks for: what it counts must not come up."""
 
 
 class ChecksConfig(_Section):
@@ -246,6 +264,7 @@ class ChecksConfig(_Section):
     max_rows_moved: Limit | None = None
     max_drift: Limit | None = None
     min_agreement: Limit | None = None
+    unique_id: Never = None
 
 
 class ClusterConfig(_Section):
@@ -320,6 +339,8 @@ class Job(_Section):
                 "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
                 "algorithm = 'linear-svdd', which does not depend on the origin"
             )
+        if self.checks.unique_id is not None and self.input.id is None:
+            raise ValueError("checks.unique_id needs input.id, the column whose values it compares")
         if self.model.mode != "refit" and not self.continuity.previous:
             raise ValueError(
                 f"model.mode = {self.model.mode!r} needs continuity.previous, the run whose model "

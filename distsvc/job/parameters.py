@@ -130,6 +130,9 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
 }
 """The algorithms, and the parameters of their estimators in the order of the signatures."""
 
+NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
+"""nu of a job that gives neither nu nor C, where its estimator's default is scikit-learn's 0.5."""
+
 Given = Mapping[str, Any]
 """An estimator's parameters; or a job's, where None is one that is not given."""
 
@@ -197,6 +200,12 @@ RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
     "linear-svdd": (nu_or_c,),
 }
 """Rules that several parameters of an algorithm have to fulfil together."""
+
+
+def of_job(algorithm: str, given: Given) -> dict[str, Any]:
+    """Return the parameters that a job gives, and those that jobs have another default for."""
+    own = algorithm in NU_OF_JOBS and not given.keys() & {"nu", "C"}
+    return ({"nu": NU_OF_JOBS[algorithm]} if own else {}) | dict(given)
 
 
 def check_parameters(algorithm: str, given: Given) -> None:

@@ -80,6 +80,8 @@ def predict_table(
             check_labelling(job, table, steps.workers, model.rule.float64)
             labelled = label_table(steps)
             fill_output(steps, labelled.counts)
+        for note in labelled.ids.notes(str(table.id)) if labelled.ids is not None else ():
+            progress.event("ids do not tell rows apart", because=note)
         check_unchanged(table)
         made = make_manifest(run, job, digest, fingerprint(table), labelled)
         return output.publish(made)

@@ -74,6 +74,7 @@ class Model:
         self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
         self._missing, self._output = job.preprocess.missing, job.output
+        self._missing_values = job.preprocess.missing_values
         self.columns = tuple(feature.column for feature in self._features)
         self.array_columns = array_columns(self._features)
         self.id = model.input.id
@@ -171,7 +172,7 @@ class Model:
     def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
         """Yield ids of rows, which of them (n,) bool are labelled, and the block of these."""
         unit = self._preparation.scaling.kind == "unit"
-        for block in given_blocks(rows, self._features, self.id):
+        for block in given_blocks(rows, self._features, self.id, self._missing_values):
             known = usable_rows(block, rows.shown, self._features, self._missing, unit)
             yield block.ids, known, chosen(block, known)
 

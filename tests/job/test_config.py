@@ -5,7 +5,7 @@ import re
 import pytest
 
 from distsvc.errors import JobFileError
-from distsvc.job.config import MODELS, Job
+from distsvc.job.config import MODELS, Job, LimitCheck
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import IN_MEMORY, PARAMETERS
 from distsvc.models.estimators import ESTIMATORS
@@ -100,6 +100,27 @@ def test_a_check_is_a_limit_or_a_limit_and_a_level():
     assert (found.max_drift.limit, found.max_drift.level) == (0.1, "error")
     assert (found.clusters.limit, found.clusters.level) == ((2, 9), "error")
     assert (found.min_rows.limit, found.min_rows.level) == (5.0, "warn")
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [
+        (True, "error"),
+        ({"limit": True, "level": "warn"}, "warn"),
+        (False, None),
+        ({"limit": False}, None),
+    ],
+)
+def test_a_check_of_ids_is_asked_for_or_not(given, level):
+    found = job(input={"id": "i"}, checks={"unique_id": given}).checks.unique_id
+    assert found == (None if level is None else LimitCheck(limit=0.0, level=level))
+
+
+def test_a_check_of_ids_without_ids():
+    refused(
+        "job: checks.unique_id needs input.id, the column whose values it compares",
+        checks={"unique_id": True},
+    )
 
 
 @pytest.mark.parametrize("mode", ["assign", "auto"])
@@ -220,6 +241,7 @@ WRONG = {
     "checks.max_rows_moved": LIMITS,
     "checks.max_drift": LIMITS,
     "checks.min_agreement": LIMITS,
+    "checks.unique_id": LIMITS,
     "input.path": [(3, "must be a valid string"), ("", "must have at least 1 character")],
     "input.columns": [
         ("a", "must be a valid tuple"),
@@ -240,6 +262,11 @@ WRONG = {
         ([""], "must have at least 1 character, found ''"),
     ],
     "preprocess.missing": [("mean", "must be 'error', 'drop' or 'median', found 'mean'")],
+    "preprocess.missing_values": [
+        (-9999, "must be a valid tuple, found -9999"),
+        (["NA"], "must be a valid number, found 'NA'"),
+        ([float("nan")], "must be a finite number, found nan"),
+    ],
     "model.algorithm": [
         ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),
         (3, f"must be {ALGORITHMS}, found '3'"),

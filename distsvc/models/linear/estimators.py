@@ -148,13 +148,15 @@ class LinearOneClassSVM(_LinearEstimator):
 
     The linear one-class SVM of Schoelkopf et al. (2001), solved in the dual by coordinate descent
     (Chou, Lin and Lin 2020). It separates from the origin, so the origin has to mean something, as
-    it does for counts, shares and text; on centred columns w is 0 and nothing is learned. Use
-    `LinearSVDD` there, which does not depend on where the origin is.
+    it does for counts, shares and text; on centred columns w is 0 and nothing is learned. Rows are
+    outside that have too little of what the others have. Those with too much of it, such as bursts
+    among counts, are the most inside of all. `LinearSVDD` finds both, wherever the origin is.
 
     Parameters
     ----------
     nu : float in (0, 1]
-        At most this share of the rows is outside, and at least it are support vectors.
+        At most this share of the rows is outside, and at least it are support vectors. The default
+        is scikit-learn's; a job has 0.05.
     solver : {"greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"}
         Algorithm 5 with R = 0.1, Algorithm 4 with |B| = 4 and r = 1, Algorithm 2, or one most
         violating pair at a time.
@@ -242,7 +244,8 @@ class LinearSVDD(_LinearEstimator):
     Parameters
     ----------
     nu : float in (0, 1] or None
-        At most this share of the rows is outside: C = 1 / (nu n). 0.5 when C is None too.
+        At most this share of the rows is outside: C = 1 / (nu n). 0.5 when C is None too;
+        a job has 0.05.
     C : float or None
         The paper's trade-off in R^2 + C sum xi_i; at least 1 / n. From 1 on the ball holds every
         row. Not with `nu`.

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.constraints import RANDOM_STATE
+from distsvc.kernels.texts import hash_texts
 
 SAMPLE_BYTES = 2**28
 """Of a sample's rows as float32, where a learner does not ask for less."""
@@ -54,6 +55,17 @@ def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+def text_keys(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return keys (n,) uint64 of texts: those of the seed 0 of their 64-bit hashes.
+
+    data (m,) uint8 are their bytes, and those of text i lie from offsets[i] to offsets[i + 1], of
+    (n + 1,) int64.
+    """
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    hash_texts(np.array(data), np.array(offsets), hashes)  # copies that are writable: one form
+    return row_keys(0, hashes)
 
 
 def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:

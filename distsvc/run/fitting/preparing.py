@@ -10,6 +10,7 @@ from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rows.spread import ColumnSpread, known
+from distsvc.models.rows.stand_ins import repeated_columns, stand_ins, undone_log
 from distsvc.run.algorithms.algorithm import Learner
 from distsvc.run.learning.aside import RowAside
 from distsvc.run.learning.preparation import PREPARATION, Preparation
@@ -18,7 +19,9 @@ from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import (
     Feature,
+    Log,
     Numeric,
+    Vector,
     groups_of,
     names_of,
     one_hot_columns,
@@ -50,6 +53,7 @@ def prepare(
         notes += told_of_aside(survey.aside, table.columns)
         notes += told_of_far_rows(survey, config.scale, table.features)
         notes += told_of_lengths(survey, scaling, table.features)
+        notes += told_of_stand_ins(survey, config, table.features)
         engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
         engine.notes.extend(notes)
         preparation = Preparation(scaling, engine.centre, algorithm.rules[0].float64)
@@ -153,6 +157,55 @@ def told_of_lengths(survey: Survey, scaling: Scaling, features: Sequence[Feature
         f"{share[k]:.0%} of these, squared: the other columns hardly count; leave it out of "
         "input.columns, or give another scale"
     ]
+
+
+def told_of_stand_ins(
+    survey: Survey, config: PreprocessConfig, features: Sequence[Feature]
+) -> list[str]:
+    """Return a note, or none, about numbers that may stand for missing values, such as -9999.
+
+    They are told as the table has them, not as logarithms.
+    """
+    names, told, found = names_of(features), [], set(config.missing_values)
+    of_columns = [feature for feature in features for _ in feature.names]
+    pilot = _without_logs(survey.pilot, of_columns)
+    for k in repeated_columns(pilot).tolist():
+        if not isinstance(of_columns[k], Numeric | Log | Vector):
+            continue
+        for one in stand_ins(pilot[:, k][~np.isnan(pilot[:, k])]):
+            found.add(one.value)
+            told.append(
+                f"{_number(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all "
+                f"others lie from {one.low:,.6g} to {one.high:,.6g})"
+            )
+    if not told:
+        return []
+    listed = ", ".join(map(_number, sorted(found)))
+    keys = f"missing_values = [{listed}]"
+    if config.missing == "error":
+        keys += " and missing = 'median' (or 'drop')"
+    return [
+        f"numbers that may stand for missing values: {some(told, SHOWN)}; if they do, give {keys} "
+        "in [preprocess]"
+    ]
+
+
+def _without_logs(pilot: np.ndarray, of_columns: Sequence[Feature]) -> np.ndarray:
+    """Return pilot rows (m, d) with the numbers that are stored where the job takes logarithms."""
+    logs = [
+        k
+        for k, feature in enumerate(of_columns)
+        if isinstance(feature, Log) or (isinstance(feature, Vector) and feature.log)
+    ]
+    if logs:
+        pilot = pilot.copy()
+        pilot[:, logs] = undone_log(pilot[:, logs])
+    return pilot
+
+
+def _number(value: float) -> str:
+    """Return a number as a job file has it."""
+    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def _words(column: ColumnSpread) -> str:

@@ -12,11 +12,13 @@ from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.columns import asked_columns, check_asked, new_part, parts_place
 from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, Labeller, read_labellers
 from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.plan import Plan
 from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.formats.columns import part_file
 
@@ -25,7 +27,7 @@ from distsvc.storage.publishing.formats.columns import part_file
 class Labelled:
     """The labeller of a table, that of the run before, counts, and the columns asked for.
 
-    `pilot` are the raw rows with the lowest keys.
+    `pilot` are the raw rows with the lowest keys; `ids` says whether the table's tell rows apart.
     """
 
     labeller: Labeller
@@ -33,6 +35,7 @@ class Labelled:
     counts: Counts
     asked: list[AskedColumns]
     pilot: Pilot
+    ids: IdReport | None = None
 
     @property
     def outlier_share(self) -> float | None:
@@ -57,15 +60,18 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     labeller, before = read_labellers(run, of)
     check_asked(type(labeller.rule), run.plan.output)
     counts, asked = _begin(run, of, labeller, before)
-    pilot = surveyed or Pilot(run.plan)
+    pilot, ids = surveyed or Pilot(run.plan), _id_counts(run.plan)
     _forget_lost_parts(run, phase)
     for number, result in enumerate(steps.map(phase)):
         counts.merge(result, part_file(number))
         for one in asked:
             one.merge(result.arrays)
+        if ids is not None:
+            ids.merge(result)
         if of == PREVIOUS:
             pilot.add(result.arrays["pilot"], result.arrays["keys"])
-    return Labelled(labeller, before, counts, asked, pilot)
+    told = ids.told(parts_place(run), str(run.plan.table.id)) if ids is not None else None
+    return Labelled(labeller, before, counts, asked, pilot, told)
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:
@@ -76,6 +82,13 @@ def fill_output(steps: Steps, counts: Counts) -> None:
     if n:
         run.write("parts", Result({"parts": parts}))
         steps.do(FILL, n)
+
+
+def _id_counts(plan: Plan) -> IdCounts | None:
+    """Return empty counts of ids, where the table has such as can be compared."""
+    table = plan.table
+    counted = table.id is not None and counts_ids(table.type_of(table.id))
+    return IdCounts.of_table(table.n_rows) if counted else None
 
 
 def _begin(
@@ -108,6 +121,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     rule, ids, edges = labeller.rule, labeller.ids, labeller.score_edges
     counts, asked = _begin(run, of, labeller, before)
     pilot = None if of == OWN else Pilot.limited(plan)
+    given = _id_counts(plan)
     part = new_part(plan, type(rule))
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
@@ -118,6 +132,8 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
         counts.add(block.X, columns, edges, block.labels)
         columns["label"] = ids[columns["label"]]
         part.add(block.rows if block.ids is None else block.ids, columns)
+        if given is not None:
+            given.add(block.ids)
         if pilot is not None:
             pilot.add(block.X, row_keys(plan.seed, block.rows))
     with parts_place(run).created(part_file(number), again=False) as path:
@@ -125,6 +141,8 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     more = {} if pilot is None else {"pilot": pilot.X, "keys": pilot.keys}
     for one in asked:
         more |= one.arrays()
+    if given is not None:
+        more |= given.arrays()
     return counts.result(written, more)
 
 

@@ -99,6 +99,14 @@ def _moved(run: Measured) -> Value:
     return "", run.lineage.moved if run.lineage else None, "have another id than before"
 
 
+def _ids(run: Measured) -> Value:
+    ids = run.labelled.ids
+    if ids is None:
+        return "", None, ""
+    words = f"rows share their id with another{ids.of_part} or have none"
+    return "", ids.shared + ids.missing, words
+
+
 def _drift(run: Measured) -> Value:
     if run.drift is None:
         return "", None, ""
@@ -118,6 +126,7 @@ CHECKS = (
         lambda run: ("the agreement of the models is", run.agreement, ""),
         places=2,
     ),
+    Check("unique_id", "at most", _ids, places=0),
 )
 """All checks, in the order of manifest and report."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
+from distsvc.job.parameters import Given
 from distsvc.report.content.comparison_parts import (
     CheckPart,
     DriftPart,
@@ -26,6 +27,9 @@ from distsvc.run.nights.previous import Previous
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.columns import some
 from distsvc.storage.tables.opening import ignored_columns
+
+MOST_OUTSIDE, ABOUT = 0.25, 0.05
+"""Share of the rows outside above which there is a warning, and by how much nu may be passed."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,38 @@ def compare_and_check(
     drift = drift_of(run, labelled)
     checks = checked(job.checks, Measured(labelled, lineage, drift, agreement))
     warned = [check.words for check in checks if check.state == "warned"]
-    return Comparison(lineage, drift, checks, [*warned, *_notes(run, job, lineage)])
+    notes = [*warned, *_notes(run, job, lineage), *_told_of_ids(run, labelled)]
+    notes += told_of_outliers(labelled.outlier_share, _parameters(job, previous))
+    return Comparison(lineage, drift, checks, notes)
+
+
+def _parameters(job: Job, previous: Previous | None) -> list[Given]:
+    """Return the parameters of the job, and of the model that may have labelled its rows."""
+    asked: list[Given] = [job.model.parameters()]
+    if previous is not None and job.model.mode != "refit":
+        asked.append(previous.model.parameters)
+    return asked
+
+
+def told_of_outliers(share: float | None, asked: Sequence[Given]) -> list[str]:
+    """Return a warning, or none, where more rows are outside than usual, and than asked for.
+
+    `asked` are the parameters by which the rows may have been labelled.
+    """
+    if share is None or share <= MOST_OUTSIDE:
+        return []
+    wanted = max((given.get("nu") or 0.0 for given in asked), default=0.0)
+    if share <= wanted + ABOUT or any(given.get("C") is not None for given in asked):
+        return []
+    return [
+        f"{share:.1%} of the rows lie outside, and the job did not ask for so many: the model may "
+        "not suit the table; nu sets that share"
+    ]
+
+
+def _told_of_ids(run: RunDirectory, labelled: Labelled) -> list[str]:
+    """Return warnings about ids that do not tell rows apart."""
+    return labelled.ids.notes(str(run.plan.table.id)) if labelled.ids is not None else []
 
 
 def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str]:

@@ -91,7 +91,7 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
         )
     job = with_key(job, "input", "columns", columns)
     preprocess = PreprocessConfig.model_validate(previous.model.preprocess)
-    for key in "missing", "log", "encode":
+    for key in "missing", "missing_values", "log", "encode":
         job = with_key(job, "preprocess", key, getattr(preprocess, key))
     return job
 

@@ -25,6 +25,7 @@ from distsvc.storage.rows.features import (
     names_of,
     restored,
 )
+from distsvc.storage.rows.gaps import with_gaps
 from distsvc.storage.rows.versions import Version, Versions
 from distsvc.storage.rows.where import parse_where
 
@@ -108,7 +109,7 @@ class Table:
     which differ from the layout's where the table was converted. `left_out` says why the other
     columns are no features, by their names, and `versions` which version of each file of the
     source was there before anything of it was read. `notes` are what is remarkable about its
-    storage.
+    storage. The numbers `missing_values` of a feature's column stand for missing ones.
     """
 
     layout: Layout
@@ -123,6 +124,7 @@ class Table:
     versions: Versions
     ready: str | None = None
     notes: tuple[str, ...] = ()
+    missing_values: tuple[float, ...] = ()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -189,6 +191,7 @@ class Table:
             sources=tuple(content["sources"]),
             versions={name: Version(*one) for name, one in content["versions"].items()},
             notes=tuple(content["notes"]),
+            missing_values=tuple(content["missing_values"]),
             **own,
         )
 
@@ -196,7 +199,7 @@ class Table:
 _WRITTEN = (
     "path", "format", "features", "id", "label", "where", "extents", "sources", "root", "files",
     "file_units", "file_depths", "schema", "types", "left_out", "versions", "ready", "lake",
-    "notes",
+    "notes", "missing_values",
 )  # fmt: skip
 """The keys of a table in JSON, in order."""
 
@@ -291,6 +294,7 @@ class _Making:
     def __init__(self, table: Table, span: Span) -> None:
         self.shown = table.shown
         self.features, self.span = table.features, span
+        self.missing_values = table.missing_values
         self.width, self.dtype = len(table.columns), table.dtype
         self.condition = parse_where(table.where) if table.where is not None else None
         self.id = table.id if span.with_ids else None
@@ -336,9 +340,10 @@ class _Block:
 
     def _fill(self, X: np.ndarray, rows: np.ndarray, arrays: dict[str, pa.Array]) -> None:
         """Write the features of some rows into X (n, d); `DataError` where one can't be read."""
-        features = self.making.features
+        features, stand_ins = self.making.features, self.making.missing_values
+        stored = (arrays[feature.column] for feature in features)
         try:
-            fill(X, features, [arrays[feature.column] for feature in features])
+            fill(X, features, [with_gaps(array, stand_ins) for array in stored])
         except UnusableValueError as error:
             raise DataError(
                 f"{self.making.shown}: column {error.column!r}, row {rows[error.place]}: {error}"

@@ -23,6 +23,7 @@ from distsvc.storage.rows.features import (
     is_as_stored,
     names_of,
 )
+from distsvc.storage.rows.gaps import with_gaps
 
 NAME = "the rows"
 """Their name in messages."""
@@ -46,17 +47,20 @@ def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
 
 
 def given_blocks(
-    rows: Input, features: Sequence[Feature], id_name: str | None = None
+    rows: Input,
+    features: Sequence[Feature],
+    id_name: str | None = None,
+    missing_values: Sequence[float] = (),
 ) -> Iterator[Block]:
     """Yield all rows of `given_rows` in order, in blocks, none of which is empty.
 
-    The column `id_name` becomes the blocks' ids, if there is one. `DataError` if a column is
-    missing or has values that its feature can't take.
+    The column `id_name` becomes the blocks' ids, if there is one. Numbers that are `missing_values`
+    count as missing. `DataError` if a column is missing or has values that its feature can't take.
     """
     row = rows.first
     for piece in rows.pieces():
         try:
-            X = _numbers(piece, features)
+            X = _numbers(piece, features, missing_values)
         except UnusableValueError as error:
             raise DataError(
                 f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
@@ -80,16 +84,18 @@ def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
     return tuple(name for names in each for name in names)
 
 
-def _numbers(piece: Any, features: Sequence[Feature]) -> np.ndarray:
+def _numbers(
+    piece: Any, features: Sequence[Feature], missing_values: Sequence[float]
+) -> np.ndarray:
     """Return the numbers (n, d) float64 of an array or a record batch as it is stored."""
     if isinstance(piece, np.ndarray):
-        if all(map(is_as_stored, features)):
+        if all(map(is_as_stored, features)) and not missing_values:
             return np.ascontiguousarray(piece, dtype=np.float64)
         arrays = _of_array(piece, features)
     else:
         arrays = _of_table(piece, features)
     X = np.empty((len(piece), len(names_of(features))))
-    fill(X, features, arrays)
+    fill(X, features, [with_gaps(array, missing_values) for array in arrays])
     return X
 
 

@@ -23,8 +23,9 @@ def usable_rows(
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
-        row, column = np.unravel_index(np.argmin(fine), fine.shape)
-        raise unusable(block, int(row), int(column), shown, features)
+        row, column = map(int, np.unravel_index(np.argmin(fine), fine.shape))
+        why = _gaps if np.isnan(block.X[row, column]) else unusable
+        raise why(block, row, column, shown, features)
     zero = np.zeros(len(block.X), bool)
     if unit:
         zero = np.asarray((block.X == 0.0).all(axis=1))
@@ -42,18 +43,25 @@ def usable_rows(
 def unusable(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
-    """Return the error for a value of a block that can't be used."""
-    value, feature = float(block.X[row, column]), feature_at(features, column)
-    hint = "; add --set preprocess.missing=median, or =drop" if np.isnan(value) else ""
-    if isinstance(feature, Category):
-        return DataError(
-            f"{shown}: column {feature.column!r}, row {block.rows[row]}: expected a value, found "
-            f"none{hint}"
-        )
-    name = names_of(features)[column]
+    """Return the error for a number of a block that is too large to be used."""
     return DataError(
-        f"{shown}: column {name!r}, row {block.rows[row]}: expected a finite number below 1e154, "
-        f"found {value}{hint}"
+        f"{shown}: column {names_of(features)[column]!r}, row {block.rows[row]}: expected a finite "
+        f"number below 1e154, found {float(block.X[row, column])}"
+    )
+
+
+def _gaps(
+    block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
+) -> DataError:
+    """Return the error for missing values of a column, the first of which is at a row."""
+    feature = feature_at(features, column)
+    is_category = isinstance(feature, Category)
+    name = feature.column if is_category else names_of(features)[column]
+    n = int(np.isnan(block.X[:, column]).sum())
+    return DataError(
+        f"{shown}: column {name!r} has {n:,} missing value{'' if n == 1 else 's'} in rows "
+        f"{block.rows[0]} to {block.rows[-1]} (first at row {block.rows[row]}); add --set "
+        "preprocess.missing=median, or =drop"
     )
 
 

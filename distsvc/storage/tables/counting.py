@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
+from distsvc.storage.rows.gaps import with_gaps
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
@@ -51,7 +52,7 @@ class ValueCounts:
         span = Span(start, stop, _ROWS)
         for arrays in matching_batches(self.table, span, list(self.counts)):
             for column in self.counts:
-                self._count(column, arrays[column])
+                self._count(column, with_gaps(arrays[column], self.table.missing_values))
 
     def _count(self, column: str, array: pa.Array) -> None:
         found = pc.value_counts(array.drop_null())

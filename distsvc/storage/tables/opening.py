@@ -77,8 +77,8 @@ def open_table(
     staging
         A folder for converted tables, of formats without row ranges; the workers see it too.
     preprocess
-        The ``[preprocess]`` section, which names columns of logarithms and of categories. The
-        latter are `Uncounted` unless a model knows them.
+        The ``[preprocess]`` section, which names columns of logarithms and of categories, and
+        numbers that stand for missing ones. Categories are `Uncounted` unless a model knows them.
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
     kept
@@ -127,6 +127,7 @@ def open_table(
         left_out={},
         versions=versions,
         ready=config.ready,
+        missing_values=preprocess.missing_values if preprocess is not None else (),
     )
     texts, mixed = _text_numbers(config, table, scan, categories)
     columns = choose_features(config, scan, {*categories, *texts})

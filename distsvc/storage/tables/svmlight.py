@@ -29,6 +29,7 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import Block, Layout, Span, Table
 from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_wide
+from distsvc.storage.rows.gaps import is_missing
 from distsvc.storage.rows.versions import Version, unchanged
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
@@ -100,6 +101,8 @@ class Svmlight(Source):
                 some = np.zeros((last - first, len(table.columns)))
                 some[:, held] = part[:, chosen]
                 part = some
+            if table.missing_values:
+                part[is_missing(part, table.missing_values)] = np.nan
             rows = np.arange(first, last, dtype=np.int64)
             yield Block(rows, part, None, pa.array(labels[first:last]) if with_labels else None)
 

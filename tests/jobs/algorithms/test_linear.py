@@ -251,3 +251,20 @@ def test_the_example_jobs_are_valid(name):
     job = load_job(Path(__file__).parents[3] / "jobs" / f"{name}.toml")
     assert job.model.algorithm.startswith("linear-")
     assert job.output.reasons
+
+
+@QUICK
+@pytest.mark.parametrize("algorithm", ["linear-svdd", "linear-one-class"])
+def test_few_rows_are_outside_unless_a_job_asks_for_more(table, tmp_path, algorithm):
+    report = run(table, tmp_path / "out", {"algorithm": algorithm})
+    assert report.model.parameters["nu"] == 0.05
+    assert 0.03 < report.outliers.share <= 0.05
+    report = run(table, tmp_path / "half", {"algorithm": algorithm, "nu": 0.5})
+    assert 0.4 < report.outliers.share <= 0.5
+    assert not [text for text in report.warnings if "did not ask for so many" in text]
+
+
+@QUICK
+def test_a_job_that_gives_c_has_no_nu(table, tmp_path):
+    report = run(table, tmp_path / "out", {"algorithm": "linear-svdd", "C": 0.01})
+    assert (report.model.parameters["nu"], report.model.parameters["C"]) == (None, 0.01)

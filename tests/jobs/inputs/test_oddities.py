@@ -320,7 +320,7 @@ def test_an_error_about_an_odd_name_is_one_line(folder):
     found = CliRunner().invoke(main, ["run", "job.toml"])
     assert found.exit_code == 65
     [line] = [line for line in found.stderr.splitlines() if not line.startswith("{")]
-    assert r"in.parquet: column 'a\nb\x1b', row 1" in line
+    assert r"in.parquet: column 'a\nb\x1b' has 1 missing value in rows 0 to 1 " in line
 
 
 # Values

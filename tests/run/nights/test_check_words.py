@@ -3,11 +3,12 @@ from types import SimpleNamespace as Stand
 import pytest
 
 from distsvc.job.config import ChecksConfig
+from distsvc.run.labelling.ids import IdReport
 from distsvc.run.nights.checks import CHECKS, Measured, checked
 
 FOUND = {
     "rows": 900, "clusters": 45, "outlier_share": 0.21, "rows_moved": 0.5, "drift": 0.9123,
-    "drifted": "a {} b", "agreement": 0.2,
+    "drifted": "a {} b", "agreement": 0.2, "ids": IdReport(4, 1, 0, "a"),
 }  # fmt: skip
 
 
@@ -32,6 +33,12 @@ FOUND = {
         ("max_drift", 0.25, {"drift": 0.2500001},
          "the population stability index of column 'a {} b' is 0.2500001, at most 0.25 expected"),
         ("min_agreement", 0.3, {}, "the agreement of the models is 0.20, at least 0.3 expected"),
+        ("unique_id", True, {},
+         "5 rows share their id with another or have none, at most 0 expected"),
+        ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
+         "4 rows share their id with another (among one in 8 ids, which were compared) or have "
+         "none, at most 0 expected"),
+        ("unique_id", True, {"ids": None}, "not measured, at most 0 expected"),
     ],
 )  # fmt: skip
 def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
@@ -41,9 +48,9 @@ def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
     assert part.name == check
 
 
-def measured(rows, clusters, outlier_share, rows_moved, drift, drifted, agreement):
+def measured(rows, clusters, outlier_share, rows_moved, drift, drifted, agreement, ids):
     rule, counts = Stand(n_clusters=clusters), Stand(n_rows=rows)
-    labelled = Stand(labeller=Stand(rule=rule), counts=counts, outlier_share=outlier_share)
+    labelled = Stand(labeller=Stand(rule=rule), counts=counts, outlier_share=outlier_share, ids=ids)
     columns = [Stand(index=drift, column=drifted)]
     return Measured(labelled, Stand(moved=rows_moved), Stand(columns=columns), agreement)
 

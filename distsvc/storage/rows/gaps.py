@@ -1,0 +1,40 @@
+"""Numbers that stand for missing values, such as -9999."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distsvc.inputs.arrow import numbers
+from distsvc.storage.rows.features import is_numeric, is_vector
+
+
+def with_gaps(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
+    """Return a column's values, or its lists of values, null where they are `missing_values`.
+
+    They are compared in the type of the column: what float32 makes of 1e20 is found as 1e20. Text,
+    booleans, dates and times stay as they are.
+    """
+    kind = array.type
+    if not missing_values or pa.types.is_boolean(kind):
+        return array
+    if is_vector(kind):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        flat = with_gaps(pc.list_flatten(array), missing_values)
+        return pa.LargeListArray.from_arrays(ends, flat, mask=array.is_null())
+    if not is_numeric(kind):
+        return array
+    found = is_missing(numbers(array), missing_values)
+    return pc.if_else(pa.array(found), pa.scalar(None, kind), array) if found.any() else array
+
+
+def is_missing(x: np.ndarray, missing_values: Sequence[float]) -> np.ndarray:
+    """Return which numbers, of an array of any shape, are among some; bool of the same shape."""
+    kind = x.dtype if np.issubdtype(x.dtype, np.floating) else np.dtype(np.float64)
+    with np.errstate(over="ignore"):
+        wanted = np.array(missing_values, np.float64).astype(kind)
+    return np.isin(x, wanted[np.isfinite(wanted)])

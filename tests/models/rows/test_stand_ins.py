@@ -1,0 +1,90 @@
+"""Numbers that may stand for missing values, and columns that only look as if they had some."""
+
+import numpy as np
+import pytest
+from sklearn import datasets
+
+from distsvc.models.rows.stand_ins import USUAL, repeated_columns, stand_ins, undone_log
+
+N = 600
+NORMAL = np.random.default_rng(0).normal(50.0, 10.0, N)
+COUNTS = np.random.default_rng(1).poisson(3.0, N).astype(float)
+MASK = np.random.default_rng(2).random(N) < 0.05
+CODES = np.random.default_rng(3).integers(1, 5, N).astype(float)
+
+
+def found(values):
+    """Return the numbers that are found, by the way that a job takes."""
+    numbers = [one.value for one in stand_ins(values)]
+    assert not numbers or repeated_columns(values[:, None]).tolist() == [0]
+    return numbers
+
+
+@pytest.mark.parametrize(
+    "value", [-9999.0, 999.0, 1e20, -1.0, 99_999.0, -5e5, float(np.float32(1e20))]
+)
+@pytest.mark.parametrize("values", [NORMAL, COUNTS, NORMAL.round(), NORMAL / 100])
+def test_a_number_in_one_of_twenty_rows(values, value):
+    assert found(np.where(MASK, value, values)) == [value]
+
+
+def test_several_in_one_column():
+    values = np.where(MASK, -9999.0, NORMAL)
+    values[:20] = -999.0
+    assert found(values) == [-9999.0, -999.0]
+
+
+def test_what_is_said_of_it():
+    (one,) = stand_ins(np.where(MASK, -9999.0, NORMAL))
+    assert one.share == MASK.mean()
+    low, high = np.quantile(NORMAL[~MASK], [0.01, 0.99])
+    assert (one.low, one.high) == (low, high)
+
+
+@pytest.mark.parametrize("value", [9999.0, -1.0, 999.0])
+def test_among_the_other_values_one_that_is_far_more_frequent(value):
+    values = np.random.default_rng(0).normal(0.0, 20_000.0, N)
+    assert found(np.where(MASK, value, values)) == [value]
+
+
+def test_codes_of_a_survey():
+    assert found(np.where(MASK, 99.0, CODES)) == [99.0]
+    assert found(np.where(MASK, 9.0, CODES)) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        NORMAL,
+        NORMAL.round(),
+        COUNTS,
+        np.where(MASK, 0.0, NORMAL),
+        np.where(MASK, 1.0, 0.0),
+        np.where(MASK, -1.0, 1.0),
+        np.where(MASK, -1.0, CODES),
+        np.full(N, 7.0),
+        np.full(N, np.nan)[:0],
+        np.clip(NORMAL, 40.0, 60.0),
+        np.maximum((NORMAL - 50.0) / 50.0, -1.0),
+        np.where(NORMAL > 85.0, -9999.0, NORMAL),
+    ],
+    ids=[
+        "normal", "whole", "counts", "zeros", "yes or no", "two sides", "few values", "constant",
+        "none", "clipped", "scaled", "rare",
+    ],
+)  # fmt: skip
+def test_columns_without(values):
+    assert found(values) == []
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "digits", "breast_cancer", "diabetes"])
+def test_real_tables_without(name):
+    X = getattr(datasets, f"load_{name}")().data
+    assert [k for k in range(X.shape[1]) if found(X[:, k])] == []
+
+
+@pytest.mark.parametrize("value", [*USUAL, -5e5])
+def test_of_logarithms(value):
+    values = np.where(MASK, value, NORMAL)
+    logs = np.copysign(np.log1p(np.abs(values)), values)
+    assert [one.value for one in stand_ins(undone_log(logs))] == pytest.approx([value])
