@@ -17,6 +17,8 @@ from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
+from distsvc.storage.places.arrays import described
+from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.formats.columns import part_file
 
@@ -92,13 +94,17 @@ def _begin(
 def _forget_lost_parts(run: RunDirectory, phase: Phase) -> None:
     """Remove the results of an earlier start whose parts are not as they were written.
 
-    A machine that lost its power may have written the one and not the other.
+    A machine that lost its power may have written the one and not the other, or other bytes; a
+    store keeps its objects whole.
     """
-    names = run.names(phase.name)
-    there = parts_place(run).sizes() if names else {}
+    names, place = run.names(phase.name), parts_place(run)
+    there = place.sizes() if names else {}
     for name in names:
-        part = run.load(name).facts["part"]
-        if there.get(part_file(int(name.rpartition("/")[2]))) != part["bytes"]:
+        part, file = run.load(name).facts["part"], part_file(int(name.rpartition("/")[2]))
+        whole = there.get(file) == part["bytes"]
+        if whole and isinstance(place, Folder):
+            whole = described(place.local(file))["sha256"] == part["sha256"]
+        if not whole:
             run.remove(name)
 
 

@@ -25,7 +25,15 @@ from distsvc.errors import (
     TemporaryError,
 )
 from distsvc.errors.urls import lake_url, without_user
-from distsvc.storage.places.arrays import described, json_bytes, parse_json, read_json, write_text
+from distsvc.storage.places.arrays import (
+    described,
+    json_bytes,
+    parse_json,
+    read_json,
+    sealed,
+    unsealed,
+    write_text,
+)
 from distsvc.storage.places.folder import SPARE, ChangedError, Folder
 from distsvc.storage.places.lease import Holder, Lease, State, held
 from distsvc.storage.places.location import Location
@@ -113,15 +121,17 @@ class Output:
         """
         name = f"{digest[:12]}-{secrets.token_hex(4)}"
         if workdir is not None:
-            self.runs.put(f"{name}/{WORKDIR}", json_bytes({"at": store_of(workdir).address}))
+            self.runs.put(f"{name}/{WORKDIR}", sealed({"at": store_of(workdir).address}))
         return self.work(name)
 
     def work(self, run_id: str) -> Store:
-        """Return the store of a run's work."""
+        """Return the store of a run's work, an empty one where it is not known any more."""
         here = self.runs.below(run_id)
         found = here.current(WORKDIR)
-        at = parse_json(found[0], f"{here.address}/{WORKDIR}") if found else None
-        return store_of(at["at"]).below(run_id) if at else here
+        with suppress(DataError):
+            at = unsealed(found[0], f"{here.address}/{WORKDIR}") if found else None
+            return store_of(at["at"]).below(run_id) if at else here
+        return here
 
     def kept_works(self) -> list[str]:
         """Return the names of the runs whose work is kept."""
