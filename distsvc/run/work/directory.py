@@ -235,16 +235,16 @@ class RunDirectory:
         try:
             yield path
         except (DataError, OSError) as error:
-            if isinstance(_reason(error), FileNotFoundError):
-                raise LostWorkError(f"{where} is not there") from None
-            with self.reached(file):
-                _raise_unless_damaged(error)
+            reason = _reason(error)
+            missing = isinstance(reason, FileNotFoundError)
+            if reason is not None and not missing:
+                raise own_fault(reason, where) from error
             if file.startswith("results/"):
                 self.remove(of or file.removeprefix("results/").removesuffix(".npz"))
             said = str(error).removeprefix(f"{path} can't be read: ")
-            raise LostWorkError(
-                f"{where} is damaged: {said}; the same command makes it again and goes on"
-            ) from error
+            what = "is not there" if missing else f"is damaged: {said}"
+            again = "the same command makes it again and goes on"
+            raise LostWorkError(f"{where} {what}; {again}") from error
 
     def _staged(self) -> dict[str, int]:
         """Return the checksums of the converted files, by name; a store keeps whole what it has."""
@@ -277,12 +277,6 @@ def _reason(error: BaseException) -> BaseException | None:
             return following
         following = following.__cause__ or following.__context__
     return None
-
-
-def _raise_unless_damaged(error: BaseException) -> None:
-    reason = _reason(error)
-    if reason is not None:
-        raise reason
 
 
 @lru_cache(maxsize=4)
