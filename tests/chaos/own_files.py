@@ -184,7 +184,7 @@ def quick():
     silent, log = logging.NullHandler(), logging.getLogger("distsvc")
     log.addHandler(silent)
     with (
-        mock.patch.object(files, "render_page", lambda _: PAGE),
+        mock.patch.object(files, "render_page", return_value=PAGE),
         mock.patch.object(checkpoints, "SECONDS", CHECKPOINT_SECONDS),
     ):
         yield
@@ -212,7 +212,7 @@ def spoiled(lab: SmallLab, seed: int, only: str = "") -> dict:
     """Kill a run, damage some of its files, and start it again."""
     draw = random.Random(seed)
     name = draw.choice([one for one in JOBS if one.startswith(only)])
-    whole, n = lab.whole(name)
+    _, n = lab.whole(name)
     lab.clear()
     job = lab.job(name)
     code, words = lab.start(job, Writes(draw.randrange(3, n), draw.random() < 0.5))
@@ -229,7 +229,7 @@ def spoiled(lab: SmallLab, seed: int, only: str = "") -> dict:
 
 
 def looks(lab: SmallLab, name: str, most: int | None) -> int:
-    """Return how often a start looks at the run's own files; one that goes on if `most` is given."""
+    """Return how often a start looks at the run's own files; it goes on if `most` is given."""
     _begin(lab, name, most)
     reads = Reads()
     code, words = lab.start(lab.job(name), reads)

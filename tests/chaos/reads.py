@@ -29,6 +29,11 @@ NATIVE = (
 )
 
 
+def path_of_number(number):
+    """Return the path of an open file; of none, nothing."""
+    return os.readlink(f"/proc/self/fd/{number}") if number >= 0 else ""
+
+
 class Reads:
     """Counts the looks at a run's own files; the one `at` a number, from 1, meets an error.
 
@@ -68,7 +73,7 @@ class Reads:
         opened = self._opening(builtins.open)
         yield builtins, "open", opened
         yield io, "open", opened
-        yield mmap, "mmap", self._mapping(mmap.mmap)
+        yield mmap, "mmap", self._looking(mmap.mmap, path_of_number)
         for name in ("stat", "lstat", "scandir", "listdir"):
             yield os, name, self._looking(getattr(os, name))
         for module, name in NATIVE:
@@ -76,23 +81,19 @@ class Reads:
                 owner = sys.modules[module]
                 yield owner, name, self._looking(getattr(owner, name))
 
-    def _looking(self, plain):
-        def looking(path=".", *args, **options):
-            self.look(path)
-            return plain(path, *args, **options)
-
-        return looking
-
-    def _mapping(self, plain):
+    def _looking(self, plain, path_of=lambda path: path):
         look = self.look
 
-        class Mapped(plain):
-            def __new__(cls, number, *args, **options):
-                if number >= 0:
-                    look(os.readlink(f"/proc/self/fd/{number}"))
-                return super().__new__(cls, number, *args, **options)
+        def looking(path=".", *args, **options):
+            look(path_of(path))
+            return plain(path, *args, **options)
 
-        return Mapped
+        class Looking(plain if isinstance(plain, type) else object):
+            def __new__(cls, path, *args, **options):
+                look(path_of(path))
+                return super().__new__(cls, path, *args, **options)
+
+        return Looking if isinstance(plain, type) else looking
 
     def _opening(self, plain):
         look = self.look

@@ -120,7 +120,7 @@ class Folder:
         if not (self.root / name).is_symlink():
             shutil.rmtree(self.root / name, ignore_errors=True)
         self._prune(self.root / name)
-        return [n for n in names if not (self.root / n).exists()]
+        return [n for n in names if not self.has(n)]
 
     def current(self, name: str) -> tuple[bytes, str] | None:
         """Return the content of a file and its SHA-256, if it exists."""
