@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+from obstore.exceptions import GenericError
 from sklearn.datasets import dump_svmlight_file
 
 from chaos import oracle
@@ -25,11 +26,14 @@ from distsvc.run.starting.resuming import interrupted_runs
 from distsvc.run.work import checkpoints
 from distsvc.run.work.checkpoints import CHECKPOINTS
 from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.places.bucket import Bucket
 from distsvc.storage.publishing.publication import Output
 from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
 
 CHECKPOINT_SECONDS = 0.02
 ROWS = 1500
+ASKING = ("get", "head", "list", "list_with_delimiter")
+"""What is asked of a store to read."""
 STARTS = 4
 """Starts after damage, of which the last at least has to end well."""
 WHATS = ("EIO", "EMFILE", "ENOMEM", "ESTALE")
@@ -46,6 +50,34 @@ JOBS = {
     "level tree": ("t.parquet", MODELS["level tree"], {}),
 }
 """The jobs: a table, a ``[model]`` and further sections, with paths below the folder of the lab."""
+
+
+class StoreReads(Reads):
+    """Counts the requests for a run's own objects, too; one that fails is answered 503."""
+
+    def _wrapped(self):
+        yield from super()._wrapped()
+        look, store_of = self.look, Bucket._store.fget
+
+        class Asked:
+            def __init__(self, store):
+                self._store = store
+
+            def __getattr__(self, name):
+                plain = getattr(self._store, name)
+                return self._asking(plain) if name in ASKING else plain
+
+            def _asking(self, plain):
+                def asking(path, *args, **options):
+                    try:
+                        look(f"/{path}")
+                    except OSError:
+                        raise GenericError("status code: 503 Service Unavailable") from None
+                    return plain(path, *args, **options)
+
+                return asking
+
+        yield Bucket, "_store", property(lambda bucket: Asked(store_of(bucket)))
 
 
 class KilledError(BaseException):
@@ -89,6 +121,7 @@ class SmallLab:
 
     def __init__(self, folder: Path, base: str = ""):
         self.folder, self.base = folder, base or str(folder)
+        self.reads = StoreReads if base else Reads
         self._whole: dict[str, tuple[oracle.Result, int]] = {}
         X = three_clusters(ROWS)
         folder.mkdir(parents=True, exist_ok=True)
@@ -231,7 +264,7 @@ def spoiled(lab: SmallLab, seed: int, only: str = "") -> dict:
 def looks(lab: SmallLab, name: str, most: int | None) -> int:
     """Return how often a start looks at the run's own files; it goes on if `most` is given."""
     _begin(lab, name, most)
-    reads = Reads()
+    reads = lab.reads()
     code, words = lab.start(lab.job(name), reads)
     assert code == 0, words
     return reads.n
@@ -244,7 +277,7 @@ def unreachable(
     lab.whole(name)
     before = _begin(lab, name, most)
     writes = Writes()
-    code, words = lab.start(lab.job(name), writes, Reads(at, what, lasting))
+    code, words = lab.start(lab.job(name), writes, lab.reads(at, what, lasting))
     outcome = {"seed": at, "kind": "unreachable", "job": name, "what": what, "codes": [code]}
     outcome |= {"goes_on": most is not None, "lasting": lasting, "words": words, "problems": []}
     if code not in (0, 75):

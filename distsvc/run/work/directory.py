@@ -153,11 +153,8 @@ class RunDirectory:
             return
         large = {}
         for key, array in result.large.items():
-            file = _large_file(name, key)
-            with self.work.created(file) as path:
-                write_array(path, array)
-                with self.reached(file):
-                    large[key] = [array.dtype.str, array.shape, checksum(path)]
+            with self.work.created(_large_file(name, key)) as path:
+                large[key] = [array.dtype.str, array.shape, write_array(path, array)]
         texts = {"facts": result.facts, "large": large} if large else {"facts": result.facts}
         known = {key: np.array(json.dumps(content)) for key, content in texts.items()}
         with self.work.created(_file(name)) as path:

@@ -254,10 +254,28 @@ def _header(stream: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     return shape, fortran_order, dtype
 
 
-def write_array(path: Path, array: np.ndarray) -> None:
-    """Write one array to an ``.npy`` file."""
+class _Summing:
+    """A stream to write to that keeps the CRC-32 of what it is given."""
+
+    def __init__(self, stream: BinaryIO):
+        self._stream, self.found = stream, 0
+
+    def write(self, content: bytes) -> int:
+        self.found = zlib.crc32(content, self.found)
+        return self._stream.write(content)
+
+
+def write_array(path: Path, array: np.ndarray) -> int:
+    """Write one array to an ``.npy`` file; return the file's `checksum`."""
     _check_plain(path.stem, array)
-    write_whole(path, lambda stream: np.save(stream, array, allow_pickle=False))
+    summing: list[_Summing] = []
+
+    def write(stream: BinaryIO) -> None:
+        summing.append(_Summing(stream))
+        np.save(summing[0], array, allow_pickle=False)
+
+    write_whole(path, write)
+    return summing[0].found
 
 
 def map_array(path: Path) -> np.ndarray:
