@@ -19,6 +19,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.places.arrays import described
 from distsvc.storage.places.folder import Folder
+from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.formats.columns import part_file
 
@@ -60,7 +61,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     check_asked(type(labeller.rule), run.plan.output)
     counts, asked = _begin(run, of, labeller, before)
     pilot = surveyed or Pilot(run.plan)
-    _forget_lost_parts(run, phase)
+    _forget_lost(run, phase, parts_place(run))
     for number, result in enumerate(steps.map(phase)):
         counts.merge(result, part_file(number))
         for one in asked:
@@ -76,6 +77,7 @@ def fill_output(steps: Steps, counts: Counts) -> None:
     parts = [(part["file"], part["rows"]) for part in counts.parts]
     n = output.begin(run.place("labels"), parts_place(run), parts)
     if n:
+        _forget_lost(run, FILL, run.place("labels"))
         run.write("parts", Result({"parts": parts}))
         steps.do(FILL, n)
 
@@ -91,21 +93,27 @@ def _begin(
     return Counts.empty(labeller.rule.n_clusters, edges, places), asked
 
 
-def _forget_lost_parts(run: RunDirectory, phase: Phase) -> None:
-    """Remove the results of an earlier start whose parts are not as they were written.
+def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
+    """Remove the results of an earlier start whose files are not as they were written.
 
     A machine that lost its power may have written the one and not the other, or other bytes; a
     store keeps its objects whole.
     """
-    names, place = run.names(phase.name), parts_place(run)
+    names = run.names(phase.name)
     there = place.sizes() if names else {}
     for name in names:
-        part, file = run.load(name).facts["part"], part_file(int(name.rpartition("/")[2]))
-        whole = there.get(file) == part["bytes"]
-        if whole and isinstance(place, Folder):
-            whole = described(place.local(file))["sha256"] == part["sha256"]
-        if not whole:
-            run.remove(name)
+        facts = run.load(name).facts
+        files = facts["files"] if phase is FILL else {_part_of(name): facts["part"]}
+        for file, known in files.items():
+            whole = there.get(file) == known["bytes"]
+            if whole and isinstance(place, Folder):
+                whole = described(place.local(file))["sha256"] == known["sha256"]
+            if not whole:
+                run.remove(name)
+
+
+def _part_of(name: str) -> str:
+    return part_file(int(name.rpartition("/")[2]))
 
 
 def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
@@ -138,8 +146,7 @@ def fill_piece(run: RunDirectory, number: int) -> Result:
     """Write one piece of an output that is made from the Parquet parts."""
     parts = [(name, rows) for name, rows in run.read("parts").facts["parts"]]
     output = output_format(run.plan.output.format)
-    output.fill(run.place("labels"), parts_place(run), parts, number)
-    return Result()
+    return Result({"files": output.fill(run.place("labels"), parts_place(run), parts, number)})
 
 
 LABEL = Phase("label", label_partition)
