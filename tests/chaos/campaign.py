@@ -9,6 +9,7 @@ python -m tests.chaos --races 100               drivers that start at the same m
 python -m tests.chaos --spoiled 1000            a run's own files are damaged between two starts
 python -m tests.chaos --unreachable sampled     each look at a run's own files fails, one by one
 python -m tests.chaos --unreachable sampled --store   the same, and each request, in a store
+python -m tests.chaos --unreachable sampled --workers   the same of two workers
 """
 
 import argparse
@@ -56,6 +57,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--spoiled", type=int, default=0, help="runs whose files are damaged")
     parser.add_argument("--unreachable", nargs="+", default=[], metavar="JOB", help=UNREACHABLE)
+    parser.add_argument("--workers", action="store_true", help="looks of workers fail, instead")
     parser.add_argument("--every", type=int, default=1, help="of all looks, only each n-th fails")
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
@@ -102,8 +104,9 @@ def in_this_process(given: argparse.Namespace, work: Path) -> Iterator[dict]:
         lab = own_files.SmallLab(work / "small", f"s3://{BUCKET}" if given.store else "")
         for seed in range(PER_SEED * given.seed, PER_SEED * given.seed + given.spoiled):
             yield own_files.spoiled(lab, seed, given.job)
+        look = own_files.every_look_of_workers if given.workers else own_files.every_look
         for name in given.unreachable:
-            yield from own_files.every_look(lab, name, given.seed, given.every)
+            yield from look(lab, name, given.seed, given.every)
 
 
 def main() -> int:

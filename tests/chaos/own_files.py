@@ -4,9 +4,11 @@ Either way a run ends with the bytes of an undisturbed one, or with an exit code
 happened and with its work kept, so that the same command ends well later.
 """
 
+import itertools
 import logging
 import random
 import shutil
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ from obstore.exceptions import GenericError
 from sklearn.datasets import dump_svmlight_file
 
 from chaos import oracle
-from chaos.reads import Reads
+from chaos.reads import Reads, in_children
 from chaos.zygote import PAGE
 from distsvc.errors.faults import blame
 from distsvc.job.config import Job
@@ -271,23 +273,29 @@ def looks(lab: SmallLab, name: str, most: int | None) -> int:
 
 
 def unreachable(
-    lab: SmallLab, name: str, most: int | None, at: int, what: str, lasting: bool
+    lab: SmallLab, name: str, most: int | None, at: int, what: str, lasting: bool, workers: int = 0
 ) -> dict:
-    """Have a look at the run's own files fail, of a first start or one that goes on."""
+    """Have a look at the run's own files fail, of a first start or one that goes on.
+
+    With workers it is theirs.
+    """
     lab.whole(name)
-    before = _begin(lab, name, most)
-    writes = Writes()
-    code, words = lab.start(lab.job(name), writes, lab.reads(at, what, lasting))
+    before, writes = _begin(lab, name, most), Writes()
+    if workers:
+        with in_children(at, what, lasting):
+            code, words = lab.start(lab.job(name, workers=workers), writes)
+    else:
+        code, words = lab.start(lab.job(name), writes, lab.reads(at, what, lasting))
     outcome = {"seed": at, "kind": "unreachable", "job": name, "what": what, "codes": [code]}
-    outcome |= {"goes_on": most is not None, "lasting": lasting, "words": words, "problems": []}
+    outcome |= {"goes_on": most is not None, "lasting": lasting, "workers": workers}
+    outcome |= {"words": words, "problems": []}
     if code not in (0, 75):
-        outcome["problems"].append(f"exit {code}: {words}")
+        return outcome | {"problems": [f"exit {code}: {words}"]}
     if code != 0:
         lost = (before | writes.names) - lab.kept() - _passing(before | writes.names)
         if any("/" in one for one in lost):
             outcome["problems"].append(f"lost: {', '.join(sorted(lost)[:5])}")
-    if code in (0, 75):
-        outcome["problems"] += lab.ends(name, code, words, 1)
+    outcome["problems"] += lab.ends(name, code, words, 1)
     return outcome
 
 
@@ -305,11 +313,19 @@ def _passing(names: set[str]) -> set[str]:
     return {one for one in names if one.startswith((CHECKPOINTS, "outer/"))}
 
 
-def every_look(lab: SmallLab, name: str, seed: int, step: int = 1) -> list[dict]:
+def every_look(lab: SmallLab, name: str, seed: int, step: int = 1) -> Iterator[dict]:
     """Have every look of a first start fail, and every look of one that goes on."""
-    n, outcomes = lab.whole(name)[1], []
-    for most in (None, 2 * n // 3):
+    for most in (None, 2 * lab.whole(name)[1] // 3):
         for at in range(1 + seed % step, looks(lab, name, most) + 1, step):
             what = WHATS[(at // step) % len(WHATS)]
-            outcomes.append(unreachable(lab, name, most, at, what, at // step % 3 == 0))
-    return outcomes
+            yield unreachable(lab, name, most, at, what, at // step % 3 == 0)
+
+
+def every_look_of_workers(lab: SmallLab, name: str, seed: int, step: int = 1) -> Iterator[dict]:
+    """Have every look of two workers fail, until they look no more."""
+    for at in itertools.count(1 + seed % step, step):
+        what = WHATS[(at // step) % len(WHATS)]
+        outcome = unreachable(lab, name, None, at, what, lasting=True, workers=2)
+        yield outcome
+        if outcome["codes"] == [0]:
+            return

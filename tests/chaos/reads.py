@@ -8,17 +8,21 @@ library is used: workers import this before anything else.
 import builtins
 import errno
 import io
+import json
 import mmap
 import os
 import re
 import sys
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from unittest import mock
 
 OWN = re.compile(r"/[0-9a-f]{12}-[0-9a-f]{8}(/|$)")
 """What the paths of a run's own files have, on a disk or among the copies of a store's objects."""
 PUBLISHED = re.compile(r"/(labels|model|report)/[0-9a-f]{12}-[0-9a-f]{8}(/|$)")
 WRITING = set("wax+")
+SETTINGS = "DISTSVC_CHAOS_READS"
+"""The environment variable with the arguments of `Reads`, in JSON."""
 NATIVE = (
     ("pyarrow", "OSFile"),
     ("pyarrow.parquet", "read_metadata"),
@@ -32,6 +36,10 @@ NATIVE = (
 def path_of_number(number):
     """Return the path of an open file; of none, nothing."""
     return os.readlink(f"/proc/self/fd/{number}") if number >= 0 else ""
+
+
+watching = ExitStack()
+"""What stays until the process ends."""
 
 
 class Reads:
@@ -118,9 +126,19 @@ class Reads:
         return opened
 
 
-def install(settings):
-    """Watch this process from now on."""
-    reads = Reads(settings["at"], settings["what"], settings.get("lasting", False))
-    stack = ExitStack()
-    stack.enter_context(reads.watched())
-    stack.pop_all()
+@contextmanager
+def in_children(at, what, lasting):
+    """Have looks fail in the processes that are started meanwhile, which is counted in each."""
+    here = Path(__file__).parent
+    paths = [str(here / "injected"), str(here.parent), os.environ.get("PYTHONPATH", "")]
+    settings = json.dumps({"at": at, "what": what, "lasting": lasting})
+    news = {SETTINGS: settings, "PYTHONPATH": os.pathsep.join(paths)}
+    with mock.patch.dict(os.environ, news):
+        yield
+
+
+def watch_from_environment():
+    """Watch this process from now on, if its environment says so."""
+    settings = json.loads(os.environ.pop(SETTINGS, "{}"))
+    if settings:
+        watching.enter_context(Reads(**settings).watched())

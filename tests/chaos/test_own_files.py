@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from chaos.own_files import SmallLab, Writes, damage, every_look, quick, spoiled
+from chaos.own_files import SmallLab, Writes, damage, every_look, quick, spoiled, unreachable
 from chaos.reads import Reads
 from tests.s3_server import BUCKET, s3_server
 
@@ -18,12 +18,12 @@ def lab(tmp_path):
 
 
 def test_runs_whose_files_were_damaged_end_as_others(lab):
-    outcomes = [spoiled(lab, seed, only) for seed in SEEDS for only in ("sampled", "csv")]
+    outcomes = [spoiled(lab, seed, "sampled") for seed in SEEDS]
     assert [one for one in outcomes if one["problems"]] == []
 
 
 def test_runs_whose_files_can_not_be_reached_keep_their_work(lab):
-    outcomes = every_look(lab, "sampled", seed=0, step=199)
+    outcomes = list(every_look(lab, "sampled", seed=0, step=399))
     assert [one for one in outcomes if one["problems"]] == []
     assert {75} <= {one["codes"][0] for one in outcomes} <= {0, 75}
     assert {one["goes_on"] for one in outcomes} == {True, False}
@@ -34,7 +34,7 @@ def test_runs_whose_objects_can_not_be_reached_keep_their_work(tmp_path):
     pytest.importorskip("moto")
     with quick(), s3_server():
         lab = SmallLab(tmp_path.resolve(), f"s3://{BUCKET}")
-        outcomes = every_look(lab, "sampled", seed=0, step=499)
+        outcomes = list(every_look(lab, "sampled", seed=0, step=999))
     assert [one for one in outcomes if one["problems"]] == []
     assert {75} <= {one["codes"][0] for one in outcomes} <= {0, 75}
 
@@ -77,3 +77,9 @@ def test_damage_changes_bytes(tmp_path):
         damage(random.Random(seed), path)
         changed += path.read_bytes() != content
     assert changed > 40
+
+
+def test_workers_that_can_not_reach_a_file_keep_the_work(lab):
+    outcome = unreachable(lab, "sampled", None, 20, "EIO", lasting=True, workers=2)
+    assert (outcome["codes"], outcome["problems"]) == ([75], [])
+    assert "Input/output error" in outcome["words"]
