@@ -17,9 +17,7 @@ from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
-from distsvc.storage.places.arrays import described
-from distsvc.storage.places.folder import Folder
-from distsvc.storage.places.store import Store
+from distsvc.storage.places.store import Store, changed_since
 from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.formats.columns import part_file
 
@@ -96,20 +94,16 @@ def _begin(
 def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
     """Remove the results of an earlier start whose files are not as they were written.
 
-    A machine that lost its power may have written the one and not the other, or other bytes; a
-    store keeps its objects whole.
+    A machine that lost its power may have written the one and not the other, or other bytes.
     """
-    names = run.names(phase.name)
-    there = place.sizes() if names else {}
-    for name in names:
+    owners, known = {}, {}
+    for name in run.names(phase.name):
         facts = run.load(name).facts
         files = facts["files"] if phase is FILL else {_part_of(name): facts["part"]}
-        for file, known in files.items():
-            whole = there.get(file) == known["bytes"]
-            if whole and isinstance(place, Folder):
-                whole = described(place.local(file))["sha256"] == known["sha256"]
-            if not whole:
-                run.remove(name)
+        owners |= dict.fromkeys(files, name)
+        known |= files
+    for file in changed_since(place, known):
+        run.remove(owners[file])
 
 
 def _part_of(name: str) -> str:

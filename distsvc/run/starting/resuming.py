@@ -181,7 +181,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     output, cluster = request.output, request.job.cluster
     run = _interrupted(request, fresh)
     if run is not None:
-        _mend(run, output)
+        _mend(run)
         if cluster.block_rows not in (None, run.plan.block_rows):  # no result depends on it
             run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
         attempt.goes_on(run)
@@ -295,7 +295,7 @@ def _tell_lost(run: RunDirectory, why: str) -> None:
     LOG.warning("starts over", extra={"fields": {"run": run.name, "because": why}})
 
 
-def _mend(run: RunDirectory, output: Output) -> None:
+def _mend(run: RunDirectory) -> None:
     """Remove what a loss of power spoiled of a run's files, which are then made again.
 
     A store keeps its objects whole or not at all.
@@ -303,7 +303,6 @@ def _mend(run: RunDirectory, output: Output) -> None:
     if isinstance(run.work, Folder):
         for why in run.lost():
             LOG.warning("done again", extra={"fields": {"because": why}})
-        output.store.clear(f"report/{run.name}")
 
 
 def _is_empty(run: RunDirectory) -> bool:

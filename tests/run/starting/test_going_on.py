@@ -10,6 +10,7 @@ import pytest
 
 from distsvc.errors import DataError, JobFileError, PartitionFailedError, TemporaryError
 from distsvc.published.predict import predict_table
+from distsvc.run import job as job_story
 from distsvc.run.job import run_job
 from distsvc.run.starting import resuming
 from distsvc.run.starting.resuming import (
@@ -23,6 +24,7 @@ from distsvc.run.work.directory import LostWorkError
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
+from distsvc.storage.places.arrays import described
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import listed, nothing_left
@@ -233,6 +235,39 @@ def test_large_arrays_and_labels_that_a_loss_of_power_zeroed_are_made_again(
     assert answer(tmp_path / "out") == answer(tmp_path / "whole")
     again = [one.fields["because"] for one in caplog.records if one.getMessage() == "done again"]
     assert ["rule.npz is damaged" in again[0], "X.npy is damaged" in again[1]] == [True, True]
+
+
+def sound(out):
+    """Return whether all listed files are there with the bytes that are listed."""
+    files = {
+        file["file"]: file for file in json.loads((out / "manifest.json").read_text())["files"]
+    }
+    return all(described(out / name).items() <= file.items() for name, file in files.items())
+
+
+@pytest.mark.parametrize("kind", ["report", "model", "labels"])
+@pytest.mark.parametrize("form", ["parquet", "zarr"])
+def test_what_was_to_be_published_and_a_loss_of_power_zeroed_is_made_again(
+    table, tmp_path, monkeypatch, kind, form
+):
+    output = {"output": {"format": form, "path": str(tmp_path / "out")}}
+    job = small_job(table, MODELS["sampled"], **output)
+    with monkeypatch.context() as patched:
+        patched.setattr(job_story, "publish", raises_killed)
+        with pytest.raises(Killed):
+            run_job(job)
+    forget()
+    files = [path for path in (tmp_path / "out" / kind).rglob("*") if path.is_file()]
+    for path in files:
+        zeroed(path)
+    damaged = {path: path.read_bytes() for path in files}
+    run_job(job)
+    assert {path for path in files if path.read_bytes() == damaged[path]} == set()
+    assert sound(tmp_path / "out")
+
+
+def raises_killed(*_):
+    raise Killed
 
 
 PLANS = {"empty": b"", "garbled": b"\x00\xff{]", "odd": b"[1]", "deep": b"[" * 9999, "none": None}
