@@ -96,7 +96,8 @@ def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
 
     A machine that lost its power may have written the one and not the other, or other bytes.
     """
-    owners, known = {}, {}
+    owners: dict[str, str] = {}
+    known: dict[str, dict[str, int | str]] = {}
     for name in run.names(phase.name):
         facts = run.load(name).facts
         files = facts["files"] if phase is FILL else {_part_of(name): facts["part"]}
