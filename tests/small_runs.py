@@ -133,6 +133,7 @@ def forget() -> None:
     directory._result.cache_clear()
     directory._plan.cache_clear()
     directory._large.cache_clear()
+    directory._compare.cache_clear()
 
 
 def listed_again(folder: Path) -> None:

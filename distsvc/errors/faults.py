@@ -58,12 +58,17 @@ _CLUSTER_IS_AWAY = {
 _AWAY = {
     errno.EAGAIN, errno.EBUSY, errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET,
     errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EIO, errno.EMFILE, errno.ENETDOWN, errno.ENETRESET,
-    errno.ENETUNREACH, errno.ENFILE, errno.ENOLCK, errno.ENOTCONN, errno.EPIPE, errno.EREMOTEIO,
-    errno.ESHUTDOWN, errno.ESTALE, errno.ETIMEDOUT,
+    errno.ENETUNREACH, errno.ENFILE, errno.ENOLCK, errno.ENOMEM, errno.ENOTCONN, errno.EPIPE,
+    errno.EREMOTEIO, errno.ESHUTDOWN, errno.ESTALE, errno.ETIMEDOUT,
 }  # fmt: skip
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_SUCH_PLACE = {errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST}
+_HELP = {
+    errno.EMFILE: "; raise the limit of open files, as with ulimit -n 4096",
+    errno.ENFILE: "; the machine has as many open files as it may have",
+}
+"""What helps against an error of the operating system."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")  # in what obstore quotes of an answer
 _STATUS = re.compile(r"status code: (\d{3})")
 _DEFECTS = (
@@ -139,6 +144,20 @@ def fault(
     ):
         return DataError(f"can't read {name}: {_words(error)}")
     return None
+
+
+def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
+    """Return the error for a file of a run's own that can't be read, which is never the data's.
+
+    `OutputPermissionError` where it may not be read, else `TemporaryError`.
+    """
+    known = fault(error, reading=path)
+    if isinstance(known, TemporaryError | OutputPermissionError):
+        return known
+    allowed = isinstance(error, OSError) and error.errno not in _NOT_ALLOWED
+    if isinstance(known, DataError) and not allowed:
+        return OutputPermissionError(str(known))
+    return TemporaryError(f"can't read {shown_url(str(path))}: {_words(error)}")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -243,4 +262,5 @@ def _words(error: BaseException) -> str:
     """Return what an error says in one line, without secrets; its name if it says nothing."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     text = text.partition("\n\nDebug source")[0]  # of obstore
-    return masked(" ".join(text.split())) or type(error).__name__
+    help_ = _HELP.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    return (masked(" ".join(text.split())) or type(error).__name__) + help_

@@ -7,6 +7,10 @@ python -m tests.chaos --overwrites 200          a reader in a loop while results
 python -m tests.chaos --overwrites 50 --held 50   the same, with 50 that a check holds back
 python -m tests.chaos --races 100               drivers that start at the same moment
 python -m tests.chaos --lineage 500             commands on one lineage, of which 500 are killed
+python -m tests.chaos --spoiled 1000            a run's own files are damaged between two starts
+python -m tests.chaos --unreachable sampled     each look at a run's own files fails, one by one
+python -m tests.chaos --unreachable sampled --store   the same, and each request, in a store
+python -m tests.chaos --unreachable sampled --workers   the same of two workers
 """
 
 import argparse
@@ -18,7 +22,9 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from pathlib import Path
 
 from chaos.case import KINDS, STORED, Case, every_step
@@ -35,6 +41,9 @@ PER_SEED = 1_000_000
 STEPS = "kill, and fill the disk, at every step of publishing, first and over another result"
 
 
+UNREACHABLE = "small jobs of `own_files.JOBS` whose looks at their own files fail one by one"
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.chaos",
@@ -49,6 +58,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
     parser.add_argument("--lineage", type=int, default=0, help="kills on one lineage")
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
+    parser.add_argument("--spoiled", type=int, default=0, help="runs whose files are damaged")
+    parser.add_argument("--unreachable", nargs="+", default=[], metavar="JOB", help=UNREACHABLE)
+    parser.add_argument("--workers", action="store_true", help="looks of workers fail, instead")
+    parser.add_argument("--every", type=int, default=1, help="of all looks, only each n-th fails")
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
     parser.add_argument(
@@ -85,6 +98,20 @@ def attempted(lab: Lab, case: Case) -> dict:
         return {"seed": case.seed, "kind": case.kind, "job": case.job, "problems": [problem]}
 
 
+def in_this_process(given: argparse.Namespace, work: Path) -> Iterator[dict]:
+    """Do the small runs whose own files are damaged, or can't be reached."""
+    from chaos import own_files
+    from tests.s3_server import BUCKET, s3_server
+
+    with own_files.quick(), s3_server() if given.store else nullcontext():
+        lab = own_files.SmallLab(work / "small", f"s3://{BUCKET}" if given.store else "")
+        for seed in range(PER_SEED * given.seed, PER_SEED * given.seed + given.spoiled):
+            yield own_files.spoiled(lab, seed, given.job)
+        look = own_files.every_look_of_workers if given.workers else own_files.every_look
+        for name in given.unreachable:
+            yield from look(lab, name, given.seed, given.every)
+
+
 def main() -> int:
     given = arguments()
     work = given.work or Path(tempfile.mkdtemp(prefix="distsvc-chaos-"))
@@ -103,8 +130,8 @@ def main() -> int:
             if given.overwrites:
                 asked = given.seed, given.overwrites, only, given.held
                 todo.append(pool.submit(read_while_replaced, lab, *asked))
-            for future in as_completed(todo):
-                outcome = future.result()
+            small = in_this_process(given, work) if given.spoiled or given.unreachable else ()
+            for outcome in itertools.chain(small, (f.result() for f in as_completed(todo))):
                 outcomes.append(outcome)
                 lines.write(json.dumps(outcome) + "\n")
                 lines.flush()
@@ -120,7 +147,7 @@ def main() -> int:
 
 
 def show(outcome: dict) -> None:
-    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "at", "codes", "tasks")
+    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "at", "codes", "tasks", "goes_on")
     shown = " ".join(
         f"{key}={outcome[key]}" for key in keys if outcome.get(key) not in (None, "", 0)
     )

@@ -14,7 +14,7 @@ from distsvc.errors import (
     PartitionFailedError,
     TemporaryError,
 )
-from distsvc.errors.faults import fault
+from distsvc.errors.faults import fault, own_fault
 
 URL = "https://me:pw@host/x?sig=abc"
 SHOWN = "https://***@host/x?sig=***"
@@ -107,6 +107,26 @@ def test_writing(number, expected, message):
     found = fault(OSError(number, "why"), writing="out/x")
     assert type(found) is expected
     assert str(found).startswith(message)
+
+
+OWN = [
+    (OSError(errno.EIO, "I/O"), TemporaryError, "can't reach out/x: I/O"),
+    (OSError(errno.EMFILE, "too many"), TemporaryError, "raise the limit of open files, as with"),
+    (OSError(errno.EINVAL, "odd"), TemporaryError, "can't read out/x: odd"),
+    (FileNotFoundError(errno.ENOENT, "no"), TemporaryError, "can't read out/x: no"),
+    (MemoryError(), TemporaryError, "can't read out/x: MemoryError"),
+    (PermissionError(errno.EACCES, "no"), OutputPermissionError, "no permission to read out/x"),
+    (DataError("no permission to read out/x"), OutputPermissionError, "no permission to read"),
+    (InputNotFoundError("out/x does not exist"), TemporaryError, "out/x does not exist"),
+    (TemporaryError("away"), TemporaryError, "away"),
+]
+
+
+@pytest.mark.parametrize(("error", "expected", "message"), OWN)
+def test_a_file_of_a_runs_own_is_never_the_datas_fault(error, expected, message):
+    found = own_fault(error, "out/x")
+    assert type(found) is expected
+    assert message in str(found)
 
 
 def test_numpy_says_of_a_full_disk_how_many_items_it_wrote():

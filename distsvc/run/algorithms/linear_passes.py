@@ -72,15 +72,21 @@ def _descend(
 def _resumed(steps: Steps) -> tuple[WorkingSet, int, int] | None:
     """Return the working set after the last descent, as `begin_table` does, and that one's number.
 
-    None before there was one. Of the passes so far only the one that wrote alpha has to be whole.
+    None before there was one. Of the passes so far only the one that wrote alpha has to be whole,
+    and every descent; where one of these is lost, all are taken again from the first.
     """
     names = steps.run.names(OUTER)
     if not names:
         return None
+    number = int(names[-1].removeprefix(f"{OUTER}/"))
     found = steps.run.load(names[-1])
     begun = found.facts["begun"]
+    needed = [_threshold(begun), *map(_descent, range(number + 1))]
+    if not all(map(steps.run.has, needed)):
+        for name in names:
+            steps.run.remove(name)
+        return None
     steps.do(outsiders(begun))
-    number = int(names[-1].removeprefix(f"{OUTER}/"))
     return WorkingSet.restored(found.facts, found.arrays), begun, number
 
 

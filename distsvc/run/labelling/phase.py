@@ -19,6 +19,7 @@ from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
+from distsvc.storage.places.store import Store, changed_since
 from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.formats.columns import part_file
 
@@ -61,7 +62,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     check_asked(type(labeller.rule), run.plan.output)
     counts, asked = _begin(run, of, labeller, before)
     pilot, ids = surveyed or Pilot(run.plan), _id_counts(run.plan)
-    _forget_lost_parts(run, phase)
+    _forget_lost(run, phase, parts_place(run))
     for number, result in enumerate(steps.map(phase)):
         counts.merge(result, part_file(number))
         for one in asked:
@@ -80,6 +81,7 @@ def fill_output(steps: Steps, counts: Counts) -> None:
     parts = [(part["file"], part["rows"]) for part in counts.parts]
     n = output.begin(run.place("labels"), parts_place(run), parts)
     if n:
+        _forget_lost(run, FILL, run.place("labels"))
         run.write("parts", Result({"parts": parts}))
         steps.do(FILL, n)
 
@@ -102,17 +104,24 @@ def _begin(
     return Counts.empty(labeller.rule.n_clusters, edges, places), asked
 
 
-def _forget_lost_parts(run: RunDirectory, phase: Phase) -> None:
-    """Remove the results of an earlier start whose parts are not as they were written.
+def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
+    """Remove the results of an earlier start whose files are not as they were written.
 
-    A machine that lost its power may have written the one and not the other.
+    A machine that lost its power may have written the one and not the other, or other bytes.
     """
-    names = run.names(phase.name)
-    there = parts_place(run).sizes() if names else {}
-    for name in names:
-        part = run.load(name).facts["part"]
-        if there.get(part_file(int(name.rpartition("/")[2]))) != part["bytes"]:
-            run.remove(name)
+    owners: dict[str, str] = {}
+    known: dict[str, dict[str, int | str]] = {}
+    for name in run.names(phase.name):
+        facts = run.load(name).facts
+        files = facts["files"] if phase is FILL else {_part_of(name): facts["part"]}
+        owners |= dict.fromkeys(files, name)
+        known |= files
+    for file in changed_since(place, known):
+        run.remove(owners[file])
+
+
+def _part_of(name: str) -> str:
+    return part_file(int(name.rpartition("/")[2]))
 
 
 def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
@@ -150,8 +159,7 @@ def fill_piece(run: RunDirectory, number: int) -> Result:
     """Write one piece of an output that is made from the Parquet parts."""
     parts = [(name, rows) for name, rows in run.read("parts").facts["parts"]]
     output = output_format(run.plan.output.format)
-    output.fill(run.place("labels"), parts_place(run), parts, number)
-    return Result()
+    return Result({"files": output.fill(run.place("labels"), parts_place(run), parts, number)})
 
 
 LABEL = Phase("label", label_partition)

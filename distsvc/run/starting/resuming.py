@@ -29,10 +29,10 @@ from distsvc.run.model.files import with_previous
 from distsvc.run.nights.previous import Previous
 from distsvc.run.work.checkpoints import CHECKPOINTS
 from distsvc.run.work.cluster import versions
-from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.directory import LostWorkError, RunDirectory
+from distsvc.run.work.progress import LOG, Progress
 from distsvc.run.work.start import Start
-from distsvc.storage.places.arrays import json_bytes, parse_json, read_json
+from distsvc.storage.places.arrays import sealed, unsealed
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder
 from distsvc.storage.places.scratch import remove_left, scratch
@@ -177,7 +177,8 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     A `fresh` one is new in any case.
 
     It stays where the run ends with an error that another start may not meet, and something is
-    done. Where the data or the job is at fault, or a check holds the result back, it goes.
+    done; errors of its own files are of that kind, as `RunDirectory` says. Where the data or the
+    job is at fault, or a check holds the result back, it goes.
 
     `JobFileError` where a run was interrupted that was begun with another job, input or version of
     the code; says which, and what differs.
@@ -185,9 +186,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     output, cluster = request.output, request.job.cluster
     run, given_up = _interrupted(request, fresh)
     if run is not None:
-        if isinstance(run.work, Folder):
-            for name in run.work.damaged("results"):
-                run.work.remove(name)
+        _mend(run)
         if cluster.block_rows not in (None, run.plan.block_rows):  # no result depends on it
             run.write_plan(replace(run.plan, block_rows=cluster.block_rows))
         attempt.goes_on(run)
@@ -204,7 +203,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
         output.discard(run.name, first=BEGUN)
         raise
     except BaseException as error:
-        if not kept_results(run):
+        if _is_empty(run):
             output.discard(run.name, first=BEGUN)
         else:
             note_stop(run, attempt.doing() | {"now": _now(), "why": type(error).__name__})
@@ -221,7 +220,7 @@ def _note_begin(run: RunDirectory, request: Request) -> None:
         check_stays(request.continued)
     if not run.work.has(BEGUN):
         begun = {"output": request.output.store.address, "begun": _now()} | request.content()
-        run.work.put(BEGUN, json_bytes(begun))
+        run.work.put(BEGUN, sealed(begun))
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:
@@ -233,10 +232,10 @@ def interrupted_runs(output: Output) -> list[RunDirectory]:
 def kept_results(run: RunDirectory) -> dict[str, int]:
     """Return how many results of each phase, and how many checkpoints, are there."""
     counts: dict[str, int] = {}
-    for name in run.work.sizes("results"):
-        phase, inner, file = name.removeprefix("results/").rpartition("/")
+    for name in run.names():
+        phase, inner, _ = name.rpartition("/")
         phase = CHECKPOINTS if phase.startswith(f"{CHECKPOINTS}/") else phase
-        if inner and file.endswith(".npz"):
+        if inner:
             counts[phase] = counts.get(phase, 0) + 1
     return counts
 
@@ -244,7 +243,7 @@ def kept_results(run: RunDirectory) -> dict[str, int]:
 def note_stop(run: RunDirectory, doing: Doing) -> None:
     """Write where a run stopped, if that can be written."""
     with suppress(DistsvcError, OSError):
-        run.work.put(STOPPED, json_bytes(doing))
+        run.work.put(STOPPED, sealed(doing))
 
 
 def note_death(output: Output, before: Holder | None) -> None:
@@ -257,10 +256,10 @@ def note_death(output: Output, before: Holder | None) -> None:
 
 def read_note(run: RunDirectory, name: str) -> Note:
     """Return what a run's directory says of itself; empty where that is not there or damaged."""
-    found = run.work.current(name)
-    with suppress(DataError):
-        content = parse_json(found[0], f"{run.address}/{name}") if found else {}
-        return content if isinstance(content, dict) else {}
+    with run.reached(name):
+        found = run.work.current(name)
+    with suppress(DataError):  # those of older versions have no checksum
+        return unsealed(found[0], f"{run.address}/{name}", required=False) if found else {}
     return {}
 
 
@@ -291,10 +290,12 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
         if not fresh and run.work.has(BEGUN):
             _check_lineage(run, request)
         if not begun:  # who was to remove it was killed
+            if run.work.has(BEGUN):
+                _tell_lost(run, f"{BEGUN} is damaged")
             given_up.append(run.name)
         elif begun.get("output") != output.store.address:
             continue
-        elif fresh or found or not (run.is_planned and kept_results(run)):
+        elif fresh or found or not (kept_results(run) and _has_plan(run)):
             given_up.append(run.name)
         else:
             _check_same(run, begun, request)
@@ -320,13 +321,45 @@ def _check_lineage(run: RunDirectory, request: Request) -> None:
         )
 
 
+def _has_plan(run: RunDirectory) -> bool:
+    """Return whether the plan is whole, and what was converted for it."""
+    if not run.is_planned:
+        return False
+    try:
+        run.planned()
+    except LostWorkError as error:
+        _tell_lost(run, str(error))
+        return False
+    return True
+
+
+def _tell_lost(run: RunDirectory, why: str) -> None:
+    LOG.warning("starts over", extra={"fields": {"run": run.name, "because": why}})
+
+
+def _mend(run: RunDirectory) -> None:
+    """Remove what a loss of power spoiled of a run's files, which are then made again.
+
+    A store keeps its objects whole or not at all.
+    """
+    if isinstance(run.work, Folder):
+        for why in run.lost():
+            LOG.warning("done again", extra={"fields": {"because": why}})
+
+
+def _is_empty(run: RunDirectory) -> bool:
+    """Return whether nothing of a run is done, as far as that can be known."""
+    with suppress(DistsvcError, OSError):
+        return not kept_results(run)
+    return False
+
+
 def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
     now = request.content()
     found = differences({key: begun.get(key) for key in now}, now)
     found = [_in_words(one, run, request) for one in found]
     if not found:
-        plan = read_json(run.work.local("plan.json"))
-        hand_over(list(_texts(plan)), request.job.input.paths)
+        hand_over(list(_texts(run.planned())), request.job.input.paths)
         try:
             check_unchanged(run.plan.table)
         except DataError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from distsvc.errors import DataError
 from distsvc.models.rows.checkpoints import Restore, State, T
-from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
 from distsvc.run.work.progress import LOG
 
 CHECKPOINTS = "checkpoints"
@@ -32,7 +32,8 @@ class TaskCheckpoints:
     def last(self, restore: Restore[T]) -> T | None:
         """Return what `restore` makes of the last usable checkpoint, None where there is none.
 
-        One that is damaged, another task's or, as `restore` finds, of another form is removed.
+        One that is damaged, another task's or, as `restore` finds, of another form is removed. One
+        that can't be reached ends the task with a `TemporaryError`.
         """
         for name in reversed(self._run.names(self._folder)):
             try:
@@ -40,7 +41,7 @@ class TaskCheckpoints:
                 if found.facts.get("of") != self._of(name):
                     raise DataError(f"{name}: expected a checkpoint {self._of(name)}")
                 restored = restore(found.facts["state"], found.arrays)
-            except DataError as error:
+            except (LostWorkError, DataError) as error:
                 fields = {"checkpoint": name, "error": str(error)}
                 LOG.warning("checkpoint passed over", extra={"fields": fields})
                 self._run.remove(name)

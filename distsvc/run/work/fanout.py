@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from distsvc.errors import DistsvcError, PartitionFailedError
+from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
+from distsvc.errors.faults import fault
 from distsvc.run.work.cluster import Versions, compare_versions, loss_is_temporary, losses, versions
 from distsvc.run.work.losses import WorkerWatch
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
@@ -45,8 +46,8 @@ def fan_out(
     since beside a task that kills its worker an innocent one can be blamed.
 
     `DistsvcError` is what a task raised, the lowest number's first; `PartitionFailedError` names a
-    task that failed twice; `TemporaryError` says that the scheduler is gone or silent, or that no
-    worker has run for two minutes.
+    task that failed twice; `TemporaryError` says that the scheduler is gone or silent, that no
+    worker has run for two minutes, or that a disk or a store did not answer twice.
     """
     attempts = _locally if client is None else _on_cluster
     failed: dict[int, TaskOutcome] = {}
@@ -61,7 +62,8 @@ def fan_out(
         if outcome.error is not None:
             _raise_or_tell(outcome, 2, meter)
             what = f"{meter.name}: partition {number} failed twice: {_why(outcome.error)}"
-            raise PartitionFailedError(what) from outcome.error
+            away = isinstance(fault(outcome.error), TemporaryError)
+            raise (TemporaryError if away else PartitionFailedError)(what) from outcome.error
         meter.event("task repeated", partition=number, worker=outcome.worker, attempt=2)
         yield _finished(outcome, 2, meter)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from distsvc.errors import DataError, JobFileError, TemporaryError
+from distsvc.errors import JobFileError, TemporaryError
 from distsvc.errors.urls import is_private, shown_url
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.checkpoints import TaskCheckpoints
@@ -85,16 +85,11 @@ class Steps:
         for, and nothing goes on where the rest are not: `do` is for those who want no results. The
         phase lasts until the last result is read.
 
-        `TemporaryError` where a result is not there although its task ended well: the store lost
-        it. Besides what `fan_out` raises.
+        `LostWorkError` where a result is not there although its task ended well, or damaged: the
+        disk or the store lost it. Besides what `fan_out` raises.
         """
         for number in self._numbers(phase, n):
-            try:
-                result = self.run.load(phase.result(number))
-            except DataError:
-                self._check_there(phase, [number])
-                raise
-            yield result
+            yield self.run.load(phase.result(number))
 
     def do(self, phase: Phase, n: int | None = None) -> None:
         """Do a phase like `map`, whose errors it raises, without reading its results."""

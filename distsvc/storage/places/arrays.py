@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from pydantic import JsonValue
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, TemporaryError
 from distsvc.errors.faults import fault
 
 _DAMAGE = (
@@ -38,6 +38,9 @@ DEEPEST_JSON = 64
 """Levels of lists and objects within one another that a JSON file may have."""
 
 CHUNK_BYTES = 2**20
+
+SEAL = "crc32"
+"""The key of the checksum in JSON that is `sealed`."""
 
 _KINDS = "biufU"
 """Kinds of values that an array from a file may hold: truth, numbers, text."""
@@ -134,6 +137,47 @@ def json_bytes(content: Any) -> bytes:
     return (json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n").encode()
 
 
+def sealed(content: dict[str, Any]) -> bytes:
+    """Return an object of JSON, as it is written, with a checksum of the rest as its last key."""
+    return json_bytes(content | {SEAL: zlib.crc32(json_bytes(content))})
+
+
+def unsealed(written: bytes, name: Path | str, required: bool = True) -> dict[str, Any]:
+    """Return the object that was `sealed`; errors as in `parse_json`, also for another checksum.
+
+    Unless it is `required`, the checksum may be missing.
+    """
+    content = parse_json(written, name)
+    if not isinstance(content, dict):
+        raise DataError(f"{name} can't be read: expected an object, found {type(content).__name__}")
+    seal = content.pop(SEAL, None)
+    if seal != zlib.crc32(json_bytes(content)) and (required or seal is not None):
+        raise DataError(f"{name} can't be read: its checksum is another")
+    return content
+
+
+def write_sealed(path: Path, content: dict[str, Any]) -> None:
+    """Write an object as JSON with its checksum."""
+    encoded = sealed(content)
+    write_whole(path, lambda stream: stream.write(encoded))
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Read a file of `write_sealed`; `DataError` when it is missing or damaged."""
+    with _readable(path), open(path, "rb", opener=_regular) as stream:
+        written = stream.read(MOST_JSON + 1)
+    return unsealed(written, path)
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC-32 of a file."""
+    found = 0
+    with open(path, "rb", opener=_regular) as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            found = zlib.crc32(chunk, found)
+    return found
+
+
 def described(path: Path) -> dict[str, int | str]:
     """Return a file's size in bytes and SHA-256."""
     with open(path, "rb") as stream:
@@ -219,10 +263,28 @@ def _header(stream: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     return shape, fortran_order, dtype
 
 
-def write_array(path: Path, array: np.ndarray) -> None:
-    """Write one array to an ``.npy`` file."""
+class _Summing:
+    """A stream to write to that keeps the CRC-32 of what it is given."""
+
+    def __init__(self, stream: BinaryIO):
+        self._stream, self.found = stream, 0
+
+    def write(self, content: bytes) -> int:
+        self.found = zlib.crc32(content, self.found)
+        return self._stream.write(content)
+
+
+def write_array(path: Path, array: np.ndarray) -> int:
+    """Write one array to an ``.npy`` file; return the file's `checksum`."""
     _check_plain(path.stem, array)
-    write_whole(path, lambda stream: np.save(stream, array, allow_pickle=False))
+    summing: list[_Summing] = []
+
+    def write(stream: BinaryIO) -> None:
+        summing.append(_Summing(stream))
+        np.save(summing[0], array, allow_pickle=False)
+
+    write_whole(path, write)
+    return summing[0].found
 
 
 def map_array(path: Path) -> np.ndarray:
@@ -250,8 +312,11 @@ def _readable(path: Path | str) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
+        known = fault(error, reading=path) if isinstance(error, OSError) else None
+        if isinstance(known, TemporaryError):  # the file may be whole
+            raise known from error
         said = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path} can't be read: {said[:300]}") from None
+        raise DataError(f"{path} can't be read: {said[:300]}") from error
 
 
 def _regular(path: str, flags: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import zipfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,8 +38,9 @@ class HeldError(TemporaryError):
 class Folder:
     """A folder, with the methods of `distsvc.storage.places.store.Store`.
 
-    `damaged`, `settle` and `refuse_links` are those of a disk alone, which has links, and files
-    that a loss of power cuts short.
+    `settle` and `refuse_links` are those of a disk alone, which has links, and files that a loss of
+    power cuts short. Where the disk does not answer, methods raise `TemporaryError`; nothing counts
+    as missing then.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -57,29 +57,29 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Return whether a file exists."""
-        return (self.root / name).exists()
+        with _reached(self.root / name):
+            try:
+                os.stat(self.root / name)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
 
     def sizes(self, name: str = "") -> dict[str, int]:
         """Return the bytes of every whole file below a folder, by its name here, in order."""
         found = {}
         for file in self._files(name):
             if not file.rpartition("/")[2].startswith("."):
-                with suppress(FileNotFoundError):
+                with suppress(FileNotFoundError), _reached(self.root / file):
                     found[file] = (self.root / file).stat().st_size
         return found
 
     def folders(self, name: str = "") -> list[str]:
         """Return the names of the folders that are directly in a folder; links are none."""
         try:
-            with os.scandir(self.root / name) as found:
+            with _reached(self.root / name), os.scandir(self.root / name) as found:
                 return sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return []
-
-    def damaged(self, name: str) -> list[str]:
-        """Return the names of the archives below a folder that have no end."""
-        archives = (file for file in self.sizes(name) if file.endswith(".npz"))
-        return [file for file in archives if not zipfile.is_zipfile(self.root / file)]
 
     def local(self, name: str) -> Path:
         """Return where a file is."""
@@ -100,20 +100,21 @@ class Folder:
     def remove(self, name: str, mark: str | None = None) -> bool:
         """Remove a file, or the empty folders in a folder, and the folders that are empty then."""
         path = self.root / name
-        if any(folder.is_symlink() for folder in self._around(path)):
-            return False
-        is_file = path.is_file()
-        if not is_file and (path.is_symlink() or not path.is_dir()):
-            return False
-        if mark is not None and (self.current(name) or (b"", ""))[1] != mark:
-            return False
-        if is_file:
-            with suppress(OSError):  # another user's, perhaps
-                path.unlink()
-            if path.exists():
+        with _reached(path):
+            if any(folder.is_symlink() for folder in self._around(path)):
                 return False
-        self._prune(path)
-        return is_file
+            is_file = path.is_file()
+            if not is_file and (path.is_symlink() or not path.is_dir()):
+                return False
+            if mark is not None and (self.current(name) or (b"", ""))[1] != mark:
+                return False
+            if is_file:
+                with suppress(OSError):  # another user's, perhaps
+                    path.unlink()
+                if path.exists():
+                    return False
+            self._prune(path)
+            return is_file
 
     def clear(self, name: str, known: Collection[str] = ()) -> list[str]:
         """Remove all files below a folder but known ones, and folders that are empty then."""
@@ -125,7 +126,7 @@ class Folder:
         if not (self.root / name).is_symlink():
             shutil.rmtree(self.root / name, ignore_errors=True)
         self._prune(self.root / name)
-        return [n for n in names if not (self.root / n).exists()]
+        return [n for n in names if not self.has(n)]
 
     def current(self, name: str) -> tuple[bytes, str] | None:
         """Return the content of a file and its SHA-256, if it exists."""
@@ -205,8 +206,9 @@ class Folder:
 
     def _files(self, name: str) -> list[str]:
         """Return the names of all files below a folder, in order."""
-        walk = os.walk(self.root / name)
-        found = (Path(folder, file) for folder, _, files in walk for file in files)
+        with _reached(self.root / name):
+            walk = os.walk(self.root / name, onerror=_unless_gone)
+            found = [Path(folder, file) for folder, _, files in walk for file in files]
         return sorted(path.relative_to(self.root).as_posix() for path in found)
 
     def _replace(self, name: str, write: Callable[[BinaryIO], Any], settled: bool = False) -> None:
@@ -222,6 +224,23 @@ class Folder:
                 os.replace(spare, path)
         if settled:
             _to_disk(path.parent)
+
+
+@contextmanager
+def _reached(path: Path) -> Iterator[None]:
+    """Turn the error of a disk that does not answer into one that says so; others stay."""
+    try:
+        yield
+    except OSError as error:
+        known = fault(error, reading=path)
+        if isinstance(known, TemporaryError):
+            raise known from error
+        raise
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 def _to_disk(path: Path) -> None:

@@ -7,13 +7,14 @@ few that change (a manifest, the record of a holder) change by `Store.swap`, in 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from distsvc.errors import JobFileError
 from distsvc.errors.urls import shown_url
+from distsvc.storage.places.arrays import described
 from distsvc.storage.places.bucket import SCHEME, Bucket
 from distsvc.storage.places.folder import Folder
 
@@ -91,6 +92,20 @@ class Store(Protocol):
             It can't be made or written.
 
         """
+
+
+def changed_since(place: Store, known: Mapping[str, Mapping[str, int | str]]) -> list[str]:
+    """Return the files of a place that are missing, or not as `arrays.described` said of them.
+
+    After a loss of power a disk may have other bytes. A bucket keeps objects whole, so their sizes
+    suffice there.
+    """
+    there = place.sizes() if known else {}
+    changed = [name for name, file in known.items() if there.get(name) != file["bytes"]]
+    if isinstance(place, Folder):
+        same = (name for name in known if name not in changed)
+        changed += [n for n in same if described(place.local(n))["sha256"] != known[n]["sha256"]]
+    return changed
 
 
 def store_of(address: str | os.PathLike[str]) -> Store:

@@ -26,7 +26,15 @@ from distsvc.errors import (
 )
 from distsvc.errors.forms import parsed
 from distsvc.errors.urls import lake_url, without_user
-from distsvc.storage.places.arrays import described, json_bytes, parse_json, read_json, write_text
+from distsvc.storage.places.arrays import (
+    described,
+    json_bytes,
+    parse_json,
+    read_json,
+    sealed,
+    unsealed,
+    write_text,
+)
 from distsvc.storage.places.folder import SPARE, ChangedError, Folder
 from distsvc.storage.places.lease import Holder, Lease, State, held, is_gone, read_holder
 from distsvc.storage.places.location import Location
@@ -128,19 +136,21 @@ class Output:
         """
         name = f"{digest[:12]}-{secrets.token_hex(4)}"
         if previous is not None:
-            self.runs.put(f"{name}/{CONTINUED}", json_bytes(previous.model_dump()))
+            self.runs.put(f"{name}/{CONTINUED}", sealed(previous.model_dump()))
             if isinstance(self.runs, Folder):
                 self.runs.settle([f"{name}/{CONTINUED}"])
         if workdir is not None:
-            self.runs.put(f"{name}/{WORKDIR}", json_bytes({"at": store_of(workdir).address}))
+            self.runs.put(f"{name}/{WORKDIR}", sealed({"at": store_of(workdir).address}))
         return self.work(name)
 
     def work(self, run_id: str) -> Store:
-        """Return the store of a run's work."""
+        """Return the store of a run's work, an empty one where it is not known any more."""
         here = self.runs.below(run_id)
         found = here.current(WORKDIR)
-        at = parse_json(found[0], f"{here.address}/{WORKDIR}") if found else None
-        return store_of(at["at"]).below(run_id) if at else here
+        with suppress(DataError):
+            at = unsealed(found[0], f"{here.address}/{WORKDIR}") if found else None
+            return store_of(at["at"]).below(run_id) if at else here
+        return here
 
     def kept_works(self) -> list[str]:
         """Return the names of the runs whose work is kept."""
@@ -153,7 +163,7 @@ class Output:
         """
         name = f"{run_id}/{CONTINUED}"
         found, path = self.runs.current(name), f"{self.runs.address}/{name}"
-        return parsed(ContinuedRun, parse_json(found[0], path), path) if found else None
+        return parsed(ContinuedRun, unsealed(found[0], path), path) if found else None
 
     def discard(self, run_id: str, first: str = "") -> None:
         """Remove the work of a run that is over, and its files unless they are published.

@@ -14,7 +14,7 @@ from distsvc.run.fitting.preparing import prepare
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.survey import survey_table
 from distsvc.run.work.phases import Steps
-from tests.small_runs import begin, digests, small_job, write_table
+from tests.small_runs import begin, digests, forget, small_job, write_table
 
 N, D = 3000, 4
 NU = 0.0501  # of 3000 rows no whole number, so that some alpha is free and the threshold one number
@@ -192,3 +192,21 @@ def test_passes_end_at_their_number(table, ends, tmp_path, monkeypatch):
     assert run.algorithm.engine.fitted_facts()["n_passes"] == 4
     assert not run.algorithm.engine.solution.converged
     assert run.algorithm.engine.notes[-1].startswith("training ended before its tolerance")
+
+
+@pytest.mark.parametrize("lost", ["descent-01", "threshold-02", "outer", "begin-02/00001"])
+def test_what_was_lost_is_found_again(table, ends, tmp_path, lost):
+    """A descent is needed by every later pass, whether or not a start goes on from one."""
+    _, rule = fitted(table, MODELS["ball"], tmp_path / "run")
+    whole = digests(tmp_path / "run/results")
+    results = tmp_path / "run/results"
+    last = sorted(results.glob("pass-*"))[-1]
+    [passed] = [path for path in last.iterdir() if path.stem == "00000"]
+    passed.unlink()
+    for path in [results / f"{lost}.npz", *(results / lost).glob("*.npz")]:
+        path.unlink(missing_ok=True)
+    forget()
+    _, other = fitted(table, MODELS["ball"], tmp_path / "run")
+    assert digests(results).keys() >= whole.keys() - {f"{lost}.npz"}
+    for name, array in rule.arrays().items():
+        assert other.arrays()[name].tobytes() == array.tobytes()

@@ -1,19 +1,30 @@
 """A run that was interrupted goes on at the next start, and ends as if nothing had happened."""
 
+import builtins
+import errno
 import json
+import os
 from contextlib import contextmanager
 
 import pytest
 
-from distsvc.errors import DataError, JobFileError, TemporaryError
+from distsvc.errors import DataError, JobFileError, PartitionFailedError, TemporaryError
 from distsvc.published.predict import predict_table
+from distsvc.run import job as job_story
 from distsvc.run.job import run_job
 from distsvc.run.starting import resuming
-from distsvc.run.starting.resuming import Request, differences, interrupted_runs
+from distsvc.run.starting.resuming import (
+    Request,
+    differences,
+    interrupted_runs,
+    kept_results,
+)
 from distsvc.run.work.cluster import versions
+from distsvc.run.work.directory import LostWorkError
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
+from distsvc.storage.places.arrays import described
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.publication import Output, collect
 from tests.published_files import listed, nothing_left
@@ -196,6 +207,171 @@ def test_what_a_loss_of_power_cut_short_is_done_again(table, tmp_path, tasks):
     run_job(job)
     assert tasks == ["survey/00001", "label/00002", "label/00003", "label/00004"]
     assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+
+
+def zeroed(path):
+    """Leave what a loss of power does: a file of the same length, whose end is zero."""
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2))
+
+
+def test_large_arrays_and_labels_that_a_loss_of_power_zeroed_are_made_again(
+    table, tmp_path, tasks, caplog
+):
+    """They are as long as they were, so only their checksums tell."""
+    model = MODELS["boundary"]
+    run_job(small_job(table, model, output={"path": str(tmp_path / "whole")}))
+    order = list(tasks)
+    job = small_job(table, model)
+    tasks.clear()
+    interrupted(job, tasks, len(order) - 2)
+    [name] = Output(tmp_path / "out").kept_works()
+    zeroed(tmp_path / f"out/.runs/{name}/results/survey/00001.X.npy")
+    zeroed(tmp_path / f"out/.runs/{name}/results/rule.npz")
+    zeroed(tmp_path / f"out/labels/{name}/part-00001.parquet")
+    with caplog.at_level("INFO", "distsvc"):
+        run_job(job)
+    assert tasks == ["survey/00001", "label/00001", *order[-2:]]
+    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+    again = [one.fields["because"] for one in caplog.records if one.getMessage() == "done again"]
+    assert ["rule.npz is damaged" in again[0], "X.npy is damaged" in again[1]] == [True, True]
+
+
+def sound(out):
+    """Return whether all listed files are there with the bytes that are listed."""
+    files = {
+        file["file"]: file for file in json.loads((out / "manifest.json").read_text())["files"]
+    }
+    return all(described(out / name).items() <= file.items() for name, file in files.items())
+
+
+@pytest.mark.parametrize("kind", ["report", "model", "labels"])
+@pytest.mark.parametrize("form", ["parquet", "zarr"])
+def test_what_was_to_be_published_and_a_loss_of_power_zeroed_is_made_again(
+    table, tmp_path, monkeypatch, kind, form
+):
+    output = {"output": {"format": form, "path": str(tmp_path / "out")}}
+    job = small_job(table, MODELS["sampled"], **output)
+    with monkeypatch.context() as patched:
+        patched.setattr(job_story, "publish", raises_killed)
+        with pytest.raises(Killed):
+            run_job(job)
+    forget()
+    files = [path for path in (tmp_path / "out" / kind).rglob("*") if path.is_file()]
+    for path in files:
+        zeroed(path)
+    damaged = {path: path.read_bytes() for path in files}
+    run_job(job)
+    assert {path for path in files if path.read_bytes() == damaged[path]} == set()
+    assert sound(tmp_path / "out")
+
+
+def raises_killed(*_):
+    raise Killed
+
+
+PLANS = {"empty": b"", "garbled": b"\x00\xff{]", "odd": b"[1]", "deep": b"[" * 9999, "none": None}
+
+
+@pytest.mark.parametrize("file", ["plan.json", "begun.json", "stopped.json"])
+@pytest.mark.parametrize("how", PLANS)
+def test_a_note_or_plan_that_is_damaged_is_as_if_missing(table, tmp_path, tasks, file, how):
+    run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
+    tasks.clear()
+    interrupted(small_job(table, MODELS["sampled"]), tasks, 7, TemporaryError("away"))
+    [name] = Output(tmp_path / "out").kept_works()
+    path = tmp_path / f"out/.runs/{name}/{file}"
+    if PLANS[how] is None:
+        path.unlink()
+    else:
+        path.write_bytes(PLANS[how])
+    run_job(small_job(table, MODELS["sampled"]))
+    assert tasks[0] == ("label/00002" if file == "stopped.json" else "survey/00000")
+    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+    assert Output(tmp_path / "out").kept_works() == []
+
+
+def test_a_digit_of_a_note_that_is_another_is_no_other_job(table, tmp_path, tasks):
+    interrupted(small_job(table, MODELS["sampled"]), tasks, 7)
+    [name] = Output(tmp_path / "out").kept_works()
+    path = tmp_path / f"out/.runs/{name}/begun.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    run_job(small_job(table, MODELS["sampled"]))
+    assert tasks[0] == "survey/00000"
+
+
+def test_a_converted_table_that_is_damaged_is_converted_again(tmp_path, tasks):
+    table = tmp_path / "t.csv"
+    rows = three_clusters(900)
+    table.write_text("x0,x1\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
+    job = small_job(table, MODELS["sampled"])
+    tasks.clear()
+    interrupted(job, tasks, 2)
+    [name] = Output(tmp_path / "out").kept_works()
+    [staged] = (tmp_path / f"out/.runs/{name}/staging").iterdir()
+    zeroed(staged)
+    run_job(job)
+    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+
+
+def test_a_run_whose_folder_elsewhere_is_not_known_any_more_starts_over(table, tmp_path, tasks):
+    job = small_job(table, MODELS["sampled"], cluster={"workdir": str(tmp_path / "scratch")})
+    interrupted(job, tasks, 7)
+    [path] = (tmp_path / "out/.runs").glob("*/workdir.json")
+    path.write_bytes(path.read_bytes().replace(b"scratch", b"scrotch"))
+    run_job(job)
+    assert tasks[0] == "survey/00000"
+
+
+@contextmanager
+def troubled(monkeypatch, tasks, owner, name, number):
+    """Have a call fail for every result from the eighth task on."""
+    plain = getattr(owner, name)
+
+    def failing(path=".", *args, **options):
+        if len(tasks) >= 8 and "/results" in str(path) and ".npz." not in str(path):
+            raise OSError(number, os.strerror(number), str(path))
+        return plain(path, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, failing)
+        yield
+    tasks.most = None
+    tasks.clear()
+    forget()
+
+
+TROUBLE = pytest.mark.parametrize(
+    "number", [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.ESTALE], ids=errno.errorcode.get
+)
+
+
+@TROUBLE
+@pytest.mark.parametrize("call", [(builtins, "open"), (os, "stat")], ids=["open", "stat"])
+def test_trouble_with_a_file_of_its_own_keeps_the_work(
+    table, tmp_path, tasks, monkeypatch, number, call
+):
+    job = small_job(table, MODELS["sampled"])
+    with troubled(monkeypatch, tasks, *call, number), pytest.raises(TemporaryError) as found:
+        run_job(job)
+    assert not isinstance(found.value, LostWorkError)
+    [run] = interrupted_runs(Output(tmp_path / "out"))
+    assert kept_results(run)["label"] >= 2
+    run_job(job)
+    assert {name.partition("/")[0] for name in tasks} == {"label"}
+
+
+@TROUBLE
+def test_what_can_not_be_listed_is_not_taken_for_nothing(
+    table, tmp_path, tasks, monkeypatch, number
+):
+    tasks.most, tasks.error = 8, ValueError("a bug")
+    failing = troubled(monkeypatch, tasks, os, "scandir", number)
+    with failing, pytest.raises(PartitionFailedError):
+        run_job(small_job(table, MODELS["sampled"]))
+    [run] = interrupted_runs(Output(tmp_path / "out"))
+    assert kept_results(run)["label"] == 3
 
 
 def test_where_the_data_is_at_fault_nothing_is_kept(table, tmp_path, tasks):

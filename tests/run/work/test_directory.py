@@ -1,13 +1,15 @@
 """What a run's directory keeps: results that are written once, and that nobody changes."""
 
+import builtins
+import errno
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from distsvc.errors import DataError
-from distsvc.run.work.directory import KEPT, Result, RunDirectory
+from distsvc.errors import OutputPermissionError, TemporaryError
+from distsvc.run.work.directory import KEPT, LostWorkError, Result, RunDirectory
 from distsvc.storage.places.arrays import write_array, write_arrays
 from tests.small_runs import begin, forget, small_job, three_clusters, write_table
 
@@ -62,7 +64,7 @@ def test_what_can_not_be_written_leaves_no_result(run):
     with pytest.raises(ValueError, match="holds Python objects"):
         run.write("fit", Result({"n": 1}, large=large))
     assert not run.has("fit")
-    with pytest.raises(DataError, match=r"fit\.npz can't be read"):
+    with pytest.raises(LostWorkError, match=r"fit\.npz is not there"):
         run.load("fit")
     run.write("fit", Result({"n": 2}, large={"rows": np.ones(4)}))
     assert run.map_large("fit", "rows").all()
@@ -98,7 +100,7 @@ def test_a_result_is_read_once_in_a_process(run):
     for again in (run.read("fit"), RunDirectory(run.address).read("fit")):
         assert again.facts == first.facts
         assert again.arrays["x"].tolist() == first.arrays["x"].tolist()
-    with pytest.raises(DataError, match="can't be read"):
+    with pytest.raises(LostWorkError, match="is not there"):
         run.load("fit")
 
 
@@ -108,7 +110,7 @@ def test_a_process_keeps_few_results(run):
         run.write(f"pass/{number:05d}", result(number))
         assert run.read(f"pass/{number:05d}").facts["number"] == number
     (Path(run.address) / "results/pass/00000.npz").unlink()
-    with pytest.raises(DataError, match="can't be read"):
+    with pytest.raises(LostWorkError, match="is not there"):
         run.read("pass/00000")
 
 
@@ -130,25 +132,188 @@ def test_the_plan_is_read_once_in_a_process(tmp_path):
     (Path(run.address) / "plan.json").unlink()
     assert run.plan.table.n_rows == 100
     forget()
-    with pytest.raises(DataError, match=r"plan\.json can't be read"):
+    with pytest.raises(LostWorkError, match=r"plan\.json is not there"):
         _ = run.plan
 
 
-@pytest.mark.parametrize("other", [np.zeros((3, 2)), np.zeros(6), np.zeros((2, 3), np.float32)])
-def test_a_large_array_of_another_form_is_refused(run, other):
-    run.write("fit", Result(large={"rows": np.zeros((2, 3)), "keys": np.zeros(2)}))
-    write_array(Path(run.address) / "results/fit.rows.npy", other)
-    with pytest.raises(DataError, match=r"fit\.rows\.npy: expected \['<f8', \[2, 3\]\], found"):
-        run.map_large("fit", "rows")
+def of_another_shape(path):
+    write_array(path, np.zeros((3, 2)))
+
+
+def of_another_type(path):
+    write_array(path, np.zeros((2, 3), np.float32))
+
+
+def zeroed(path):
+    """Leave what a loss of power does: all bytes are there, and the later ones are zero."""
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[-40] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("spoil", [of_another_shape, of_another_type, zeroed, cut, flipped])
+def test_a_large_array_that_is_damaged_is_lost(run, spoil):
+    forget()
+    large = {"rows": np.ones((2, 3)), "keys": np.zeros(2)}
+    run.write("fit", Result(large=large))
+    spoil(Path(run.address) / "results/fit.rows.npy")
     assert run.map_large("fit", "keys").shape == (2,)
+    with pytest.raises(LostWorkError, match=r"fit\.rows\.npy is damaged: .*; the same command"):
+        run.map_large("fit", "rows")
+    assert not run.has("fit")
+    forget()
+    run.write("fit", Result(large=large))
+    assert run.map_large("fit", "rows").all()
+
+
+@pytest.mark.parametrize("spoil", [zeroed, cut, lambda path: path.write_bytes(b"")])
+def test_a_result_that_is_damaged_is_lost(run, spoil):
+    run.write("fit", result(1))
+    spoil(Path(run.address) / "results/fit.npz")
+    with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: .*; the same command makes it"):
+        run.load("fit")
+    assert not run.has("fit")
 
 
 @pytest.mark.parametrize("arrays", [{}, {"facts": np.array("{")}, {"facts": np.zeros(2)}])
 def test_a_result_without_its_facts(run, arrays):
     (Path(run.address) / "results").mkdir()
     write_arrays(Path(run.address) / "results/fit.npz", arrays)
-    with pytest.raises(DataError, match=r"fit\.npz: facts can't be read"):
+    with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: facts can't be read"):
         run.load("fit")
+
+
+def test_all_that_is_damaged_is_named_and_removed(run):
+    forget()
+    for number in range(4):
+        rows = {"rows": np.full(50, float(number))}
+        run.write(f"survey/{number:05d}", Result({"n": number}, {"x": np.ones(40)}, rows))
+    run.write("fit", result(1))
+    folder = Path(run.address) / "results/survey"
+    zeroed(folder / "00001.rows.npy")
+    zeroed(folder / "00002.npz")
+    (folder / "00003.rows.npy").unlink()
+    found = run.lost()
+    assert len(found) == 3
+    assert run.names() == ["fit", "survey/00000"]
+    assert run.lost() == []
+
+
+def fails_with(number):
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.ESTALE])
+def test_what_can_not_be_reached_is_neither_lost_nor_the_datas_fault(run, monkeypatch, number):
+    forget()
+    run.write("fit", Result({"n": 1}, {"x": np.ones(3)}, {"rows": np.ones(4)}))
+    (Path(run.address) / "staging").mkdir()
+    (Path(run.address) / "staging/t").write_bytes(b"x")
+    reads = {
+        "open": [lambda: run.load("fit"), lambda: run.map_large("fit", "rows"), lambda: run.plan],
+        "os.stat": [lambda: run.has("fit"), lambda: run.is_planned, lambda: run.names("")],
+        "os.scandir": [lambda: run.names("")],
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(builtins, "open", fails_with(number))
+        patched.setattr(os, "scandir", fails_with(number))
+        for read in (*reads["open"], *reads["os.scandir"]):
+            with pytest.raises(TemporaryError) as found:
+                read()
+            assert not isinstance(found.value, LostWorkError)
+            assert ("ulimit -n" in str(found.value)) == (number == errno.EMFILE)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", fails_with(number))
+        for read in reads["os.stat"][:2]:
+            with pytest.raises(TemporaryError):
+                read()
+    assert run.load("fit").facts == {"n": 1}
+    assert run.map_large("fit", "rows").all()
+
+
+@pytest.mark.parametrize(
+    ("where", "read"),
+    [
+        ("zipfile.ZipFile", lambda run: run.load("fit")),
+        ("numpy.empty", lambda run: run.load("fit")),
+        ("numpy.load", lambda run: run.map_large("fit", "rows")),
+    ],
+)
+def test_memory_that_lacks_damages_nothing(run, monkeypatch, where, read):
+    forget()
+    run.write("fit", Result({"n": 1}, {"x": np.ones(3)}, {"rows": np.ones(4)}))
+
+    def fail(*_, **__):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(where, fail)
+        with pytest.raises(TemporaryError, match="MemoryError"):
+            read(run)
+    assert run.has("fit")
+
+
+def test_what_may_not_be_read_is_a_matter_of_permission(run, monkeypatch):
+    run.write("fit", result(1))
+    monkeypatch.setattr(builtins, "open", fails_with(errno.EACCES))
+    with pytest.raises(OutputPermissionError, match=r"no permission to read .*fit\.npz"):
+        run.load("fit")
+    assert run.has("fit")
+
+
+PLANS = {
+    "empty": b"",
+    "cut": None,
+    "garbled": b"\x00\xff{]",
+    "odd": b"[1, 2]",
+    "another": b'{"plan": {}, "staged": {}}',
+    "deep": b"[" * 9999,
+}
+
+
+@pytest.mark.parametrize("how", PLANS)
+def test_a_plan_that_is_damaged(tmp_path, how):
+    job = small_job(write_table(tmp_path / "t.parquet", three_clusters(100)), {})
+    run = begin(job, tmp_path / "run").run
+    path = Path(run.address) / "plan.json"
+    path.write_bytes(path.read_bytes()[:-9] if PLANS[how] is None else PLANS[how])
+    forget()
+    for read in (lambda: run.plan, run.planned):
+        with pytest.raises(LostWorkError, match=r"plan\.json is damaged"):
+            read()
+
+
+def test_a_digit_of_a_plan_that_is_another(tmp_path):
+    job = small_job(write_table(tmp_path / "t.parquet", three_clusters(100)), {})
+    run = begin(job, tmp_path / "run").run
+    path = Path(run.address) / "plan.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    forget()
+    with pytest.raises(LostWorkError, match="its checksum is another"):
+        _ = run.plan
+
+
+def test_a_converted_file_that_is_damaged(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("a,b\n" + "1,2\n3,5\n4,4\n" * 9)
+    run = begin(small_job(table, {}), tmp_path / "run").run
+    [staged] = (Path(run.address) / "staging").iterdir()
+    assert run.planned()["staged"].keys() == {f"staging/{staged.name}"}
+    flipped(staged)
+    with pytest.raises(LostWorkError, match="staging is damaged"):
+        run.planned()
 
 
 def test_the_results_of_a_folder_are_named_by_one_listing(tmp_path):

@@ -1,5 +1,6 @@
 """The same outcome from a plain loop and from a cluster, whatever fails."""
 
+import errno
 import logging
 import pickle
 import traceback
@@ -114,6 +115,19 @@ def always_fails_at_4(run_dir: str, number: int) -> int:
     if number == 4:
         raise RuntimeError("broken")
     return 1
+
+
+def is_away_at_4(run_dir: str, number: int) -> int:
+    leave_a_mark(run_dir, number)
+    if number == 4:
+        raise OSError(errno.ESTALE, "Stale file handle", "t.parquet")
+    return 1
+
+
+def test_a_disk_that_is_away_twice_is_away(where, tmp_path):
+    message = r"^label: partition 4 failed twice: OSError: .*Stale file handle"
+    with pytest.raises(TemporaryError, match=message):
+        run(where, is_away_at_4, tmp_path, range(6))
 
 
 def test_a_partition_that_keeps_failing_is_named(where, tmp_path):

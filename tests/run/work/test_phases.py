@@ -10,7 +10,7 @@ import pytest
 
 from distsvc.errors import DataError, TemporaryError
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps, in_order, steps_on
 from distsvc.run.work.progress import Progress, attached
 from tests.small_runs import begin, forget, small_job, three_clusters, write_table
@@ -180,7 +180,7 @@ def test_results_that_the_store_lost_are_named(steps, monkeypatch, n, message):
     monkeypatch.setattr(RunDirectory, "write", lambda self, name, result: None)
     with pytest.raises(TemporaryError, match=f"^square: {message} {folder.parents[1]}"):
         steps.do(SQUARE, 20)
-    with pytest.raises(TemporaryError, match=f"^square: results 0 are not in {folder.parents[1]}"):
+    with pytest.raises(LostWorkError, match=f"^{folder}/00000.npz is not there"):
         next(steps.map(SQUARE, 20))
 
 

@@ -1,9 +1,13 @@
 """Small files: whole or absent, the same bytes every time, and nothing executable in them."""
 
+import builtins
+import errno
 import io
 import json
 import os
 import zipfile
+import zlib
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -13,12 +17,18 @@ from hypothesis.extra import numpy as npst
 
 from distsvc.errors import DataError, TemporaryError
 from distsvc.storage.places.arrays import (
+    checksum,
+    json_bytes,
     map_array,
     read_arrays,
     read_json,
+    read_sealed,
+    sealed,
+    unsealed,
     write_array,
     write_arrays,
     write_json,
+    write_sealed,
     write_whole,
 )
 
@@ -264,3 +274,51 @@ def test_a_mapped_file_that_is_too_long(tmp_path):
         file.write(b"more")
     with pytest.raises(DataError, match=r"X\.npy can't be read: expected 8,128 bytes, found 8,132"):
         map_array(tmp_path / "X.npy")
+
+
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
+def test_the_checksum_of_an_array_is_its_files(tmp_path, array):
+    path = tmp_path / "a.npy"
+    assert write_array(path, array) == checksum(path) == zlib.crc32(path.read_bytes())
+
+
+SEALED = {"seed": 0, "share": 0.1, "names": ["ä", None], "inner": {"n": 2**70, "e": 1e-300}}
+
+
+def test_what_is_sealed_comes_back(tmp_path):
+    write_sealed(tmp_path / "a.json", SEALED)
+    assert read_sealed(tmp_path / "a.json") == SEALED
+    assert list(json.loads((tmp_path / "a.json").read_text())) == [*SEALED, "crc32"]
+
+
+def test_every_bit_of_what_is_sealed_counts():
+    """One that is another is seen, or changes only what JSON does not tell apart."""
+    written = sealed(SEALED)
+    for place in range(len(written)):
+        for bit in range(8):
+            other = bytearray(written)
+            other[place] ^= 1 << bit
+            with suppress(DataError):
+                assert unsealed(bytes(other), "a.json") == SEALED
+
+
+def test_what_has_no_checksum_is_as_damaged_where_it_needs_one():
+    written = json_bytes(SEALED)
+    assert unsealed(written, "a.json", required=False) == SEALED
+    with pytest.raises(DataError, match=r"a\.json can't be read: its checksum is another"):
+        unsealed(written, "a.json")
+    with pytest.raises(DataError, match="expected an object, found list"):
+        unsealed(b"[1]", "a.json", required=False)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.ESTALE])
+def test_a_disk_that_does_not_answer_damages_nothing(tmp_path, monkeypatch, number):
+    write_arrays(tmp_path / "a.npz", ARRAYS)
+
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(builtins, "open", fail)
+    for read in (read_arrays, read_json, map_array):
+        with pytest.raises(TemporaryError, match=os.strerror(number)):
+            read(tmp_path / "a.npz")

@@ -1,5 +1,6 @@
 """A folder and a bucket are places alike; a bucket's commit holds though answers are lost."""
 
+import errno
 import json
 import os
 import threading
@@ -78,6 +79,30 @@ def test_what_is_removed_is_gone(place):
     assert place.sizes() == {"a/2": 3}
     assert not place.has("a/1")
     assert not place.local("a/1").exists()
+
+
+TROUBLE = [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.ESTALE]
+
+
+@pytest.mark.parametrize("number", TROUBLE, ids=errno.errorcode.get)
+def test_what_a_disk_does_not_answer_is_not_taken_for_missing(tmp_path, monkeypatch, number):
+    place = store_of(tmp_path)
+    write(place, "a/b.txt", "one")
+
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", fail)
+        for look in (place.sizes, place.folders, lambda: place.clear("a", {"a/c"})):
+            with pytest.raises(TemporaryError, match=os.strerror(number)):
+                look()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", fail)
+        for look in (lambda: place.has("a/b.txt"), lambda: place.remove("a/b.txt")):
+            with pytest.raises(TemporaryError, match=os.strerror(number)):
+                look()
+    assert place.sizes() == {"a/b.txt": 3}
 
 
 def test_a_file_is_put(place):

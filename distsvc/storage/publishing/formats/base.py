@@ -41,9 +41,12 @@ class OutputFormat(Protocol):
 
     def fill(
         self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
-    ) -> None:
-        """Do one of the tasks; in any order, on any worker, more than once if need be."""
-        return
+    ) -> dict[str, dict[str, int | str]]:
+        """Do one of the tasks; in any order, on any worker, more than once if need be.
+
+        Returns what `described` says of the files that it wrote, by their names in the store.
+        """
+        return {}
 
     def owns(self, files: Sequence[str]) -> bool:
         """Return whether these published files are of this format."""

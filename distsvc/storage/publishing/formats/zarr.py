@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, JobFileError, one_line
 from distsvc.errors.forms import Form, parsed
-from distsvc.storage.places.arrays import read_json, write_whole
+from distsvc.storage.places.arrays import described, read_json, write_whole
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats.base import OutputFormat
 from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
@@ -59,17 +59,16 @@ class ZarrLabels(OutputFormat):
             )
 
     def begin(self, store: Store, source: Store, parts: Sequence[tuple[str, int]]) -> int:
-        """Create the arrays, unless they are there, and return their number of chunks."""
+        """Create the arrays and return their number of chunks; those that are there stay so."""
         n_rows = sum(rows for _, rows in parts)
-        if not store.has(METADATA):
-            _, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
-            for name in sorted(files, key=lambda name: name == METADATA):  # which comes last
-                _put(store, name, files[name])
+        _, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
+        for name in sorted(files, key=lambda name: name == METADATA):  # which comes last
+            _put(store, name, files[name])
         return -(-n_rows // CHUNK_ROWS)
 
     def fill(
         self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
-    ) -> None:
+    ) -> dict[str, dict[str, int | str]]:
         """Fill one chunk of every array from the parts that hold its rows."""
         start = number * CHUNK_ROWS
         n_rows = sum(rows for _, rows in parts)
@@ -79,8 +78,7 @@ class ZarrLabels(OutputFormat):
         metadata = set(files)
         for array, column in zip(arrays, table.columns, strict=True):
             array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
-        for name in files.keys() - metadata:
-            _put(store, name, files[name])
+        return {name: _put(store, name, files[name]) for name in sorted(files.keys() - metadata)}
 
     def owns(self, files: Sequence[str]) -> bool:
         """Return whether there is a group's metadata among the files."""
@@ -156,9 +154,11 @@ def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Buffe
     return arrays, files
 
 
-def _put(store: Store, name: str, content: Buffer) -> None:
+def _put(store: Store, name: str, content: Buffer) -> dict[str, int | str]:
+    """Write a file, and return what `described` says of it."""
     with store.created(name, again=False) as path:
         write_whole(path, lambda stream: stream.write(content.to_bytes()))
+        return described(path)
 
 
 def _read_rows(source: Store, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:
