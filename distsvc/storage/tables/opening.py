@@ -46,7 +46,7 @@ from distsvc.storage.rows.features import (
     is_vector,
 )
 from distsvc.storage.rows.texts import TextNumber, is_text
-from distsvc.storage.rows.versions import compare
+from distsvc.storage.rows.versions import Versions, compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import MIXED, texts_of_numbers, without_codes
@@ -115,20 +115,10 @@ def open_table(
     scan = replace(scan, keys=keys, default=scan.default + back)
     _check_size(config.shown, scan.layout.extents)
     check_categories(config, scan, set(encode) - {feature.column for feature in known})
-    table = Table(
-        layout=scan.layout,
-        features=(),
-        types=(),
-        id=config.id,
-        label=config.label,
-        where=config.where,
-        others=pa.schema([]),
-        sources=scan.sources or tuple(location.address for location in locations),
-        left_out={},
-        versions=versions,
-        ready=config.ready,
-        missing_values=preprocess.missing_values if preprocess is not None else (),
-    )
+    sources = scan.sources or tuple(location.address for location in locations)
+    table = _without_columns(config, scan, sources, versions)
+    gaps = preprocess.missing_values if preprocess is not None else ()
+    table = replace(table, missing_values=gaps)
     texts, mixed = _text_numbers(config, table, scan, categories)
     columns = choose_features(config, scan, {*categories, *texts})
     table = replace(
@@ -143,6 +133,25 @@ def open_table(
         table = without_codes(table, source_of(table), kept)
     used = {*table.stored, *other_columns(config)}
     return replace(table, notes=tuple(source.notes(found, scan, versions, used)))
+
+
+def _without_columns(
+    config: InputConfig, scan: Scan, sources: tuple[str, ...], versions: Versions
+) -> Table:
+    """Return the table whose columns are still to be chosen."""
+    return Table(
+        layout=scan.layout,
+        features=(),
+        types=(),
+        id=config.id,
+        label=config.label,
+        where=config.where,
+        others=pa.schema([]),
+        sources=sources,
+        left_out={},
+        versions=versions,
+        ready=config.ready,
+    )
 
 
 def _text_numbers(
