@@ -35,6 +35,10 @@ MOST_BINS, MOST_POINTS, MOST_PHASES = 10_000, 200_000, 10_000
 """More than that is never written."""
 
 
+Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
+"""A number on an axis; of larger ones the differences would be infinite."""
+
+
 class InputPart(ReportPart):
     """The table: its path or paths, rows used and read, and the columns that were clustered.
 
@@ -105,7 +109,7 @@ class ScoreHistogram(ReportPart):
     divides rows inside from rows outside, if any does.
     """
 
-    edges: Annotated[list[Number], Field(max_length=MOST_BINS + 1)]
+    edges: Annotated[list[Drawn], Field(max_length=MOST_BINS + 1)]
     counts: Annotated[list[Size], Field(max_length=MOST_BINS)]
     heading: Unsaid[str] = "Inside or outside"
     title: Unsaid[str] = ""

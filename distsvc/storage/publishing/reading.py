@@ -55,6 +55,8 @@ def read_labels(
 
     """
     known = list(manifest.columns)
+    if not known:
+        raise DataError(f"{MANIFEST}: expected a schema with the columns of labels, found none")
     condition = _parsed(filter) if isinstance(filter, str) else None
     wanted = [columns] if isinstance(columns, str) else known if columns is None else list(columns)
     used = condition.columns if condition else known if filter is not None else ()

@@ -183,6 +183,10 @@ def damaged(name, *place, value=None):
         ),
         (damaged("columns", "clusters", value={}), "clusters: expected a valid list, found {}"),
         (
+            damaged("columns", "score_histogram", "edges", 0, value=-1.7e308),
+            "score_histogram.edges.0: expected greater than or equal to ",
+        ),
+        (
             damaged("columns", "outliers", "defined", value=1),
             "outliers.defined: expected a valid boolean, found 1",
         ),

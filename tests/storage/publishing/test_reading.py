@@ -138,6 +138,12 @@ def test_a_column_that_no_file_has(out):
         distsvc.load(out).labels()
 
 
+def test_a_manifest_without_columns(out):
+    changed(out, lambda content: content.pop("schema"))
+    with pytest.raises(DataError, match=r"manifest\.json: expected a schema"):
+        distsvc.load(out).labels()
+
+
 def pipe(path):
     os.mkfifo(path)
 
