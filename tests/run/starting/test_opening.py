@@ -1,5 +1,6 @@
 """A run begins only where it can end; and whose fault an error is."""
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from distsvc.run.job import run_job
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
+from distsvc.storage.places import scratch
 from distsvc.storage.publishing.manifest import FORMAT, Manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import fingerprint, open_table
@@ -198,3 +200,12 @@ def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeyp
     with open_job(job) as found:
         assert isinstance(found, Output)
     assert published
+
+
+def test_a_start_removes_what_killed_processes_left(table, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f"distsvc-workers-{scratch._place()}-{2**22 + 1}-7-abcdefgh"
+    left.mkdir()
+    (left / "spilled").write_text("x")
+    with open_job(job_for(table, MODELS["sampled"])):
+        assert not left.exists()
