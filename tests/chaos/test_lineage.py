@@ -1,47 +1,51 @@
 """A lineage outlives kills; and the harness sees what would end one."""
 
 import json
-import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
 
-import pytest
+from chaos.lineage import Lineage, day_of
+from chaos.processes import ROOT
 
-from chaos.lab import Lab
-from chaos.lineage import Lineage, day_of, killed_lineage
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    made = Lab(tmp_path_factory.mktemp("lab"))
-    yield made
-    made.close()
+RUN = "0123456789ab-01234567"
 
 
-def test_a_lineage_outlives_kills(lab):
-    found = killed_lineage(lab, 3, kills=6)
+def test_a_lineage_outlives_kills(tmp_path):
+    command = [sys.executable, "-m", "tests.chaos", "--lineage", "5", "--work", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "log.jsonl").read_text())
     assert found["problems"] == []
-    assert int(found["what"].split()[0]) >= 6
+    assert int(found["what"].split()[0]) >= 5
 
 
-def test_what_would_end_a_lineage_is_seen(lab):
-    lineage = Lineage(lab, 4)
-    lineage.prepare()
-    assert lineage.wrong() == []
+def test_what_would_end_a_lineage_is_seen(tmp_path):
+    lineage = Lineage(SimpleNamespace(work=tmp_path), 0)
+    lineage.known.add(RUN)
     out = lineage.out / day_of(3)
-    said = json.loads((out / "manifest.json").read_text())
-    (out / "manifest.json").write_text(json.dumps(said | {"previous": None} | {"run_id": "x"}))
-    begun = lineage.out / day_of(4) / ".runs/0123456789ab-01234567"
+    begun = lineage.out / day_of(4) / ".runs" / RUN
     begun.mkdir(parents=True)
+    (out / "labels").mkdir(parents=True)
+    (out / "labels/part-00000.parquet").write_text("rows")
+    file = {"file": "labels/part-00000.parquet", "bytes": 4}
+    manifest = {"run_id": RUN, "previous": {}, "files": [file]}
     (begun / "begun.json").write_text("{}")
-    (begun / "previous.json").write_text(
-        json.dumps({"run_id": said["run_id"], "address": str(out)})
-    )
-    assert any("gone" in problem for problem in lineage.wrong())
+    (begun / "previous.json").write_text(json.dumps({"run_id": RUN, "address": str(out)}))
+
+    def wrong(**changed):
+        (out / "manifest.json").write_text(json.dumps(manifest | changed))
+        return "; ".join(lineage.wrong())
+
+    assert wrong() == ""
+    manifest.pop("previous")
+    assert wrong().endswith("begins a lineage")
+    manifest["previous"] = {}
+    assert wrong(files=[file | {"bytes": 5}]).endswith("part-00000.parquet is not whole")
+    lineage.known.add("another")
+    assert wrong(run_id="another").endswith(f"continues {out}: gone")
     (begun / "previous.json").unlink()
-    assert any("does not say" in problem for problem in lineage.wrong())
-    said.pop("previous")
-    (out / "manifest.json").write_text(json.dumps(said))
-    assert any("begins a lineage" in problem for problem in lineage.wrong())
-    shutil.rmtree(out / "labels")
-    assert any("is not whole" in problem for problem in lineage.wrong())
-    lineage.judge("run", lineage.run(4), 78, "error: that is not published any more")
-    assert lineage.problems
+    assert wrong().endswith("does not say what it continues")
+    lineage.judge("run", ["run"], 78, "error: that is not published any more")
+    lineage.judge("run", ["run"], 65, "error: odd")
+    assert len(lineage.problems) == 2

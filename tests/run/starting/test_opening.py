@@ -1,5 +1,6 @@
 """A run begins only where it can end; and whose fault an error is."""
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from distsvc.run.job import run_job
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
+from distsvc.storage.places import scratch
 from distsvc.storage.publishing.manifest import FORMAT, Manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import fingerprint, open_table
@@ -213,3 +215,12 @@ def test_nothing_is_made_for_an_input_that_is_not_there(tmp_path):
     ):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_start_removes_what_killed_processes_left(table, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f"distsvc-workers-{scratch._place()}-{2**22 + 1}-7-abcdefgh"
+    left.mkdir()
+    (left / "spilled").write_text("x")
+    with open_job(job_for(table, MODELS["sampled"])):
+        assert not left.exists()
