@@ -110,9 +110,10 @@ def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, mon
     put = zarr._put
 
     def stopped_after(place, name, content):
-        put(place, name, content)
+        written = put(place, name, content)
         if (after, name) == ("created", "zarr.json"):
             raise Stopped
+        return written
 
     with monkeypatch.context() as patched, pytest.raises(Stopped) if after else nullcontext():
         patched.setattr(zarr, "_put", stopped_after)
