@@ -74,14 +74,14 @@ def predict_table(
                 run.write_plan(Plan.of(job, table))
             table = run.plan.table
             for note in run.plan.notes:
-                progress.event("unknown values", because=note)
+                progress.event("note", because=note)
         at = ClusterAddress(scheduler, scheduler_file, require_tls)
         with steps_on(run, progress, job.cluster, at) as steps:
             check_labelling(job, table, steps.workers, model.rule.float64)
             labelled = label_table(steps)
             fill_output(steps, labelled.counts)
         for note in labelled.ids.notes(str(table.id)) if labelled.ids is not None else ():
-            progress.event("ids do not tell rows apart", because=note)
+            progress.event("note", because=note)
         check_unchanged(table)
         made = make_manifest(run, job, digest, fingerprint(table), labelled)
         return output.publish(made)

@@ -323,7 +323,7 @@ def _check_trust(address: str, require_tls: bool, progress: Progress) -> None:
         if host == "localhost" or ipaddress.ip_address(host).is_loopback:
             return
     progress.event(
-        "warning",
+        "scheduler without TLS",
         about=f"scheduler {address} is on another host and not reached through TLS: whoever reaches"
         " it, or reads the network, can run code as its user and as this one",
     )

@@ -137,7 +137,7 @@ def test_values_that_a_model_does_not_know_are_told_of(tmp_path):
     for table in (path, other):
         progress = Progress(quiet=True)
         progress.event = lambda name, table=table, **known: told.setdefault(table, []).extend(
-            [known["because"]] if name == "unknown values" else []
+            [known["because"]] if name == "note" else []
         )
         predict_table(tmp_path / "out", table, str(tmp_path / "labels"), overwrite=True,
                       progress=progress)  # fmt: skip

@@ -151,5 +151,5 @@ def test_predict_tells_of_them(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "event", lambda name, *_, **fields: told.append((name, fields)))
     path = table_with(tmp_path / "new.parquet", [1, *range(1, N)])
     predict_table(tmp_path / "out", str(path), str(tmp_path / "new"), progress=progress)
-    (fields,) = [fields for name, fields in told if name == "ids do not tell rows apart"]
+    (fields,) = [fields for name, fields in told if name == "note"]
     assert fields["because"].startswith("2 rows share their id with another row: 'account' is 1 ")

@@ -204,7 +204,7 @@ def test_a_scheduler_elsewhere_without_tls_earns_a_warning(address, warned, monk
     ):
         pass
     events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [event["event"] for event in events] == ["warning"] * warned
+    assert [event["event"] for event in events] == ["scheduler without TLS"] * warned
     assert all(f"scheduler {address} is on another host" in event["about"] for event in events)
 
 
