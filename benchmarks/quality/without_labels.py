@@ -153,7 +153,7 @@ def prepared(name: str, X: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(pca.fit_transform(X / 255.0))
 
 
-def about_sample(groups: dict[str, Sequence[str]], data: Path, name: str) -> Row:
+def about_sample(groups: Mapping[str, Sequence[str]], data: Path, name: str) -> Row:
     """Return the columns of the result that tell a set, its group and its sample."""
     X, y, size = sample(data, name)
     group = next(group for group, names in groups.items() if name in names)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from benchmarks.datasets.catalogue import find
-from benchmarks.harness.rows import only, read_csv
+from benchmarks.harness.rows import grouped, only, read_csv
+from benchmarks.harness.systems import Facts, made
 from benchmarks.quality import stability, without_labels
 from benchmarks.quality.stability import (
     ABOUT,
     FACTOR,
     KINDS,
+    METHODS,
     STABLE_GROUPS,
     changed,
     clusters,
@@ -21,6 +23,7 @@ from benchmarks.quality.stability import (
     report,
     rows_of_split,
 )
+from benchmarks.quality.without_labels import names_of, system_of, tried_method
 
 N = 40
 
@@ -146,8 +149,14 @@ def test_numbers_of_clusters_by_size():
     assert (line["quarter"], line["half"], line["all"]) == (N, 1, 2)
 
 
-@pytest.mark.parametrize("method", ["k-means", "GMM", "auto", "ours", "iMDH"])
-def test_every_method_labels_all_rows_after_every_fit(method, iris):
+def test_every_method_can_label_other_rows():
+    systems = [system_of(METHODS, name)[0] for name in names_of(METHODS)]
+    assert len(systems) == 5
+    assert all(hasattr(made(system, Facts(N, 2, 50), 0), "predict") for system in systems)
+
+
+@pytest.mark.parametrize("method", ["k-means", "GMM", "iMDH"])
+def test_all_rows_are_labelled_after_every_fit(method, iris):
     fits_of_split = rows_of_split(None, "iris", method, 0)
     assert [row["fit"] for row in fits_of_split] == list(changed(iris[0], 0))
     assert all(len(row["labels"]) == len(iris[0]) for row in fits_of_split)
@@ -166,19 +175,23 @@ def test_results_are_written_set_by_set_and_earlier_ones_stay(iris, tmp_path, mo
         data=None, out=tmp_path, sets=["iris"], methods=["kmeans"], seeds=2, processes=1
     )
     stability.stability(options)
-    options.sets = ["glass", "car"]
-    options.methods = ["gmm"]
+    options.sets, options.methods, options.seeds = ["glass"], ["gmm"], 1
     stability.stability(options)
     rows = read_csv(tmp_path / "stability.csv")
-    kinds = [*KINDS, *KINDS, "seeds"]
-    assert [(row["set"], row["method"]) for row in rows] == [
-        (name, method)
-        for name, method in (("car", "GMM"), ("glass", "GMM"), ("iris", "k-means"))
-        for _ in kinds
-    ]
-    assert sorted(row["kind"] for row in rows if row["set"] == "iris") == sorted(kinds)
+    found = grouped(rows, ("set", "method"))
+    assert list(found) == [("glass", "GMM"), ("iris", "k-means")]
+    kinds = [[row["kind"] for row in alike] for alike in found.values()]
+    assert kinds[0] == list(KINDS)
+    assert sorted(kinds[1]) == sorted([*KINDS, *KINDS, "seeds"])
     capsys.readouterr()
     report(rows)
     text = capsys.readouterr().out
     assert "ARI of k-means on bsgd" in text
     assert "halves: means over the sets" in text
+
+
+def test_a_fit_that_fails_says_why():
+    model, found = tried_method(METHODS, "k-means", numbered(3), 5, 0)
+    assert model is None
+    assert found["k"] is None
+    assert found["note"].startswith("ValueError: n_samples=3 should be >= n_clusters=5")
