@@ -26,6 +26,7 @@ HOMES = {
     "quality.blind": ("blind",),
     "quality.blind_large": ("blind_large",),
     "quality.given_k": ("given_k",),
+    "quality.stability": ("stability",),
     "papers.hyperplanes": ("mdh_table", "divisive", "mdh_order"),
     "methods.hyperplanes_speed": ("mdh_speed", "mdh_cost"),
     "methods.linear": ("linear_exactness", "linear_speed"),

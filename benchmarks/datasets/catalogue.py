@@ -49,7 +49,7 @@ class Dataset:
     name: str
     """The key in the catalogue."""
     group: str
-    """The folder of its file: bsgd, imdh, shapes, shapes2, outliers or linear."""
+    """The folder of its file: bsgd, imdh, shapes, shapes2, tables, outliers or linear."""
     rows: int
     features: int
     class_counts: tuple[int, ...]
@@ -110,8 +110,8 @@ class Dataset:
 def catalogue() -> dict[str, Dataset]:
     """Return every set by its name.
 
-    Names are those of the groups bsgd, imdh, shapes and shapes2, which are distinct; the sets of
-    the other groups carry theirs, as in ``outliers/musk``, which is not ``musk``.
+    Names are those of the groups bsgd, imdh, shapes, shapes2 and tables, which are distinct; the
+    sets of the other groups carry theirs, as in ``outliers/musk``, which is not ``musk``.
     """
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return {name: _dataset(name, facts) for name, facts in tomllib.loads(text).items()}

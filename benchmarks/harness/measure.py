@@ -116,12 +116,20 @@ def measured(
     prepare: Callable[[], None] | None = None,
 ) -> list[Row]:
     """Return the rows that a function makes of all tasks, and say which task is done."""
-    rows: list[Row] = []
+    return [row for found in by_task(function, tasks, processes, prepare) for row in found]
+
+
+def by_task(
+    function: Callable[..., list[Row]],
+    tasks: list[tuple[Any, ...]],
+    processes: int,
+    prepare: Callable[[], None] | None = None,
+) -> Iterator[list[Row]]:
+    """Yield the rows that a function makes of every task, in order, and say which task is done."""
     for number, found in enumerate(in_processes(function, tasks, processes, prepare), 1):
-        rows += found
         named = (str(value) for value in tasks[number - 1] if isinstance(value, (str, int)))
         print(f"{number} of {len(tasks)}: {', '.join(named)}", file=sys.stderr, flush=True)
-    return rows
+        yield found
 
 
 def limited(function: Callable[..., Row], seconds: float, *arguments: Any) -> Row:

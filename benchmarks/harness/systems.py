@@ -165,9 +165,15 @@ class Mixture:
         """Fit the mixture and give every row its likeliest component."""
         from sklearn.mixture import GaussianMixture
 
-        mixture = GaussianMixture(self.n_components, n_init=STARTS, random_state=self.random_state)
-        self.labels_ = mixture.fit_predict(X)
+        self._mixture = GaussianMixture(
+            self.n_components, n_init=STARTS, random_state=self.random_state
+        )
+        self.labels_ = self._mixture.fit_predict(X)
         return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the likeliest component (n,) of every row of X (n, d)."""
+        return self._mixture.predict(X)
 
 
 def mixture(facts: Facts, seed: int) -> Any:

@@ -18,11 +18,11 @@ from benchmarks.papers.suites import IMDH_SETS
 from benchmarks.quality.without_labels import (
     ALL,
     GROUPS,
+    SCORES,
     Families,
     about_sample,
     by_set,
     common,
-    fit_method,
     fits_of,
     known,
     means_of_groups,
@@ -31,6 +31,7 @@ from benchmarks.quality.without_labels import (
     sample,
     scored,
     systems_of,
+    tried_method,
     with_earlier,
 )
 
@@ -72,12 +73,9 @@ def rows_of_fit(data: Path, name: str, what: str, seed: int | None) -> list[Row]
     """Return the row of the result that is about one fit; one that fails has a note instead."""
     X, y, _ = sample(data, name)
     about = about_sample(K_GROUPS, data, name) | {"method": what, "seed": seed}
-    try:
-        model, found = fit_method(METHODS, what, X, about["classes"], seed)
-    except (ValueError, ArithmeticError) as error:
-        empty = dict.fromkeys(("nmi", "ari", "k", "agreement", "seconds"))
-        return [about | empty | {"note": f"{type(error).__name__}: {error}"}]
-    return [about | scored(y, model.labels_) | found]
+    model, found = tried_method(METHODS, what, X, about["classes"], seed)
+    scores = dict.fromkeys(SCORES) if model is None else scored(y, model.labels_)
+    return [about | scores | found]
 
 
 def report(rows: list[Row]) -> None:

@@ -25,6 +25,13 @@ from benchmarks.harness.systems import SYSTEMS, Facts, made
 
 MOST_ROWS = 3200
 SAMPLE_ROWS = 3000
+
+
+def in_group(group: str) -> tuple[str, ...]:
+    """Return the names of a group of the catalogue, sorted."""
+    return tuple(sorted(name for name, one in catalogue().items() if one.group == group))
+
+
 GROUPS = {
     "bsgd": (
         "abalone", "aggregation", "breast_cancer", "car", "compound", "d31", "flame", "glass",
@@ -35,7 +42,7 @@ GROUPS = {
         "cluto_t7_10k", "complex8", "dartboard1", "rings", "s_set1", "smile1", "target", "zelnik1",
         "zelnik2", "zelnik4",
     ),
-    "shapes2": tuple(sorted(name for name, s in catalogue().items() if s.group == "shapes2")),
+    "shapes2": in_group("shapes2"),
 }  # fmt: skip
 """The 69 sets that are small or cut to a sample."""
 
@@ -45,6 +52,7 @@ SAME = 0.9
 """Least adjusted Rand index of two answers that are the same one."""
 
 COMPONENTS = 30
+SCORES = ("nmi", "ari")
 
 Method = tuple[str, Callable[[int], Row]]
 Families = dict[str, dict[str, Method]]
@@ -145,7 +153,7 @@ def prepared(name: str, X: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(pca.fit_transform(X / 255.0))
 
 
-def about_sample(groups: dict[str, Sequence[str]], data: Path, name: str) -> Row:
+def about_sample(groups: Mapping[str, Sequence[str]], data: Path, name: str) -> Row:
     """Return the columns of the result that tell a set, its group and its sample."""
     X, y, size = sample(data, name)
     group = next(group for group, names in groups.items() if name in names)
@@ -177,6 +185,17 @@ def fit_method(
     }
 
 
+def tried_method(
+    families: Families, name: str, X: np.ndarray, classes: int, seed: int | None
+) -> tuple[Any, Row]:
+    """Return what `fit_method` does; where the fit fails, no model, and why in the note."""
+    try:
+        return fit_method(families, name, X, classes, seed)
+    except (ValueError, ArithmeticError) as error:
+        empty = dict.fromkeys(("k", "agreement", "seconds"))
+        return None, empty | {"note": f"{type(error).__name__}: {error}"}
+
+
 def scored(y: np.ndarray, labels: np.ndarray) -> Row:
     """Return NMI (arithmetic) and ARI of a clustering."""
     found = agreement(y, labels)
@@ -199,7 +218,7 @@ def mean_and_error(rows: list[Row], index: str) -> tuple[float | None, float | N
     return mean(map(mean, of_set)), error
 
 
-def mean_scores(rows: list[Row], indices: Iterable[str] = ("nmi", "ari")) -> Row:
+def mean_scores(rows: list[Row], indices: Iterable[str] = SCORES) -> Row:
     """Return means over the sets of the indices, each with its standard error over seeds."""
     found: Row = {}
     for index in indices:
@@ -217,7 +236,9 @@ def parts(rows: list[Row], groups: Iterable[str]) -> dict[tuple[str, str], list[
     return found
 
 
-def means_of_groups(rows: list[Row], groups: Iterable[str]) -> list[Row]:
+def means_of_groups(
+    rows: list[Row], groups: Iterable[str], indices: Sequence[str] = SCORES
+) -> list[Row]:
     """Return the means of every method over the sets of each group, both halves and each."""
     lines = []
     methods = list(dict.fromkeys(row["method"] for row in rows))
@@ -226,7 +247,7 @@ def means_of_groups(rows: list[Row], groups: Iterable[str]) -> list[Row]:
             if mine := only(alike, method=name):
                 sets = len({row["set"] for row in mine})
                 about = {"group": group, "sets": sets, "half": half, "method": name}
-                lines.append(about | mean_scores(mine))
+                lines.append(about | mean_scores(mine, indices))
     return lines
 
 
