@@ -122,20 +122,21 @@ def _published(distsvc: Any, content: dict, out: str, about: dict) -> list[dict[
     manifest = json.loads(system.cat_file(f"{root}/manifest.json"))
     run_id = manifest["run_id"]
     kept = []
+    places = str(Path(out).parent), str(Path(content["input"]["path"]).parent)
     for path in sorted(system.find(f"{root}")):
         inner = path.split(root.rstrip("/") + "/", 1)[1].replace(run_id, "RUN")
         if re.search(r"(^|/)(labels|model)(/|$)", inner):
             body = system.cat_file(path)
             if inner.endswith(".json"):
-                body = _steady(json.loads(body.replace(run_id.encode(), b"RUN")), out)
+                body = _steady(json.loads(body.replace(run_id.encode(), b"RUN")), places)
             kept.append(about | {"file": inner, "sha256": hashlib.sha256(body).hexdigest()[:16]})
-    body = _steady(json.loads(json.dumps(manifest).replace(run_id, "RUN")), out)
+    body = _steady(json.loads(json.dumps(manifest).replace(run_id, "RUN")), places)
     kept.append(about | {"file": "manifest", "sha256": hashlib.sha256(body).hexdigest()[:16]})
     kept.append(about | {"file": "columns", "sha256": _digest(run.labels())})
     return kept
 
 
-def _steady(content: Any, out: str) -> bytes:
+def _steady(content: Any, places: tuple[str, ...]) -> bytes:
     """Return JSON without what names a moment, a place, or another file's digest of those."""
 
     def cleaned(value: Any) -> Any:
@@ -146,7 +147,9 @@ def _steady(content: Any, out: str) -> bytes:
             return steady
         if isinstance(value, list):
             return [cleaned(one) for one in value]
-        return value.replace(str(Path(out).parent), "BASE") if isinstance(value, str) else value
+        for place in places if isinstance(value, str) else ():
+            value = value.replace(place, "BASE")
+        return value
 
     return json.dumps(cleaned(content), sort_keys=True).encode()
 

@@ -16,6 +16,7 @@ from distsvc.errors import (
     DataError,
     DistsvcError,
     InputNotFoundError,
+    JobFileError,
     OutputPermissionError,
     PartitionFailedError,
     TemporaryError,
@@ -118,6 +119,8 @@ def fault(
         text = str(error)
         return error if masked(text) == text else type(error)(masked(text))
     name = shown_url(str(reading or writing or getattr(error, "filename", None) or "a file"))
+    if isinstance(error, ValueError) and "embedded null" in str(error):
+        return JobFileError(f"expected a path without NUL, found {one_line(name)}")
     chain = list(_chain(error))
     for one in chain:
         found = _of_store(one, name)

@@ -33,7 +33,7 @@ _USER = re.compile(r"(?<=://)[^/?#]*@")
 _BROKEN_USER = re.compile(r"(?<=://)[^/?#@\s:]+:(?!\d*[/?#])(?:(?!://)[^@])*@")
 _QUERY = re.compile(r"(?<=[?#]).*", re.DOTALL)
 _OTHER_QUERY = re.compile(r"(?<=[?#])[\w.-]+=.*", re.DOTALL)  # others have globs, too
-_MATRIX = re.compile(r"(?<=;)[\w.-]+=[^/;?#]*")
+_MATRIX = re.compile(r"(?<=;)[^/;?#]+")
 _OTHER_MATRIX = re.compile(  # others have names of files with semicolons, too
     r"(?<=[;#])[\w.-]*(?:auth|credential|key|pass|secret|session|sig|token)[\w.-]*=[^/;?#]*", re.I
 )
@@ -41,6 +41,24 @@ _IN_TEXT = re.compile(
     r"(?<=')[\w+.:-]+://[^'\n]*(?=')|(?<=\")[\w+.:-]+://[^\"\n]*(?=\")"
     r"|[\w+.-]+://\S*[^\s'\"<>()\[\]{},.:;]"
 )
+_ENCODED = re.compile(r"[\w+.-]+(?:%3A|:)%2F%2F[^\s'\"<>]*", re.IGNORECASE)
+# What follows white space in a URL, or a path that a library names without its host.
+_LOOSE_USER = re.compile(r"(?<=://)(?!\*\*\*)[^/?#@\n:]+:(?!\d+\W)[^/?#@\n]*@")
+_LOOSE_PAIR = re.compile(
+    r"(?<=[?&#;])([\w.%-]+=)(?!\*\*\*)[^&#;'\"<>\n]*?(?=[&#;'\"<>\n]|[:,)] |$)"
+)
+_LOOSE_TOKEN = re.compile(
+    r"(https?://[^'\"<>\n?#;]*[?#;])(?!\*|\s|[\w.%-]+=)[^&#;'\"<>\n]*?(?=[&#;'\"<>\n]|[:,)] |$)"
+)
+_SECRET_NAME = (
+    r"[\w.-]*(?:signature|token|passw(?:or)?d|secret|credential|account[_-]?key|api[_-]?key)"
+)
+_SECRET_PAIR = re.compile(
+    rf"(?<![\w.-])({_SECRET_NAME}[\w.-]*(?:=|['\"]: ?|['\"] ?= ?)['\"]?)"
+    r"(?!\*\*\*)[^\s&;#'\"<>,)}]+",
+    re.IGNORECASE,
+)
+_SCHEDULER = re.compile(r"(?<=--scheduler[= ])[^\s/@]*@")
 _TO_THE_END = re.compile(r"[\w+.-]+://.*", re.DOTALL)
 _NAMED_SECRET = re.compile(r"SECRET|TOKEN|PASSWORD", re.I)
 _LAKE = re.compile(r"(delta|iceberg)://(.*?)(?:\?((?:version|snapshot)=[\w-]*))?", re.DOTALL)
@@ -92,9 +110,19 @@ def shown_urls(urls: Sequence[str]) -> str:
 
 
 def masked(text: str) -> str:
-    """Return a text with every URL in it as `shown_url` shows it, and no secret that is known."""
+    """Return a text with every URL in it as `shown_url` shows it, and no secret that is known.
+
+    URLs may be percent-encoded, or have white space; where these end is not known, so what follows
+    a query's name is hidden up to the next mark that ends a value.
+    """
+    if "%2f%2f" in text.lower():
+        text = _ENCODED.sub(lambda found: _decoded(found[0]), text)
     if "://" in text:
+        first = text.index("://")
+        text = text[:first] + _LOOSE_PAIR.sub(_masked_pair, text[first:])
+        text = _LOOSE_TOKEN.sub(rf"\1{MASK}", _LOOSE_USER.sub(f"{MASK}@", text))
         text = _IN_TEXT.sub(lambda found: shown_url(found[0]), text)
+    text = _SCHEDULER.sub(f"{MASK}@", _SECRET_PAIR.sub(rf"\1{MASK}", text))
     named = (value for name, value in os.environ.items() if _NAMED_SECRET.search(name))
     for secret in (*_known, *filter(_tells, named)):
         text = text.replace(secret, MASK)
@@ -231,3 +259,14 @@ def _tells(secret: str) -> bool:
     """Return whether letters are a secret's alone: a number or a short word stands elsewhere."""
     plain = secret.isdigit() or (len(secret) < 12 and secret.isalpha() and secret.islower())
     return len(secret) >= 6 and not plain and MASK not in secret
+
+
+def _masked_pair(found: re.Match[str]) -> str:
+    _keep(found[0].removeprefix(found[1]))
+    return f"{found[1]}{MASK}"
+
+
+def _decoded(url: str) -> str:
+    plain = unquote(url)
+    shown = shown_url(plain)
+    return url if shown == plain else shown

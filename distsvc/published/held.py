@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from distsvc.errors import InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError, shown
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 from distsvc.run.reporting.files import PAGE, REPORT
@@ -75,6 +75,13 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     place = output.store
     path = place.local(listed(place, manifest, REPORT))
     report = Report.parsed(read_json(path), str(path))
+    told = {check.name for check in report.failed}
+    listed_as = {check.name for check in manifest.failed}
+    if told != listed_as:
+        raise DataError(
+            f"manifest of candidate {manifest.run_id}: expected the failed checks that its report "
+            f"has, {shown(sorted(told))}, found {shown(sorted(listed_as))}"
+        )
     failed = "; ".join(check.words for check in report.failed)
     warnings = [f"published although these checks failed: {failed}", *report.warnings]
     report = report.model_copy(update={"held": False, "warnings": warnings})

@@ -218,3 +218,16 @@ def test_a_candidate_with_odd_checks_is_not_published(tmp_path, odd):
     assert found.stderr.startswith("error: ")
     assert "checks" in found.stderr
     assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_a_damaged_record_of_a_candidate_stops_no_later_run(tmp_path):
+    table = write_table(tmp_path / "t.parquet", three_clusters(600))
+    job = small_job(table, MODELS["sampled"])
+    run_id = held_back(with_checks(job, min_rows=1000))
+    record = tmp_path / f"out/.runs/held/{run_id}.json"
+    record.write_bytes(record.read_bytes()[:100])
+    run_job(job)
+    assert not record.exists()
+    assert (tmp_path / "out/manifest.json").exists()
+    collect(str(tmp_path / "out"))
+    assert not list((tmp_path / "out").rglob(f"*{run_id}*"))

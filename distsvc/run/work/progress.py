@@ -115,6 +115,11 @@ def log_defect(error: Exception, words: str) -> None:
 
 
 def _shown(value: Any) -> Any:
+    """Return a field of an event without secrets, also those of texts inside it."""
+    if isinstance(value, dict):
+        return {name: _shown(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(one) for one in value]
     return masked(value) if isinstance(value, str) else value
 
 

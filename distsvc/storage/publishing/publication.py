@@ -265,10 +265,9 @@ class Output:
         Returns the manifest as it is published. Raises `TemporaryError` where something
         else was published here in the meantime, past the lock.
         """
-        held = self.held()
         published = self._swap(manifest)
-        for run_id in held:  # of an answer that is older, or this one
-            self._let_go(run_id, published)
+        for record in self.runs.sizes(HELD):  # of an answer that is older, or this one
+            self._let_go(PurePosixPath(record).stem, published)
         try:
             self.finish()
         except DistsvcError as error:
@@ -295,14 +294,18 @@ class Output:
         return {manifest.run_id: manifest for manifest in found}
 
     def _let_go(self, run_id: str, published: Manifest | None = None) -> None:
-        """Hold a candidate back no more; its files that are not published go in due time."""
+        """Hold a candidate back no more; its files that are not published go in due time.
+
+        Those that a damaged record named are left to `collect`.
+        """
         record = f"{HELD}/{run_id}.json"
         found = self.runs.current(record)
         if found is not None:
             kept = published.names if published else []
-            lost = [name for name in names_in(parse_json(found[0], record)) if name not in kept]
-            files = {"files": [{"file": name} for name in lost]}
-            self.runs.put(f"{REPLACED}/{run_id}.json", json_bytes(files))
+            with suppress(DataError):
+                names = names_in(parse_json(found[0], record))
+                files = {"files": [{"file": name} for name in names if name not in kept]}
+                self.runs.put(f"{REPLACED}/{run_id}.json", json_bytes(files))
             self.runs.remove(record)
 
     def revise(self, name: str, content: str) -> None:
