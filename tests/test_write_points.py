@@ -29,6 +29,7 @@ THEIRS = {
     "storage/places/scratch.py": "folders of the system's, for files that nobody keeps",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "inputs/kept.py": "a file of the system's without a name, for rows that come only once",
+    "storage/tables/lakes/delta.py": "a file without a name, for what a panic of Rust prints",
     "mlflow.py": "two files, which MLflow copies from a folder of the system's",
 }
 """Modules that write for themselves."""

@@ -409,7 +409,7 @@ def test_a_one_class_svm_of_centred_columns():
     )
     refused(message, model={"algorithm": "linear-one-class"})
     minmax = job(model={"algorithm": "linear-one-class"}, preprocess={"scale": "minmax"})
-    assert minmax.model.parameters() == {"random_state": 0}
+    assert minmax.model.parameters() == {"nu": 0.05, "random_state": 0}
 
 
 @pytest.mark.parametrize("solver", [{}, {"solver": "bsgd"}, {"solver": "exact"}])

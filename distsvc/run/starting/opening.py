@@ -53,9 +53,10 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Outp
 
     Nothing is touched where the input is not there yet.
 
-    Errors are those of `check_ready`, `find_previous`, `begun`, `open_table` and the algorithm
-    about a job that can't be done.
+    Errors are those of `Output.check_apart`, `check_ready`, `find_previous`, `begun`, `open_table`
+    and the algorithm about a job that can't be done.
     """
+    Output(job.output.path).check_apart(job.input.paths)
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
     named, job = job.input.columns, labelled_by(job, previous)

@@ -152,12 +152,10 @@ class Attempt:
 def begun(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
     """Hold an output and yield a run in it; None where the run is published already.
 
-    Errors as in `Output.check_apart`, `Output.check_free`, `Output.locked` and `run_directory`.
+    Errors as in `Output.check_free`, `Output.locked` and `run_directory`.
     """
     remove_left()
     output, attempt = request.output, Attempt(progress)
-    for path in request.job.input.paths:
-        output.check_apart(path)
     if request.is_published(start.overwrite):  # before anything is made
         yield None
         return

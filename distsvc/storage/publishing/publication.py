@@ -210,11 +210,15 @@ class Output:
             and input_sha256 in (None, found.input_sha256)
         )
 
-    def check_apart(self, path: str) -> None:
+    def check_apart(self, paths: Sequence[str]) -> None:
         """Check that neither a table nor the output of its job lies in the other's folder.
 
         Raises `JobFileError` where one does.
         """
+        for path in paths:
+            self._check_apart(path)
+
+    def _check_apart(self, path: str) -> None:
         table, published = Location.of(path), self.store.address
         given, own = table.shown, self.shown
         if table.is_local != ("://" not in published):

@@ -49,8 +49,8 @@ def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
 
 
 def measured(rows, clusters, outlier_share, rows_moved, drift, drifted, agreement, ids):
-    rule, counts = Stand(n_clusters=clusters), Stand(n_rows=rows)
-    labelled = Stand(labeller=Stand(rule=rule), counts=counts, outlier_share=outlier_share, ids=ids)
+    counts = Stand(n_rows=rows, n_clusters=clusters)
+    labelled = Stand(counts=counts, outlier_share=outlier_share, ids=ids)
     columns = [Stand(index=drift, column=drifted)]
     return Measured(labelled, Stand(moved=rows_moved), Stand(columns=columns), agreement)
 
