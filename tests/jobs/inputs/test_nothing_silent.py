@@ -243,7 +243,7 @@ def three_points(folder: Path, n: int, random: Random) -> Planted:
     )
 
 
-TOLD_ELSEWHERE: dict[str, Kind] = {
+OTHER_KINDS: dict[str, Kind] = {
     **{f"{value:g} for missing": sentinel(value) for value in (-9999.0, 999.0, 1e20, -1.0)},
     "-9999 for missing in CSV": sentinel(-9999.0, "csv"),
     "ids that come twice": with_id(lambda n, random: random.integers(0, n // 2, n)),
@@ -268,13 +268,13 @@ TABLES = [
     *((name, size, seed) for name in MADE for size, seed in [(600, 0)]),
     *((name, 2000, 1) for name in ("number in Parquet", "token in CSV", "day in CSV", "an index")),
     ("a boolean", 2000, 1),
-    *((name, 600, 2) for name in TOLD_ELSEWHERE),
+    *((name, 600, 2) for name in OTHER_KINDS),
 ]
 
 
 @pytest.mark.parametrize(("name", "n", "seed"), TABLES)
 def test_nothing_is_wrong_without_a_word(tmp_path, quick_page, name, n, seed):
-    made = (MADE | TOLD_ELSEWHERE)[name](tmp_path, n, np.random.default_rng(seed))
+    made = (MADE | OTHER_KINDS)[name](tmp_path, n, np.random.default_rng(seed))
     quick = made.thing in CODES and n < 2000
     content = {
         "input": {"path": str(made.path)},
