@@ -185,7 +185,7 @@ def test_a_run_that_fails_or_is_held(tmp_path, monkeypatch, patient):
         found = run(job)
         assert (found.exit_code, told(found)) == (76, []), found.output
         secret = "s3://user:geheim@bucket/x?X-Amz-Signature=geheim2"
-        ending(monkeypatch, lambda: raised(InputNotFoundError(f"{secret} does not exist")))
+        ending(monkeypatch, lambda: raised(InputNotFoundError(f"{secret!r} does not exist")))
         assert run(job, "--set", f"input.path={secret}").exit_code == 66
     assert [event["eventType"] for event in events] == ["START", "FAIL"] * 2
     assert events[0]["run"]["runId"] != events[2]["run"]["runId"]
@@ -198,7 +198,7 @@ def test_a_run_that_fails_or_is_held(tmp_path, monkeypatch, patient):
     assert (assertion["assertion"], assertion["success"]) == ("min_rows", False)
     assert held["outputs"][0]["outputFacets"] == {}
     message = missing["run"]["facets"]["errorMessage"]["message"]
-    assert message == "s3://***@bucket/x?X-Amz-Signature=*** does not exist"
+    assert message == "'s3://***@bucket/x?X-Amz-Signature=***' does not exist"
     assert missing["inputs"][0] | {"namespace": "s3://bucket", "name": "x"} == missing["inputs"][0]
 
 
