@@ -39,6 +39,7 @@ INSIDE = {
         "hyperplanes",
         "linear",
         "support_vector",
+        "graph",
         "baselines",
         "automatic",
         "estimators",

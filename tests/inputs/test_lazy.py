@@ -33,6 +33,7 @@ from distsvc.inputs.given import opened
 from distsvc.inputs.kept import Kept, readable_again
 from distsvc.models.rows import passes, sampling
 from distsvc.models.support_vector.level_tree import ensemble
+from tests.models.automatic.choosing import FAMILIES, let
 
 N, D = 10_500, 4
 NAMES = [f"f{k}" for k in range(D)]
@@ -171,15 +172,15 @@ def test_unknown_lengths_of_chunks_do_no_harm():
 
 
 @pytest.mark.parametrize("kind", ["dask, long chunks", "reader"])
-@pytest.mark.parametrize("trusted", [True, False])
-def test_the_choice_of_the_algorithm(kind, trusted, monkeypatch):
-    monkeypatch.setattr("distsvc.models.automatic.engine.LOW_SUPPORT", 0.0 if trusted else 1.0)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_choice_of_the_view(kind, family, monkeypatch):
+    let(monkeypatch, family)
     monkeypatch.setattr(ensemble, "STEPS", 500)
-    monkeypatch.setattr("distsvc.models.automatic.estimator.TREE_ROWS", 900)
+    monkeypatch.setattr("distsvc.models.graph.engine.GRAPH_ROWS", 900)
     X, make = rows(n=2500), LARGE[kind]
     array = AutoClustering(effort="fast", random_state=0).fit(X)
     model = AutoClustering(effort="fast", random_state=0).fit(make(X))
-    assert model.algorithm_ == array.algorithm_ == ("support-vector" if trusted else "imdh")
+    assert model.algorithm_ == array.algorithm_ == family
     assert same(model.labels_, array.labels_)
     assert same(model.predict(make(X)), array.labels_)
     assert same(model.decision_function(make(X)), array.decision_function(X))

@@ -1,4 +1,4 @@
-"""Clustering that chooses its algorithm: the level tree, or a tree of hyperplanes."""
+"""Clustering that chooses how to look at the rows: along their columns, or along a graph."""
 
 from __future__ import annotations
 
@@ -9,28 +9,22 @@ import numpy as np
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import check_parameters
-from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEngine
-from distsvc.models.hyperplanes.engine import TreeEngine
-from distsvc.models.hyperplanes.estimator import IncrementalMDH
+from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
-TREE_ROWS = 20_000
-"""Most rows that trees of hyperplanes are learned from: more hardly change them."""
-
-SHARED = ("n_clusters", "random_state")
-"""Parameters that both have; the others are the level tree's."""
-
 
 class AutoClustering(ClusterEstimator):
-    """Clusters by the level tree where its models agree, and by iMDH where they do not.
+    """Clusters by the level tree, of the columns or of a graph of near rows, whichever is clearer.
 
-    Both are fitted, but for tables of up to 3 columns, which the level tree sees whole. Where more
-    than half of its models find its answer, that is the answer; else it is iMDH's, learned from at
-    most 20,000 rows, unless that is one cluster. Scores and outliers are the level tree's either
-    way. Features should be on comparable scales.
+    Both are fitted, but for tables of up to 3 columns, which the level tree sees whole. The graph
+    has at most 20,000 rows; others go with the nearest of these. The answer is that of the family
+    whose winner has the higher standing, a model, in the vote (`SupportVectorClustering`). Scores
+    and outliers are the level tree's of the columns either way. Features should be on comparable
+    scales.
 
     Parameters
     ----------
@@ -49,12 +43,12 @@ class AutoClustering(ClusterEstimator):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row; outliers have one, too.
     n_clusters_ : int
-    algorithm_ : {"support-vector", "imdh"}
-        Whose answer it is.
+    algorithm_ : {"support-vector", "graph"}
+        Whose answer it is: of the level tree of the columns, or of the graph.
     why_ : str
         Why, in sentences.
     agreement_ : float
-        Support: share of the level tree's models that find its answer.
+        Support: share of the models of that family that find its answer.
     likeness_ : float or None
         Adjusted Rand index of both answers on up to 10,000 rows; None where one was asked.
     notes_ : list of str
@@ -77,12 +71,9 @@ class AutoClustering(ClusterEstimator):
         self.granularity = granularity
         self.random_state = random_state
 
-    def parameters_of_both(self) -> dict[str, dict[str, Any]]:
-        """Return all parameters of the level tree and of iMDH that are fitted, by algorithm."""
-        own = self.get_params()
-        trees = IncrementalMDH(**{name: own[name] for name in SHARED}, max_samples=TREE_ROWS)
-        levels = SupportVectorClustering(**own)
-        return {LEVEL_TREE: levels.get_params(), HYPERPLANES: trees.get_params()}
+    def parameters_of_trees(self) -> dict[str, Any]:
+        """Return all parameters of the level trees that are fitted."""
+        return SupportVectorClustering(**self.get_params()).get_params()
 
     def decision_function(self, X: Any) -> Any:
         """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
@@ -106,7 +97,7 @@ class AutoClustering(ClusterEstimator):
 
     def _begin(self) -> AutomaticEngine:
         check_parameters("auto", self.get_params())
-        return AutomaticEngine(self.parameters_of_both(), seed_of(self.random_state))
+        return AutomaticEngine(self.parameters_of_trees(), seed_of(self.random_state))
 
     def _fit_array(self, X: np.ndarray) -> None:
         engine = self._begin()
@@ -117,9 +108,9 @@ class AutoClustering(ClusterEstimator):
         rows = levels.seen(X)
         levels.learn(rows, keys, len(X))
         levels.find_clusters([(rows, keys)], len(X))
-        if engine.asks_trees:
-            first = _first(engine.trees, keys[order], len(X))
-            engine.learn_trees(X[order[first]], keys[order[first]], len(X))
+        if engine.asks_graph:
+            first = _first(engine.graph, keys[order], len(X))
+            engine.learn_graph(X[order[first]], keys[order[first]])
         self._take(engine)
         self.labels_ = self._values("label")(X)
 
@@ -130,9 +121,9 @@ class AutoClustering(ClusterEstimator):
         X, keys = passes.draw(engine.key_ranges)
         n_rows = passes.n_rows
         engine.set_pilot(passes.pilot, n_rows)
-        if engine.asks_trees:
-            first = _first(engine.trees, keys, n_rows)
-            engine.learn_trees(X[first], keys[first], n_rows)
+        if engine.asks_graph:
+            first = _first(engine.graph, keys, n_rows)
+            engine.learn_graph(X[first], keys[first])
         rows = levels.seen(X)
         del X
         levels.learn(rows, keys, n_rows)
@@ -151,6 +142,6 @@ class AutoClustering(ClusterEstimator):
         self.n_clusters_, self.notes_ = engine.rule.n_clusters, engine.notes
 
 
-def _first(trees: TreeEngine, keys: np.ndarray, n_rows: int) -> slice:
-    """Return which of a table's ascending keys (n,) belong to the rows that trees learn from."""
-    return slice(0, sampling.slice_by_key(keys, *trees.key_ranges(n_rows)[-1]).stop)
+def _first(graph: GraphEngine, keys: np.ndarray, n_rows: int) -> slice:
+    """Return which of a table's ascending keys (n,) belong to the rows of the graph."""
+    return slice(0, sampling.slice_by_key(keys, *graph.key_ranges(n_rows)[-1]).stop)

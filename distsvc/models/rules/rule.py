@@ -72,6 +72,13 @@ class Rule(ABC):
         """
         raise NotImplementedError
 
+    def plane(self, Z: np.ndarray) -> np.ndarray | None:
+        """Return the places (n, 2) of prepared rows Z (n, d) in a plane of the rule's own, if any.
+
+        It shows clusters that lie apart for the rule but not along the columns.
+        """
+        return None
+
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""
         return self.label(Z)["score"]

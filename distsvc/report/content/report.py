@@ -130,12 +130,13 @@ class ScoreHistogram(ReportPart):
 class Sample(ReportPart):
     """Rows in a plane; `label`, `outlier`, `x` and `y` have one entry each.
 
-    Its kind is ``columns`` (two of them), ``single`` (a column, and the score upwards) or
-    ``pca``, then with the shares of variance that the two components have (`explained`). `axes`
-    are the names of x and y, and `beyond` counts rows outside that lie too far out to be drawn.
+    Its kind is ``columns`` (two of them), ``single`` (a column, and the score upwards),
+    ``clusters`` (directions in which the clusters lie apart) or ``pca``, then with the shares of
+    variance that the two components have (`explained`). `axes` are the names of x and y, and
+    `beyond` counts rows outside that lie too far out to be drawn.
     """
 
-    kind: Literal["columns", "single", "pca"]
+    kind: Literal["columns", "single", "pca", "clusters"]
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
     explained: Unsaid[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
     beyond: Unsaid[Size] = 0

@@ -57,6 +57,12 @@ def _plane(report: Report) -> str:
     if sample.kind == "pca":
         n_features = count(report.input.n_features)
         return f"on the first two principal components of the {n_features} columns"
+    if sample.kind == "clusters":
+        n_features = count(report.input.n_features)
+        return (
+            f"along the two directions of the {n_features} columns in which the clusters lie "
+            "farthest apart for their width; clusters that overlap here may be apart in others"
+        )
     if sample.kind == "single":
         score = one_line(sample.axes[1], 80)
         return f"with the column's value to the right and the {score} upwards"

@@ -1,8 +1,8 @@
-"""The default of a job, the level tree and iMDH beside each other, and the choice of one.
+"""The default of a job: level trees of the columns and of a graph, and the choice of one.
 
-1. Both look at one survey and one preparation; the sample has the rows that either needs.
-2. The level tree learns in its phases, then hyperplanes, where columns are many.
-3. The engine chooses: hyperplanes answer where the models of the level tree disagree.
+1. Both look at one survey and one preparation; the graph's rows are a part of the sample.
+2. The level tree learns in its phases, then the graph, where there are more than 3 columns.
+3. The engine chooses the family whose winner stands higher.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import check_parameters
-from distsvc.models.automatic.engine import HYPERPLANES, LEVEL_TREE, AutomaticEngine
-from distsvc.models.automatic.rule import ScoredTreeRule
+from distsvc.models.automatic.engine import LEVEL_TREE, AutomaticEngine
+from distsvc.models.graph.rule import GraphRule
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
-from distsvc.run.algorithms.hyperplanes import TREES, Hyperplanes
+from distsvc.run.algorithms.graph import Graph
+from distsvc.run.algorithms.level_pictures import levels_part
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.survey import Survey
@@ -29,17 +30,17 @@ from distsvc.storage.rows.blocks import Table
 
 
 class Automatic(AlgorithmJob):
-    """Both algorithms, of which one has the answer in the end."""
+    """Both families, of which one has the answer in the end."""
 
-    rules = (LevelRule, ScoredTreeRule)
+    rules = (LevelRule, GraphRule)
     engine: AutomaticEngine
 
-    def __init__(self, engine: AutomaticEngine, job: Job, table: Table):
-        self.engine = engine
-        given = engine.parameters_of
-        self.levels = LevelTrees(given[LEVEL_TREE], engine.levels).of_table(job, table)
-        self.trees = Hyperplanes(given[HYPERPLANES], engine.trees, TREES)
-        self.parameters, self.readings = self.levels.parameters, self.levels.readings
+    def __init__(self, engine: AutomaticEngine, estimator: Any, job: Job, table: Table):
+        self.engine, self.parameters = engine, estimator.get_params()
+        trees = estimator.parameters_of_trees()
+        self.levels = LevelTrees(trees, engine.levels).of_table(job, table)
+        self.graph = Graph(engine.graph)
+        self.readings = self.levels.readings
 
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Automatic | None:
@@ -47,27 +48,30 @@ class Automatic(AlgorithmJob):
         if job.model.algorithm != "auto":
             return None
         check_parameters("auto", estimator.get_params())
-        return cls(AutomaticEngine(estimator.parameters_of_both(), job.model.seed), job, table)
+        engine = AutomaticEngine(estimator.parameters_of_trees(), job.model.seed)
+        return cls(engine, estimator, job, table)
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the ranges of the level tree, or of hyperplanes, if these are more."""
-        several = [one.sample_ranges(n_rows) for one in (self.levels, self.trees)]
+        """Return the ranges of the level tree, or of the graph, if these are more."""
+        several = [self.levels.sample_ranges(n_rows), self.engine.graph.key_ranges(n_rows)]
         return max(several, key=lambda ranges: ranges[-1][1])
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit both, hyperplanes only where columns are many, and choose."""
-        for one in self.levels, self.trees:
-            one.engine.notes.extend(self.engine.notes)
+        """Fit both, the graph only where columns are many, and choose."""
+        self.levels.engine.notes.extend(self.engine.notes)
         self.levels.fit(steps, survey)
-        if self.engine.asks_trees:
-            self.trees.fit(steps, survey)
+        if self.engine.asks_graph:
+            self.graph.fit(steps, survey)
         self.engine.choose()
         return self.engine.rule
 
     def learned(self, job: Job) -> Learned:
-        """Return the description of the chosen algorithm, and the reason for the choice."""
+        """Return the description of the chosen family, and the reason for the choice."""
         engine = self.engine
-        chosen = {LEVEL_TREE: self.levels, HYPERPLANES: self.trees}[engine.chosen].learned(job)
+        alone = self.levels.learned(job)
+        learned = super().learned(job)
+        if engine.chosen == LEVEL_TREE:  # which is an algorithm of its own
+            learned = replace(alone, algorithm=LEVEL_TREE)
         considered = [
             Considered(algorithm=name, n_clusters=count, chosen=name == engine.chosen)
             for name, count in engine.counts().items()
@@ -75,15 +79,14 @@ class Automatic(AlgorithmJob):
         choice = ChoicePart(why=engine.why(), considered=considered, likeness=engine.likeness)
 
         def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
-            return Parts(**chosen.parts(run, pilot), choice=choice)
+            found = alone.parts(run, pilot) | {"levels": levels_part(engine.found)}
+            return Parts(**found, choice=choice)
 
-        facts = engine.fitted_facts()
-        return replace(chosen, algorithm=engine.chosen, facts=facts, parts=parts)
+        return replace(learned, facts=engine.fitted_facts(), warnings=engine.notes, parts=parts)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the work of the level tree for both: that of the trees grows alike."""
-        levels = self.levels.work(n_rows)
-        return levels | {TREES.name: max(levels.values())}
+        """Return the work of both."""
+        return self.levels.work(n_rows) | self.graph.work(n_rows)
 
     def intensity(self, n_rows: int) -> float:
         """Return that of the level tree."""
@@ -91,5 +94,5 @@ class Automatic(AlgorithmJob):
 
     def held(self, sizes: Sizes) -> Held:
         """Return the memory of both."""
-        first, second = (one.held(sizes) for one in (self.levels, self.trees))
+        first, second = (one.held(sizes) for one in (self.levels, self.graph))
         return Held(first.driver | second.driver, first.worker | second.worker)

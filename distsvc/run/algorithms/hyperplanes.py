@@ -56,10 +56,6 @@ class Hyperplanes(AlgorithmJob):
     rules = (TreeRule,)  # the classes of models that it may end in
     engine: TreeEngine
 
-    def __init__(self, parameters: dict[str, Any], engine: TreeEngine, phase: Phase | None = None):
-        super().__init__(parameters, engine)
-        self.phase = phase or LEARN
-
     @classmethod
     def begin(cls, job: Job, table: Table, estimator: Any) -> Hyperplanes | None:
         """Return the algorithm of a job for iMDH."""
@@ -74,7 +70,7 @@ class Hyperplanes(AlgorithmJob):
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn the trees, prune them and keep the one that agrees most with the others."""
         steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": survey.n_rows}))
-        learnt = steps.map(self.phase, self.parameters["n_init"])
+        learnt = steps.map(LEARN, self.parameters["n_init"])
         trees = [GrowingTree(**result.arrays) for result in learnt]
         with steps.progress.phase("prune"):
             self.engine.choose(trees)
@@ -87,7 +83,7 @@ class Hyperplanes(AlgorithmJob):
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a tree learns from in all passes, and counts."""
         rows = sample_rows(self, n_rows)
-        return {self.phase.name: float((self.engine.n_passes(n_rows) + 1) * rows)}
+        return {LEARN.name: float((self.engine.n_passes(n_rows) + 1) * rows)}
 
     def held(self, sizes: Sizes) -> Held:
         """Return the bytes of the trees, and of the stream that one learns from."""
@@ -111,9 +107,7 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
 
 
 LEARN = Phase("learn", learn, sequential=True)
-TREES = Phase("trees", learn, sequential=True)
-"""The same for ``automatic``, whose other algorithm has a phase ``learn``. A sequential task
-streams rows in order and writes checkpoints; the tasks of a phase run side by side."""
+"""A sequential task streams rows in order and writes checkpoints; the tasks run side by side."""
 
 
 def tree_part(engine: TreeEngine, columns: Sequence[str], pilot: PilotRows) -> TreePart:

@@ -20,7 +20,7 @@ from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
-from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS
+from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS, Ensemble
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from distsvc.run.algorithms.algorithm import Parts, PilotRows
@@ -70,7 +70,7 @@ class LevelTrees(SupportVectorJob):
         Training(ensemble, survey.n_rows, ranges, self.viewed, engine.view).write(steps.run)
         if self.viewed:
             keep_views(steps)
-        trees = [_tree(result) for result in steps.map(LEARN, len(ensemble.members))]
+        trees = [tree_of(result) for result in steps.map(LEARN, len(ensemble.members))]
         sums = sum(result.arrays["sums"] for result in steps.map(SPLITS))
         with steps.progress.phase("vote"):
             ends = np.cumsum([tree.n_branches for tree in trees])[:-1]
@@ -117,9 +117,8 @@ def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
     training = Training.read(run)
     ensemble = training.ensemble
     blocks = partial(training.blocks, run)
-    fields = vars(ensemble.grow(number, training.view, training.ranges, blocks, checkpoint))
-    arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
-    return Result({"gamma": fields["gamma"]}, arrays, rows=ensemble.steps)
+    tree = ensemble.grow(number, training.view, training.ranges, blocks, checkpoint)
+    return tree_result(tree, ensemble)
 
 
 def sum_splits(run: RunDirectory, number: int) -> Result:
@@ -127,7 +126,7 @@ def sum_splits(run: RunDirectory, number: int) -> Result:
     training = Training.read(run)
     ensemble = training.ensemble
     members = range(len(ensemble.members))
-    trees = [_tree(run.read(LEARN.result(member))) for member in members]
+    trees = [tree_of(run.read(LEARN.result(member))) for member in members]
     sums = [tree.no_differences() for tree in trees]
     n_rows = 0
     for keys, view in training.partition(run, number):
@@ -142,6 +141,12 @@ LEARN = Phase("learn", learn, sequential=True)
 SPLITS = Phase("splits", sum_splits)
 
 
-def _tree(result: Result) -> LevelTree:
+def tree_result(tree: LevelTree, ensemble: Ensemble) -> Result:
+    """Return the result of a task that trained a model of an ensemble; `tree_of` takes it back."""
+    arrays = {name: value for name, value in vars(tree).items() if isinstance(value, np.ndarray)}
+    return Result({"gamma": tree.gamma}, arrays, rows=ensemble.steps)
+
+
+def tree_of(result: Result) -> LevelTree:
     """Return the tree of one model, not tested yet."""
     return LevelTree(gamma=result.facts["gamma"], **result.arrays)

@@ -41,17 +41,21 @@ def held_blocks(
 
     Where the rows of all `ranges` are few they are prepared once and held, for any epoch.
     """
-    low, high = ranges[0][0], ranges[-1][1]
-    places = [(keys, X, sampling.slice_by_key(keys, low, high)) for keys, X in _parts(run)]
-    n_rows = sum(place.stop - place.start for _, _, place in places)
-    if 4 * run.plan.shift.size * n_rows > HELD_BYTES:
+    if 4 * run.plan.shift.size * _count(run, ranges) > HELD_BYTES:
         return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)
-    keys = np.concatenate([keys[place] for keys, _, place in places])
+    keys, rows = held_rows(run, ranges)
+    return lambda epoch, some, first: sampling.memory_blocks(rows, keys, some, seed, epoch, first)
+
+
+def held_rows(run: RunDirectory, ranges: Ranges) -> KeyedRows:
+    """Return the keys (n,) of the sample's rows in some ranges, ascending, and the rows (n, d).
+
+    Rows are prepared, float32.
+    """
+    places = [(keys[own], X[own]) for keys, X, own in _in_ranges(run, ranges)]
+    keys = np.concatenate([keys for keys, _ in places])
     order = np.argsort(keys)
-    rows = _in_order(run, [X[place] for _, X, place in places], order, "float32")
-    return lambda epoch, some, first: sampling.memory_blocks(
-        rows, keys[order], some, seed, epoch, first
-    )
+    return keys[order], _in_order(run, (X for _, X in places), order, "float32")
 
 
 def keyed_blocks(
@@ -135,6 +139,16 @@ def _in_order(
 def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
     """Return the keys (n,) and the raw rows (n, d) of every part of the sample."""
     return (keyed_rows(run, name) for name in sample_parts(run))
+
+
+def _in_ranges(run: RunDirectory, ranges: Ranges) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+    """Yield the keys and raw rows of every part of the sample, and where the ranges are in them."""
+    low, high = ranges[0][0], ranges[-1][1]
+    return ((keys, X, sampling.slice_by_key(keys, low, high)) for keys, X in _parts(run))
+
+
+def _count(run: RunDirectory, ranges: Ranges) -> int:
+    return sum(own.stop - own.start for _, _, own in _in_ranges(run, ranges))
 
 
 def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:

@@ -38,18 +38,21 @@ def plane(
     labels: np.ndarray,
     scores: np.ndarray,
 ) -> Sample:
-    """Return the points to draw: two columns, or the column and the score, or two components.
+    """Return the points to draw: two columns, or the column and the score, or two directions.
 
     Rows come raw (m, d), prepared (m, d) and with labels (m,) and scores (m,).
     """
     raw, X, labels, scores = (a[:SHOWN_ROWS] for a in (raw, X, labels, scores))
-    kind: Literal["columns", "single", "pca"] = "columns"
+    kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None
     if len(columns) == 1:
         kind, axes = "single", [columns[0], "score" if rule.words.has_outliers else "distance"]
         x, y = raw[:, 0], np.where(np.isfinite(scores), scores, 0.0)
     elif len(columns) == 2:
         x, y = raw.T
+    elif (places := rule.plane(X)) is not None:
+        kind, axes = "clusters", ["first direction", "second direction"]
+        x, y = places.astype(np.float64).T
     else:
         kind, axes = "pca", ["first component", "second component"]
         x, y, explained = _components(X, scores >= 0.0)

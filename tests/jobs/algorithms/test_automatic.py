@@ -1,4 +1,4 @@
-"""A job that names no algorithm: both are learned, one has the answer."""
+"""A job that names no algorithm: two families are learned, one has the answer."""
 
 import json
 import warnings
@@ -8,20 +8,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc import AutoClustering
-from distsvc.models.automatic import engine as automatic
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
+from tests.models.automatic.choosing import FAMILIES, let
 from tests.small_runs import small_job, write_table
 
 CENTRES = np.array([[0.0] * 5, [6.0, 0, 0, 0, 0], [0, 6.0, 0, 0, 0], [0, 0, 6.0, 6.0, 0]])
 
 
-@pytest.fixture(params=["support-vector", "imdh"])
+@pytest.fixture(params=FAMILIES)
 def chosen(request, monkeypatch):
-    """Return the algorithm that is made to have the answer."""
-    monkeypatch.setattr(
-        automatic, "LOW_SUPPORT", -1.0 if request.param == "support-vector" else 1.0
-    )
+    """Return the family that is made to have the answer."""
+    let(monkeypatch, request.param)
     return request.param
 
 
@@ -48,25 +46,25 @@ def test_a_job_has_the_answer_of_the_estimator(tmp_path, chosen):
         warnings.simplefilter("ignore", UserWarning)
         model = AutoClustering(effort="fast", random_state=0).fit(X)
     found = published(tmp_path / "out")
-    assert model.algorithm_ == report.model.algorithm == chosen
+    assert model.algorithm_ == chosen
+    assert report.model.algorithm == ("auto" if chosen == "graph" else chosen)
     assert (found["label"] == model.labels_).all()
     assert (found["score"] == model.decision_function(X).astype(np.float32)).all()
     assert (found["outlier"] == (found["score"] < 0)).all()
     assert report.choice.why == model.why_
     assert report.choice.likeness == pytest.approx(model.likeness_)
     assert [row.chosen for row in report.choice.considered].count(True) == 1
-    assert (report.levels is not None) == (chosen == "support-vector")
-    assert (report.tree is not None) == (chosen == "imdh")
+    assert len(report.levels.models) == len(model._engine.tree.ensemble.members)
     assert report.model.fitted["chosen"] == chosen
-    assert "Which algorithm" in (tmp_path / "out" / "report.html").read_text()
+    assert "Which view" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_its_model_labels_other_rows(tmp_path, chosen):
     X = rows()
     run_job(small_job(write_table(tmp_path / "in.parquet", X), {"effort": "fast"}))
     content = json.loads(next((tmp_path / "out").rglob("model.json")).read_text())
-    assert content["algorithm"] == chosen
-    assert content["form"] == ("level-tree" if chosen == "support-vector" else "imdh-scored")
+    assert content["algorithm"] == ("auto" if chosen == "graph" else chosen)
+    assert content["form"] == ("level-tree" if chosen == "support-vector" else "graph")
     predict_table(tmp_path / "out", str(tmp_path / "in.parquet"), str(tmp_path / "again"))
     first, again = published(tmp_path / "out"), published(tmp_path / "again")
     for name, column in first.items():
@@ -95,10 +93,10 @@ def test_cuts_and_workers_do_not_matter(tmp_path, chosen):
         assert column.tobytes() == found[1][name].tobytes()
 
 
-def test_three_columns_ask_no_trees(tmp_path):
+def test_three_columns_ask_no_graph(tmp_path):
     job = small_job(write_table(tmp_path / "in.parquet", rows()[:, :3]), {"effort": "fast"})
     report = run_job(job)
     assert report.model.algorithm == "support-vector"
     assert report.choice.likeness is None
     assert [row.algorithm for row in report.choice.considered] == ["support-vector"]
-    assert "trees" not in {phase.name for phase in report.phases}
+    assert "graph" not in {phase.name for phase in report.phases}

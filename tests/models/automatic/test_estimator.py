@@ -2,15 +2,17 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs
-from sklearn.metrics import adjusted_rand_score
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from distsvc import AutoClustering, IncrementalMDH, SupportVectorClustering
-from distsvc.models.automatic import engine as automatic
-from distsvc.models.automatic.rule import ScoredTreeRule
+from distsvc import AutoClustering, SupportVectorClustering
+from distsvc.models.graph.rule import GraphRule
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from tests.estimator_checks import quietly
+from tests.models.automatic.choosing import FAMILIES, let
 
 
 def blobs(n=400, d=5, seed=0):
@@ -21,11 +23,6 @@ def estimator(**parameters):
     return AutoClustering(effort="fast", random_state=0, **parameters)
 
 
-@pytest.fixture
-def no_level_tree_is_trusted(monkeypatch):
-    monkeypatch.setattr(automatic, "LOW_SUPPORT", 1.0)
-
-
 @parametrize_with_checks([AutoClustering(effort="fast")])
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
@@ -33,7 +30,8 @@ def test_scikit_learn(estimator, check):
         check(estimator)
 
 
-def test_where_the_models_agree_it_is_the_level_tree():
+def test_where_density_divides_the_columns_it_is_the_level_tree(monkeypatch):
+    let(monkeypatch, "support-vector")
     X, y = blobs()
     model = estimator().fit(X)
     own = SupportVectorClustering(effort="fast", random_state=0).fit(X)
@@ -42,96 +40,119 @@ def test_where_the_models_agree_it_is_the_level_tree():
     assert (model.labels_ == own.labels_).all()
     assert (model.decision_function(X) == own.decision_function(X)).all()
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    assert "more than half, so it is trusted" in model.why_
+    assert "divides the table clearly" in model.why_
 
 
-@pytest.mark.usefixtures("no_level_tree_is_trusted")
-def test_where_they_do_not_it_is_imdh_with_the_scores_of_the_level_tree():
+def test_else_it_is_the_graph_with_the_scores_of_the_level_tree(monkeypatch):
+    let(monkeypatch, "graph")
     X, y = blobs()
     model = quietly(estimator(), X)
-    trees = quietly(IncrementalMDH(random_state=0), X)
-    assert model.algorithm_ == "imdh"
-    assert isinstance(model._engine.rule, ScoredTreeRule)
-    assert (model.labels_ == trees.labels_).all()
+    assert model.algorithm_ == "graph"
+    assert isinstance(model._engine.rule, GraphRule)
     assert (model.predict(X) == model.labels_).all()
-    assert model.n_clusters_ == trees.n_clusters_
-    assert adjusted_rand_score(y, model.labels_) > 0.9
-    assert "so hyperplanes through regions of low density are" in model.why_
+    assert model.n_clusters_ == len(set(model.labels_))
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert "Rows hang together along a graph" in model.why_
     far = np.vstack([X, 30.0 + np.zeros((1, 5))])
     scores = model.decision_function(far)
     assert scores.argmin() == len(X)
     assert (scores < 0).mean() < 0.3
 
 
-def test_both_answers_are_compared():
-    X, _ = blobs()
-    model = estimator().fit(X)
-    trees = quietly(IncrementalMDH(random_state=0), X)
-    expected = adjusted_rand_score(model.labels_, trees.labels_)
-    assert model.likeness_ == pytest.approx(expected)
+def test_handwritten_digits_hang_together_though_no_density_divides_their_columns():
+    X, y = load_digits(return_X_y=True)
+    model = quietly(estimator(), normalize(X))
+    own = quietly(SupportVectorClustering(effort="fast", random_state=0), normalize(X))
+    assert model.algorithm_ == "graph"
+    assert normalized_mutual_info_score(y, model.labels_) > 0.85
+    assert normalized_mutual_info_score(y, own.labels_) < 0.85
 
 
-@pytest.mark.usefixtures("no_level_tree_is_trusted")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_both_answers_are_compared(family, monkeypatch):
+    let(monkeypatch, family)
+    model = quietly(estimator(), blobs()[0])
+    engine = model._engine
+    several = [
+        engine.levels.labels(engine.levels.view),
+        engine.graph.labels(engine.graph.tree.levels)[engine.graph.point_of],
+    ]
+    assert model.likeness_ == pytest.approx(adjusted_rand_score(*several))
+
+
 @pytest.mark.parametrize("d", [1, 3])
-def test_up_to_three_columns_are_the_level_trees(d):
+def test_up_to_three_columns_are_the_level_trees(d, monkeypatch):
+    let(monkeypatch, "graph")
     model = quietly(estimator(), blobs(300, d)[0])
     assert (model.algorithm_, model.likeness_) == ("support-vector", None)
     assert isinstance(model._engine.rule, LevelRule)
-    assert "no other algorithm is asked" in model.why_
+    assert "nothing else is asked" in model.why_
 
 
-@pytest.mark.parametrize("trusted", [True, False])
+def test_few_different_rows_have_no_graph():
+    X = np.random.default_rng(0).normal(size=(90, 5))
+    model = quietly(estimator(), X)
+    assert (model.algorithm_, model.likeness_) == ("support-vector", None)
+    assert "there is no graph" in model.why_
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("k", [2, 5])
-def test_a_number_of_clusters_is_found_by_either(k, trusted, monkeypatch):
-    monkeypatch.setattr(automatic, "LOW_SUPPORT", -1.0 if trusted else 1.0)
+def test_a_number_of_clusters_is_found_by_either(k, family, monkeypatch):
+    let(monkeypatch, family)
     model = quietly(estimator(n_clusters=k), blobs()[0])
-    assert model.algorithm_ == ("support-vector" if trusted else "imdh")
+    assert model.algorithm_ == family
     assert model.n_clusters_ == len(set(model.labels_)) == k
 
 
-@pytest.mark.usefixtures("no_level_tree_is_trusted")
-def test_nu_is_the_share_outside_whichever_it_is():
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nu_is_the_share_outside_whichever_it_is(family, monkeypatch):
+    let(monkeypatch, family)
     X, _ = blobs()
     model = quietly(estimator(nu=0.2), X)
-    assert model.algorithm_ == "imdh"
+    assert model.algorithm_ == family
     assert (model.decision_function(X) < 0).mean() == pytest.approx(0.2, abs=0.01)
 
 
-@pytest.mark.usefixtures("no_level_tree_is_trusted")
-def test_one_cluster_of_hyperplanes_is_no_answer():
+def test_rows_without_clusters_are_one():
     X = np.random.default_rng(0).normal(size=(300, 5))
     model = quietly(estimator(), X)
-    own = quietly(SupportVectorClustering(effort="fast", random_state=0), X)
-    assert quietly(IncrementalMDH(random_state=0), X).n_clusters_ == 1
-    assert model.algorithm_ == "support-vector"
-    assert (model.labels_ == own.labels_).all()
-    assert model.notes_ == own.notes_
-    assert "hyperplanes find nothing to divide" in model.why_
+    assert (model.algorithm_, model.n_clusters_) == ("support-vector", 1)
+    assert "can be told from chance" in model.why_
 
 
-@pytest.mark.usefixtures("no_level_tree_is_trusted")
-def test_the_trees_learn_from_a_part_of_a_large_table(monkeypatch):
-    monkeypatch.setattr("distsvc.models.automatic.estimator.TREE_ROWS", 300)
+@pytest.mark.parametrize("alike", [True, False])
+def test_views_that_have_the_same_answer_confirm_each_other(alike, monkeypatch):
+    monkeypatch.setattr(LevelTreeEngine, "least_standing", 100.0)
+    monkeypatch.setattr("distsvc.models.graph.engine.LEAST_STANDING", 100.0)
+    if not alike:
+        monkeypatch.setattr("distsvc.models.automatic.engine.AGREEMENT", 1.0)
+    X, y = blobs()
+    model = quietly(estimator(), X)
+    assert model.n_clusters_ == (4 if alike else 1)
+    assert adjusted_rand_score(y, model.labels_) == (1.0 if alike else 0.0)
+    assert ("Both views have the same clusters" in model.why_) == alike
+    assert any("one cluster" in note for note in model.notes_) != alike
+
+
+def test_a_graph_has_a_part_of_a_large_table(monkeypatch):
+    let(monkeypatch, "graph")
+    monkeypatch.setattr("distsvc.models.graph.engine.GRAPH_ROWS", 300)
     X, y = blobs(1500)
     model = quietly(estimator(), X)
-    assert 200 < model._engine.trees.n_samples < 400
+    assert 200 < len(model._engine.graph.points) < 400
     assert (model.predict(X) == model.labels_).all()
-    assert adjusted_rand_score(y, model.labels_) > 0.5
+    assert adjusted_rand_score(y, model.labels_) > 0.95
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_a_cut_is_that_of_the_algorithm_whose_answer_it_is(trusted, monkeypatch):
-    monkeypatch.setattr(automatic, "LOW_SUPPORT", -1.0 if trusted else 1.0)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_cut_is_that_of_the_family_whose_answer_it_is(family, monkeypatch):
+    let(monkeypatch, family)
     X, _ = blobs()
     model = quietly(estimator(), X)
-    own = (
-        SupportVectorClustering(effort="fast", random_state=0)
-        if trusted
-        else IncrementalMDH(random_state=0)
-    )
-    own = quietly(own, X)
     for k in (2, 6):
-        assert (model.cut(k, X) == own.cut(k)).all()
+        given = quietly(estimator(n_clusters=k), X)
+        assert (model.cut(k, X) == given.labels_).all()
     assert model.cut(3, X).max() == 2
     assert model.cut(10**6, X).max() < len(X)
     assert (model.predict(X) == model.labels_).all()

@@ -21,7 +21,7 @@ from distsvc.models.rules.fields import (
 from tests.models.rules.test_rule import EACH, RULES, D
 
 SUMS = ["components", "few_vectors", "most_vectors"]
-FREE = {"centres": ["centres"], "level-tree": ["S", *SUMS], "imdh-scored": SUMS}
+FREE = {"centres": ["centres"], "level-tree": ["S", *SUMS], "graph": SUMS}
 """Arrays whose first dimension is no other's: the number of centres, or of components."""
 
 TREE = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]], np.int32)

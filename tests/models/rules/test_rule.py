@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from distsvc.models.automatic.rule import ScoredTreeRule
 from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.graph.rule import GraphRule
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear.rule import BallRule, OneClassRule
@@ -75,7 +75,14 @@ RULES = [
         floats(D, 4), np.ones(4, "f4"), floats(5, D), np.array([0, 1, 1, 0, 2], "i4"), 0.5
     ),
     tree_rule(),
-    ScoredTreeRule(**vars(tree_rule()), **SCORED),
+    GraphRule(
+        **SCORED,
+        axes=floats(4, D),
+        landmarks=floats(6, 4),
+        cluster=np.array([0, 1, 1, 0, 2, 2], "i4"),
+        gamma=0.5,
+        plane_axes=floats(2, D),
+    ),
     OneClassRule(np.ones(D), np.zeros(D), 0.5),
     BallRule(np.zeros(D), np.zeros(D), -2.0),
     Centres(RANDOM.normal(size=(4, D))),

@@ -196,7 +196,7 @@ def damaged(name, *place, value=None):
         ),
         (
             damaged("columns", "sample", "kind", value="cube"),
-            "sample.kind: expected 'columns', 'single' or 'pca', found 'cube'",
+            "sample.kind: expected 'columns', 'single', 'pca' or 'clusters', found 'cube'",
         ),
         (
             damaged("columns", "picture", "f", 3, value="z" * 999),

@@ -19,8 +19,8 @@ from distsvc.storage.tables.opening import open_table
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 RULES = {rule for algorithm in ALGORITHMS for rule in algorithm.rules}
-SCORED_TREE = "imdh-scored"
-"""The form that needs more columns than these tables have; see test_automatic_job.py."""
+GRAPH = "graph"
+"""The form that needs more columns than these tables have; see tests/jobs/algorithms."""
 
 X = three_clusters(400)
 
@@ -45,8 +45,7 @@ def begun_by(path, model):
 def test_an_algorithm_with_its_defaults_has_one_class(algorithm, table):
     takers, begun = begun_by(table, {"algorithm": algorithm})
     assert takers == [type(begun)]
-    answers = "support-vector" if algorithm == "auto" else algorithm
-    assert begun.parameters.keys() == PARAMETERS[answers].keys()
+    assert begun.parameters.keys() == PARAMETERS[algorithm].keys()
     assert begun.engine.notes == []
 
 
@@ -97,7 +96,7 @@ def test_an_algorithm_checks_parameters_with_the_defaults_of_its_estimator(table
 def test_forms_are_unique_and_lead_back_to_their_rules():
     forms = [rule.form for rule in RULES]
     assert len(set(forms)) == len(forms)
-    assert set(forms) == {*FORMS, SCORED_TREE}
+    assert set(forms) == {*FORMS, GRAPH}
     for algorithm in ALGORITHMS:
         for rule in algorithm.rules:
             assert rule_named(rule.form) is rule

@@ -7,6 +7,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule
 from distsvc.run.reporting import pictures
 from distsvc.run.reporting.pictures import labelled_pilot, plane
+from tests.models.rules.test_rule import RULES
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 OUTLYING = BallRule(np.zeros(2), np.zeros(2), -1.0)
@@ -51,6 +52,16 @@ def test_more_columns_are_drawn_by_the_components_of_the_rows_inside():
     for ours, k in ((found.x, 0), (found.y, 1)):
         shown = np.array(ours)[np.flatnonzero(~np.array(found.outlier))]
         assert abs(np.corrcoef(shown, Z[20:, k])[0, 1]) > 0.99
+
+
+def test_a_rule_may_have_a_plane_of_its_own():
+    X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    rule = next(rule for rule in RULES if rule.form == "graph")
+    found = drawn(X[:, :3], np.ones(50), rule)
+    assert (found.kind, found.explained) == ("clusters", None)
+    assert found.axes == ["first direction", "second direction"]
+    expected = rule.plane(X[:, :3].copy())
+    assert np.column_stack([found.x, found.y]) == pytest.approx(expected, abs=1e-5)
 
 
 def test_rows_that_are_all_equal_have_components_too():

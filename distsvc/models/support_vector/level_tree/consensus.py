@@ -14,6 +14,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from distsvc.models.rows.mass import FLAT
 from distsvc.models.support_vector.level_tree.proposals import (
     Proposal,
     VoteRows,
@@ -32,7 +33,11 @@ LOW_SUPPORT = 0.5
 """Share of the members that find the answer, up to which it is doubtful."""
 
 CLEAR_Z = 1.5
-"""Of the clearest split of a doubtful answer, below which the answer is one cluster."""
+"""Of the clearest split of a doubtful answer in few columns, below which it is one cluster."""
+
+LEAST_STANDING = 0.1
+"""Of a winner in more columns, below which the answer is one cluster: rows without clusters give
+less. In few columns they may give more, and tables of many small clusters give less."""
 
 LISTED = 12
 """Most numbers of clusters that an answer tells of."""
@@ -60,7 +65,8 @@ class Answer:
     `support` is the share of the members with a candidate whose adjusted Rand index with the winner
     is above 0.8; 1 where nothing is significant in any of them. `z` is that of the least
     significant split that is kept; NaN for one cluster. `supporters` says of each member whether it
-    supports the answer.
+    supports the answer. `standing` is the winner's, a member; that of a winner which was too low is
+    told, too.
     """
 
     member: int
@@ -69,6 +75,7 @@ class Answer:
     z: float
     candidates: list[Candidate]
     supporters: list[bool]
+    standing: float
 
     @property
     def n_clusters(self) -> int:
@@ -82,14 +89,16 @@ def elect(
     n_rows: int,
     reference: int,
     n_clusters: int | None = None,
+    least_standing: float = LEAST_STANDING,
 ) -> Answer:
     """Let the trees vote, with z scaled from n_rows to `reference` rows.
 
     The votes of a candidate p are sum_q w_q max(ARI(p, q), 0)^3 over all candidates q. The winner
-    maximises its votes times its merit: sqrt(entropy) / (1 + separated / 0.03). Candidates are the
-    `proposals` of the trees, or their `cuts_into` a number of clusters. Without that number the
-    answer is one cluster where nothing is significant, and where few support a winner none of whose
-    splits has z >= 1.5.
+    has the highest standing, its votes times its merit: sqrt(entropy) / (1 + separated / 0.03).
+    Candidates are the `proposals` of the trees, or their `cuts_into` a number of clusters. Without
+    that number the answer is one cluster where nothing is significant, and where the standing a
+    tree is below `least_standing`. Of rows in up to 3 columns it is where few support a winner none
+    of whose splits has z >= 1.5.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -97,7 +106,7 @@ def elect(
     else:
         found = cuts_into(trees, n_clusters, scale, rows)
     if not found:
-        return _one_cluster(trees, [], [True] * len(trees))
+        return _one_cluster(trees, [], [True] * len(trees), 0.0)
     agreement = rand_indices([candidate.labels[:VOTE_ROWS] for candidate in found])
     votes = np.maximum(agreement, 0.0) ** 3 @ np.array([c.weight for c in found])
     owner = np.array([candidate.member for candidate in found])
@@ -107,13 +116,17 @@ def elect(
     best = int(np.argmax(standing))
     winner = found[best]
     table = _listed(found, standing / standing[best], votes / votes.max(), support, best)
-    strongest = scale * np.sort(trees[winner.member].z[winner.kept])[-2:][0]
-    doubtful = n_clusters is None and support[best] <= LOW_SUPPORT
-    if doubtful and strongest < CLEAR_Z:
-        return _one_cluster(trees, [row | {"winner": False} for row in table], [])
+    highest = float(standing[best]) / len(trees)
+    too_low = highest < least_standing
+    if rows.view.shape[1] <= FLAT:
+        strongest = scale * np.sort(trees[winner.member].z[winner.kept])[-2:][0]
+        too_low = support[best] <= LOW_SUPPORT and strongest < CLEAR_Z
+    if n_clusters is None and too_low:
+        return _one_cluster(trees, [row | {"winner": False} for row in table], [], highest)
     supporters = np.isin(np.arange(len(trees)), owner[supported[best]]).tolist()
     z = winner.z if winner.n_clusters > 1 else float("nan")
-    return Answer(winner.member, winner.kept, float(support[best]), z, table, supporters)
+    found_support = float(support[best])
+    return Answer(winner.member, winner.kept, found_support, z, table, supporters, highest)
 
 
 def _listed(
@@ -145,12 +158,16 @@ def _listed(
 
 
 def _one_cluster(
-    trees: Sequence[LevelTree], table: list[Candidate], supporters: list[bool]
+    trees: Sequence[LevelTree],
+    table: list[Candidate],
+    supporters: list[bool],
+    standing: float,
 ) -> Answer:
     middle = len(trees) // 2
     kept = trees[middle].parents < 0
     share = float(np.mean(supporters)) if supporters else 0.0
-    return Answer(middle, kept, share, float("nan"), table, supporters or [False] * len(trees))
+    none = [False] * len(trees)
+    return Answer(middle, kept, share, float("nan"), table, supporters or none, standing)
 
 
 def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:

@@ -50,7 +50,7 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """
     with threadpool_limits(1):  # of wide rows several would give other last bits
         wide = pilot.astype(np.float64)
-        principal = _principal_components(wide)
+        principal = principal_components(wide)
         found = principal[:, :MOST_COMPONENTS].T
         if pilot.shape[1] > NARROW and _share_in_tails(wide) <= MOST_IN_TAILS:
             telling = _telling_directions(wide @ principal)
@@ -59,7 +59,7 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
     return (found * np.sign(heaviest)).astype(np.float32)
 
 
-def _principal_components(rows: np.ndarray) -> np.ndarray:
+def principal_components(rows: np.ndarray) -> np.ndarray:
     """Return the leading principal components (d, <= 100) of rows (m, d) float64.
 
     Beyond `MOST_COVARIANCES` columns they come from the products of rows, which are fewer, since

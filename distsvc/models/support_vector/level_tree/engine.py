@@ -22,6 +22,7 @@ from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
+from distsvc.models.support_vector.level_tree.consensus import LEAST_STANDING
 from distsvc.models.support_vector.level_tree.directions import placed
 from distsvc.models.support_vector.level_tree.ensemble import (
     BUDGET,
@@ -45,6 +46,7 @@ class LevelTreeEngine(SupportVectorEngine):
     view: np.ndarray  # (m, q) float32, the pilot as the models see it
     levels: LevelSets  # the tested trees, and the answer
     rule: LevelRule
+    least_standing = LEAST_STANDING
     _grown: Sequence[LevelTree]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -82,10 +84,16 @@ class LevelTreeEngine(SupportVectorEngine):
         n_tested = round(n_rows * self.ensemble.share(n_rows))
         tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]
         level = 1.0 if given.C is not None else None
-        self.levels = levels = LevelSets(
+        levels = LevelSets(
             self.ensemble, tested, self.view, n_tested, given.granularity, level, given.nu,
-            given.assignment == "nearest", given.n_clusters,
+            given.assignment == "nearest", given.n_clusters, self.least_standing,
         )  # fmt: skip
+        self._earlier = list(self.notes)
+        self.settle(levels)
+
+    def settle(self, levels: LevelSets) -> None:
+        """Take an answer as the rule, in place of the one before, and note what is doubtful."""
+        self.levels, self.notes = levels, list(self._earlier)
         tree, boundary = levels.tree, levels.boundary
         self.gamma, self.C = tree.gamma, self.ensemble.members[levels.answer.member].C
         self.n_iter = self.ensemble.steps

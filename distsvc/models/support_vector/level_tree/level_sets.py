@@ -10,6 +10,7 @@ import numpy as np
 
 from distsvc.models.support_vector.boundary.labelling import Nearest
 from distsvc.models.support_vector.level_tree.consensus import (
+    LEAST_STANDING,
     LOW_SUPPORT,
     REFERENCE_ROWS,
     Answer,
@@ -50,6 +51,7 @@ class LevelSets:
     nu: float | None
     nearest: bool = False
     n_clusters: int | None = None  # wanted; None to find their number
+    least_standing: float = LEAST_STANDING  # of a winner, below which there is one cluster
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
@@ -60,7 +62,9 @@ class LevelSets:
         for name, reference in REFERENCE_ROWS.items():
             rows = min(reference, self.n_rows)
             if rows not in found:
-                found[rows] = elect(self.trees, voting, self.n_rows, rows, self.n_clusters)
+                found[rows] = elect(
+                    self.trees, voting, self.n_rows, rows, self.n_clusters, self.least_standing
+                )
             answers[name] = found[rows]
         return answers
 
@@ -126,6 +130,11 @@ class LevelSets:
     def cut(self, n_clusters: int) -> LevelSets:
         """Return the answer of the vote among all models' cuts into so many clusters."""
         return replace(self, n_clusters=n_clusters)
+
+    @cached_property
+    def blind(self) -> Answer:
+        """The answer if no number of clusters were given."""
+        return self.answer if self.n_clusters is None else replace(self, n_clusters=None).answer
 
     def kept_by(self, level: float | None, significance: float | None) -> np.ndarray:
         """Return the branches (b,) bool of the winner's tree that a cut keeps.

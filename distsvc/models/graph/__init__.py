@@ -1,0 +1,1 @@
+"""Clusters of rows that hang together along a graph of near rows."""

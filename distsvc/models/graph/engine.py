@@ -1,0 +1,198 @@
+"""The engine of graph views: a level tree of diffusion coordinates, and landmarks for other rows.
+
+| step | where |
+|---|---|
+| which rows, and along which axes they are near | `GraphEngine.key_ranges`, `set_pilot` |
+| coordinates of these rows | `GraphEngine.place` |
+| clusters of the coordinates | `LevelTreeEngine`, as of a table of few columns |
+| landmarks, which label other rows | `GraphEngine.rule` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+from threadpoolctl import threadpool_limits
+
+from distsvc.kernels.projection import project
+from distsvc.models.graph.coordinates import diffusion_coordinates
+from distsvc.models.graph.plane import telling_plane
+from distsvc.models.graph.rule import GraphRule
+from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
+from distsvc.models.support_vector.boundary.base import Parameters
+from distsvc.models.support_vector.level_tree.directions import SEARCHED, principal_components
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.ensemble import Ensemble
+from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.tree import LevelTree
+
+GRAPH_ROWS = 20_000
+"""Most rows of a graph."""
+
+LEAST_STANDING = 0.15
+"""Of a winner, below which the answer is one cluster: a graph finds clusters more easily."""
+
+LANDMARKS = 2_000
+"""Fewest rows that label others, where the graph has so many."""
+
+COMPARED = 60_000
+"""Values, at most, that a row is compared with, where more landmarks than the fewest are kept."""
+
+OF_EACH = 20
+"""Rows, at least, that label others, of a cluster that has so many."""
+
+AMONG = 4_000
+"""Landmarks among which is looked for how far they are apart."""
+
+
+class GraphEngine:
+    """Clusters rows by the level tree of their diffusion coordinates.
+
+    Rows are near each other along `axes` (p, d): all columns, or their 100 principal components.
+    Equal rows are one point: else what is repeated would be a cluster by itself. The `points` (m,
+    p) float32, in the order of their `keys` (m,), have the `coordinates` (m, q) float32, which
+    `tree` clusters; None where they are too few or a lattice. Row i is ``point_of[i]``.
+    """
+
+    axes: np.ndarray
+    keys: np.ndarray
+    points: np.ndarray
+    point_of: np.ndarray
+    coordinates: np.ndarray | None
+    tree: LevelTreeEngine
+
+    def __init__(self, parameters: Parameters, seed: int):
+        self.parameters, self.seed = replace(parameters, nu=None), seed
+
+    def key_ranges(self, n_rows: int) -> Ranges:
+        """Return the ranges of keys of the graph's rows, of a table of so many."""
+        return sampling.key_blocks(n_rows, min(n_rows, GRAPH_ROWS))
+
+    def set_pilot(self, pilot: np.ndarray) -> None:
+        """Settle the axes from centred pilot rows (m, d) float32, in the order of their keys."""
+        d = pilot.shape[1]
+        if d <= SEARCHED:
+            self.axes = np.eye(d, dtype=np.float32)
+            return
+        with threadpool_limits(1):  # several would give other last bits
+            found = principal_components(pilot.astype(np.float64))
+        self.axes = np.ascontiguousarray(found.T, np.float32)
+
+    def place(self, Z: np.ndarray, keys: np.ndarray) -> None:
+        """Find the coordinates of centred rows Z (m, d) float32, in the order of keys (m,)."""
+        points, first, point_of = _different(project(Z, self.axes))
+        self.take(points, keys[first], point_of, diffusion_coordinates(points))
+
+    def take(
+        self,
+        points: np.ndarray,
+        keys: np.ndarray,
+        point_of: np.ndarray,
+        coordinates: np.ndarray | None,
+    ) -> None:
+        """Take points (m, p) along the axes, whose coordinates (m, q) are known."""
+        self.points, self.keys, self.point_of = points, keys, point_of
+        self.coordinates = coordinates
+        if coordinates is not None:
+            self.tree = LevelTreeEngine(self.parameters, self.seed)
+            self.tree.least_standing = LEAST_STANDING
+            self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))
+
+    @property
+    def seen(self) -> np.ndarray:
+        """The coordinates (m, q) float32 as the models see them."""
+        assert self.coordinates is not None
+        return self.tree.seen(self.coordinates)
+
+    def learn(self) -> None:
+        """Train all models on the coordinates, and choose."""
+        if self.coordinates is None:
+            return
+        ensemble, view = self.tree.ensemble, self.seen
+        members = range(len(ensemble.members))
+        self.choose([grow(ensemble, number, view, self.keys) for number in members])
+
+    def choose(self, trees: Sequence[LevelTree]) -> None:
+        """Test the splits of trees on the coordinates, and choose."""
+        sums, view = [tree.no_differences() for tree in trees], self.seen
+        for tree, part in zip(trees, sums, strict=True):
+            tree.add_differences(view, part)
+        self.tree.choose(trees, sums, len(view))
+
+    def labels(self, found: LevelSets) -> np.ndarray:
+        """Return the clusters (m,) int32 of the points in a cut of the tree, 0 the largest."""
+        labels = found.voter(found.rows(self.seen))[0]
+        sizes = np.bincount(labels[self.point_of])
+        number = np.empty(len(sizes), np.int32)
+        number[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+        return number[labels]
+
+    def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> GraphRule:
+        """Return the rule of labels (m,) of the points, with the fields of `Scored`.
+
+        All points of a small graph are landmarks; of a larger one the first, which are in random
+        order, and the first of each cluster.
+        """
+        most = max(LANDMARKS, COMPARED // self.points.shape[1])
+        kept = _rank_in_cluster(labels) < OF_EACH
+        kept[:most] = True
+        landmarks = np.ascontiguousarray(self.points[kept])
+        return GraphRule(
+            axes=self.axes,
+            landmarks=landmarks,
+            cluster=labels[kept],
+            gamma=_narrow_gamma(landmarks),
+            plane_axes=telling_plane(self.points, labels) @ self.axes,
+            **scored,
+        )
+
+
+def grow(
+    ensemble: Ensemble,
+    number: int,
+    view: np.ndarray,
+    keys: np.ndarray,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> LevelTree:
+    """Train a model on viewed coordinates (m, q) in the order of keys (m,), and grow its tree."""
+
+    def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
+        return sampling.memory_blocks(view, keys, some, ensemble.seed, stream, first)
+
+    high = int(keys[-1]) + 1
+    return ensemble.grow(number, view[:PILOT_ROWS], [(0, high)], blocks, checkpoint)
+
+
+def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the different rows (k, p) of some (m, p), where each is first, and which each is.
+
+    They are in the order of their first places (k,); the last are their numbers (m,) for the rows.
+    """
+    _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return np.ascontiguousarray(rows[first[order]]), first[order], rank[number.ravel()]
+
+
+def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:
+    """Return how many rows before each have its label, (m,) int64, from labels (m,)."""
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels)
+    ranks = np.empty(len(labels), np.int64)
+    ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return ranks
+
+
+def _narrow_gamma(landmarks: np.ndarray) -> float:
+    """Return the gamma of a kernel as wide as the landmarks (k, p) are apart, in the median."""
+    some = landmarks[:AMONG]
+    apart = cKDTree(some).query(some, k=2)[0][:, 1]
+    apart = apart[apart > 0.0]
+    return float(0.5 / np.median(apart) ** 2) if apart.size else 1.0

@@ -1,0 +1,88 @@
+"""Graph views as phases of a job.
+
+1. ``graph``: the driver finds the coordinates of up to 20,000 rows along a graph of near rows.
+2. ``learn-graph``: every model is a task, which learns from the coordinates and grows a tree.
+3. The driver tests the trees' splits on the coordinates, and counts the votes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from distsvc.models.graph.coordinates import MOST_COORDINATES, NEIGHBOURS
+from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
+from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rows.sampling import Ranges
+from distsvc.models.support_vector.level_tree.directions import SEARCHED
+from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS, Ensemble
+from distsvc.run.algorithms.level_tree import tree_of, tree_result
+from distsvc.run.learning.sizes import Held, Sizes
+from distsvc.run.learning.stream import held_rows
+from distsvc.run.learning.survey import Survey
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Phase, Steps
+
+GRAPH = "graph"
+NONE = "no graph"
+
+
+class Graph:
+    """The engine of graph views in a job; it has no rule of its own."""
+
+    def __init__(self, engine: GraphEngine):
+        self.engine = engine
+
+    def fit(self, steps: Steps, survey: Survey) -> None:
+        """Place rows along a graph, train the models and let them vote."""
+        engine, run = self.engine, steps.run
+        ranges = engine.key_ranges(survey.n_rows)
+        placed = steps.work_out(GRAPH, partial(self._place, run, ranges))
+        kept = placed.arrays
+        if NONE in placed.facts:
+            engine.take(kept["points"], kept["keys"], kept["point_of"], None)
+            return
+        engine.take(kept["points"], kept["keys"], kept["point_of"], kept["coordinates"])
+        members = len(engine.tree.ensemble.members)
+        trees = [tree_of(result) for result in steps.map(LEARN_GRAPH, members)]
+        with steps.progress.phase("vote-graph"):
+            engine.choose(trees)
+
+    def work(self, n_rows: int) -> dict[str, float]:
+        """Return the rows that a model takes, and the pairs of near rows in the graph."""
+        m = min(n_rows, GRAPH_ROWS)
+        steps = float(min(STEPS, self.engine.parameters.max_iter, PASSES * m))
+        return {GRAPH: float(m) ** 2, LEARN_GRAPH.name: steps}
+
+    def held(self, sizes: Sizes) -> Held:
+        """Return the rows of the graph, its edges and eigenvectors, and what a model takes."""
+        m = min(sizes.n_rows, GRAPH_ROWS)
+        p = min(sizes.n_columns, SEARCHED)
+        rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
+        walk = {"the graph and its walk": m * (64.0 * NEIGHBOURS + 8.0 * 5 * MOST_COORDINATES)}
+        view = {"the graph's coordinates": 12.0 * m * MOST_COORDINATES}
+        vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}
+        return Held(rows | walk, view | vectors)
+
+    def _place(self, run: RunDirectory, ranges: Ranges, checkpoint: Checkpoint) -> Result:
+        keys, rows = held_rows(run, ranges)
+        engine = self.engine
+        engine.place(rows, keys)
+        arrays = {"points": engine.points, "keys": engine.keys, "point_of": engine.point_of}
+        if engine.coordinates is None:
+            return Result({NONE: True}, arrays, rows=len(rows))
+        ensemble = engine.tree.ensemble
+        arrays |= {"coordinates": engine.coordinates, "view": engine.seen}
+        arrays |= {"components": ensemble.components}
+        return Result({"ensemble": ensemble.facts()}, arrays, rows=len(rows))
+
+
+def learn_graph(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
+    """Train one model on the graph's coordinates, and grow its tree of level sets."""
+    placed = run.read(GRAPH)
+    ensemble = Ensemble.restored(placed.facts["ensemble"], placed.arrays["components"])
+    return tree_result(
+        grow(ensemble, number, placed.arrays["view"], placed.arrays["keys"], checkpoint), ensemble
+    )
+
+
+LEARN_GRAPH = Phase("learn-graph", learn_graph, sequential=True)

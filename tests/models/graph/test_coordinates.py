@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components
+from sklearn.datasets import make_moons
+
+from distsvc.models.graph.coordinates import (
+    FEWEST_POINTS,
+    MOST_COORDINATES,
+    NEIGHBOURS,
+    RESTARTS,
+    SCALED_BY,
+    diffusion_coordinates,
+    neighbour_graph,
+)
+
+
+def rows(n=200, d=4, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+
+
+def dense_graph(X):
+    """The weights by all distances."""
+    wide = X.astype(float)
+    distances = np.sqrt(np.square(wide[:, None] - wide).sum(axis=2))
+    near = np.argsort(distances, axis=1, kind="stable")[:, 1 : NEIGHBOURS + 1]
+    scales = np.sort(distances, axis=1)[:, SCALED_BY]
+    weights = np.zeros_like(distances)
+    for i, numbers in enumerate(near):
+        for j in numbers:
+            weights[i, j] = np.exp(-(distances[i, j] ** 2) / (scales[i] * scales[j]))
+            weights[j, i] = max(weights[j, i], weights[i, j])
+    return weights
+
+
+def dense_coordinates(X):
+    """The coordinates by all eigenvectors of the walk that restarts."""
+    weights = dense_graph(X)
+    degrees = weights.sum(axis=1)
+    stationary = degrees / degrees.sum()
+    walk = (1.0 - RESTARTS) * weights / degrees[:, None] + RESTARTS * stationary
+    values, vectors = np.linalg.eig(walk)
+    order = np.argsort(-values.real)[1 : MOST_COORDINATES + 1]
+    values, vectors = values.real[order], vectors.real[:, order]
+    vectors /= np.sqrt((stationary[:, None] * vectors**2).sum(axis=0))
+    vectors *= np.sign(vectors[np.abs(vectors).argmax(axis=0), range(MOST_COORDINATES)])
+    return vectors * np.sqrt(values / (1.0 - values))
+
+
+def test_the_graph_is_that_of_all_distances():
+    X = rows()
+    assert neighbour_graph(X).toarray() == pytest.approx(dense_graph(X), abs=1e-5)
+
+
+def test_the_coordinates_are_those_of_all_eigenvectors():
+    X = rows()
+    found = diffusion_coordinates(X)
+    assert found.dtype == np.float32
+    assert found == pytest.approx(dense_coordinates(X), abs=2e-3)
+
+
+def test_what_winds_is_straightened():
+    X, y = make_moons(600, noise=0.05, random_state=0)
+    first = diffusion_coordinates(X.astype(np.float32))[:, 0]
+    assert first[y == 0].min() > first[y == 1].max() or first[y == 0].max() < first[y == 1].min()
+
+
+def test_pieces_of_a_graph_lie_apart():
+    X = np.concatenate([rows() + 100.0 * k for k in range(3)])
+    assert connected_components(neighbour_graph(X))[0] == 3
+    found = diffusion_coordinates(X).reshape(3, 200, -1)
+    spread = np.linalg.norm(found - found.mean(axis=1, keepdims=True), axis=2).max()
+    middles = found.mean(axis=1)
+    apart = [np.linalg.norm(middles[i] - middles[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
+    assert min(apart) > spread
+
+
+def test_a_row_far_from_all_others_is_finite_and_near_its_neighbours():
+    X = np.concatenate([rows(), [[1e6] * 4]]).astype(np.float32)
+    found = diffusion_coordinates(X)
+    assert np.isfinite(found).all()
+    assert np.abs(found[-1]).max() <= np.abs(found[:-1]).max()
+
+
+def test_a_lattice_has_none():
+    axes = np.meshgrid(*[np.arange(4.0)] * 5)
+    lattice = np.column_stack([axis.ravel() for axis in axes]).astype(np.float32)
+    assert diffusion_coordinates(lattice) is None
+    moved = lattice + np.random.default_rng(0).normal(0.0, 0.1, lattice.shape)
+    assert diffusion_coordinates(moved.astype(np.float32)) is not None
+
+
+def test_few_points_have_none():
+    assert diffusion_coordinates(rows(FEWEST_POINTS - 1)) is None
+    assert diffusion_coordinates(rows(FEWEST_POINTS)).shape == (FEWEST_POINTS, MOST_COORDINATES)

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from distsvc.models.graph import engine as graph
+from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.rows import sampling
+from distsvc.models.support_vector.boundary.base import Parameters
+from distsvc.models.support_vector.estimator import SupportVectorClustering
+
+
+def engine_of(X, **parameters):
+    """An engine that has learned rows X, in the order of their keys, and these rows."""
+    given = SupportVectorClustering(effort="fast", **parameters).get_params()
+    engine = GraphEngine(Parameters.of(given), 0)
+    keys = np.sort(sampling.row_keys(0, np.arange(len(X))))
+    engine.set_pilot(X)
+    engine.place(X, keys)
+    engine.learn()
+    return engine
+
+
+def blobs(n=500, d=5, k=4):
+    X, y = make_blobs(n, n_features=d, centers=k, cluster_std=0.7, random_state=0)
+    return X.astype(np.float32), y
+
+
+@pytest.fixture(scope="module")
+def learned():
+    X, y = blobs()
+    return X, y, engine_of(X)
+
+
+def rule_of(engine):
+    from tests.models.rules.test_rule import SCORED
+
+    return engine.rule(engine.labels(engine.tree.levels), SCORED)
+
+
+def test_clusters_are_numbered_by_their_rows(learned):
+    engine = learned[2]
+    labels = engine.labels(engine.tree.levels)[engine.point_of]
+    sizes = np.bincount(labels)
+    assert len(sizes) == 4
+    assert (np.diff(sizes) <= 0).all()
+
+
+def test_a_small_graph_keeps_all_its_points_and_gives_them_their_labels(learned):
+    X, _, engine = learned
+    rule = rule_of(engine)
+    assert len(rule.landmarks) == len(X)
+    assert (rule.labels(X) == engine.labels(engine.tree.levels)[engine.point_of]).all()
+
+
+def test_other_rows_go_with_the_nearest_landmark(learned):
+    X, _, engine = learned
+    rule = rule_of(engine)
+    other = np.random.default_rng(1).uniform(-10.0, 10.0, (200, 5)).astype(np.float32)
+    distances = np.linalg.norm(other[:, None] - rule.landmarks, axis=2)
+    assert (rule.labels(other) == rule.cluster[distances.argmin(axis=1)]).all()
+    shares = rule.shares(X)
+    assert (shares.argmax(axis=1) == rule.labels(X)).all()
+
+
+def test_of_a_large_graph_some_rows_are_landmarks_and_some_of_each_cluster(learned, monkeypatch):
+    X, _, engine = learned
+    monkeypatch.setattr(graph, "LANDMARKS", 60)
+    monkeypatch.setattr(graph, "COMPARED", 0)
+    rule = rule_of(engine)
+    assert 60 <= len(rule.landmarks) <= 60 + 4 * graph.OF_EACH
+    assert (np.bincount(rule.cluster) >= graph.OF_EACH).all()
+    assert (rule.labels(X) == engine.labels(engine.tree.levels)[engine.point_of]).mean() > 0.99
+
+
+def test_repeated_rows_are_one_point_and_make_no_cluster():
+    X, _ = blobs()
+    repeated = np.concatenate([X, np.repeat(X[:1], 300, axis=0)])
+    repeated = repeated[np.random.default_rng(0).permutation(len(repeated))]
+    engine = engine_of(repeated)
+    assert len(engine.points) == len(X)
+    assert (engine.points[engine.point_of] == repeated).all()
+    assert engine.labels(engine.tree.levels).max() == 3
+
+
+def test_wide_rows_are_near_along_their_principal_components():
+    X, _ = blobs(300, 150)
+    engine = engine_of(X)
+    assert engine.axes.shape == (100, 150)
+    assert engine.labels(engine.tree.levels).max() == 3
