@@ -38,6 +38,7 @@ class Constraint:
     type: Any  # of an estimator's value
     job_type: Any  # of a job file's value; None if a job can't give it
     otherwise: Mapping[str, str] = field(default_factory=dict)  # words for some types of errors
+    default: Any = None  # the estimator's
 
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError unless an estimator may have the value."""
@@ -47,6 +48,10 @@ class Constraint:
             kind = error.errors(include_url=False)[0]["type"]
             expected = self.otherwise.get(kind, self.expected)
             raise ParameterError(f"{name} must {expected}, found {shown(value)}") from None
+
+    def by_default(self, value: Any) -> Constraint:
+        """Return the same, with what an estimator takes where no value is given."""
+        return replace(self, default=value)
 
     @property
     def or_none(self) -> Constraint:

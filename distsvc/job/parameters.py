@@ -1,8 +1,9 @@
 """The parameters of every algorithm: one table, for the estimators and the job file.
 
-A constraint says which values one of them may have (`distsvc.job.constraints`), a rule which values
-do not go together. A new algorithm adds its entries to `PARAMETERS` and `RULES`; defaults stay in
-the signature of its estimator.
+A constraint says which values one of them may have and which it has by default
+(`distsvc.job.constraints`), a rule which values do not go together. A new algorithm adds its
+entries to `PARAMETERS` and `RULES`. The signature of its estimator has the same defaults; jobs take
+them from here, for estimators import scikit-learn, which takes a second.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ IN_MEMORY = ("complete-graph", "balls")
 """Labellings of tables in memory only: every row may be a vertex of their graphs."""
 
 LINEAR: dict[str, Constraint] = {
-    "solver": choice("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"),
-    "tol": POSITIVE,
-    "max_iter": STEPS,
-    "compute_gap": FLAG,
+    "solver": choice("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd").by_default(
+        "greedy-cyclic"
+    ),
+    "tol": POSITIVE.by_default(1e-05),
+    "max_iter": STEPS.by_default(10_000),
+    "compute_gap": FLAG.by_default(False),
     "memory_rows": count(1000, MOST).or_none,
     "random_state": RANDOM_STATE,
 }
@@ -49,82 +52,86 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
     "auto": {
         "n_clusters": SIZE.or_none,
         "nu": SHARE.or_none,
-        "effort": choice("fast", "default", "thorough"),
-        "granularity": choice("coarse", "default", "fine"),
+        "effort": choice("fast", "default", "thorough").by_default("default"),
+        "granularity": choice("coarse", "default", "fine").by_default("default"),
         "random_state": RANDOM_STATE,
     },
     "support-vector": {
-        "gamma": KERNEL_WIDTH,
+        "gamma": KERNEL_WIDTH.by_default("auto"),
         "nu": SHARE.or_none,
         "C": WEIGHT.or_none,
-        "solver": choice("bsgd", "sgd", "exact"),
+        "solver": choice("bsgd", "sgd", "exact").by_default("bsgd"),
         "budget": SIZE.or_none,
-        "maintenance": choice("merge", "project-nearest", "project-random", "removal"),
-        "projection_size": FEW,
-        "stopping": choice("held-out", "step-norm"),
-        "tol": POSITIVE,
-        "theta": POSITIVE,
-        "max_iter": STEPS,
-        "average": FLAG,
-        "labelling": choice("auto", "equilibria", "level-tree", in_memory=IN_MEMORY),
+        "maintenance": choice("merge", "project-nearest", "project-random", "removal").by_default(
+            "merge"
+        ),
+        "projection_size": FEW.by_default(5),
+        "stopping": choice("held-out", "step-norm").by_default("held-out"),
+        "tol": POSITIVE.by_default(0.001),
+        "theta": POSITIVE.by_default(0.01),
+        "max_iter": STEPS.by_default(200_000),
+        "average": FLAG.by_default(False),
+        "labelling": choice("auto", "equilibria", "level-tree", in_memory=IN_MEMORY).by_default(
+            "auto"
+        ),
         "n_clusters": SIZE.or_none,
-        "effort": choice("fast", "default", "thorough"),
-        "granularity": choice("coarse", "default", "fine"),
-        "assignment": choice("vote", "nearest"),
-        "bridging": FLAG,
-        "epsilon": WEIGHT,
-        "segment_samples": FEW,
-        "boundary_size": SIZE,
-        "ball_radius": WEIGHT.in_memory,
-        "merge_radius": WEIGHT.in_memory,
-        "noise": FLAG.in_memory,
+        "effort": choice("fast", "default", "thorough").by_default("default"),
+        "granularity": choice("coarse", "default", "fine").by_default("default"),
+        "assignment": choice("vote", "nearest").by_default("vote"),
+        "bridging": FLAG.by_default(True),
+        "epsilon": WEIGHT.by_default(0.1),
+        "segment_samples": FEW.by_default(20),
+        "boundary_size": SIZE.by_default(2048),
+        "ball_radius": WEIGHT.in_memory.by_default(0.3),
+        "merge_radius": WEIGHT.in_memory.by_default(0.1),
+        "noise": FLAG.in_memory.by_default(False),
         "random_state": RANDOM_STATE,
     },
     "imdh": {
-        "depth": count(1, 16),
+        "depth": count(1, 16).by_default(8),
         "n_clusters": SIZE.or_none,
-        "alpha": WEIGHT_OR_0,
-        "penalty": number(high=100.0, low_open=False),
-        "bandwidth": WEIGHT,
-        "clip": WEIGHT_OR_0,
+        "alpha": WEIGHT_OR_0.by_default(0.5),
+        "penalty": number(high=100.0, low_open=False).by_default(10.0),
+        "bandwidth": WEIGHT.by_default(1.0),
+        "clip": WEIGHT_OR_0.by_default(5.0),
         "passes": STEPS.or_none,
         "max_effective_samples": STEPS.or_none,
-        "n_init": FEW,
-        "growth": choice("prune", "forward"),
-        "elbow": choice("weighted", "angle"),
-        "valley": WEIGHT_OR_0,
-        "max_samples": count(100, MOST).or_none,
+        "n_init": FEW.by_default(5),
+        "growth": choice("prune", "forward").by_default("prune"),
+        "elbow": choice("weighted", "angle").by_default("weighted"),
+        "valley": WEIGHT_OR_0.by_default(4.0),
+        "max_samples": count(100, MOST).or_none.by_default(1_000_000),
         "random_state": RANDOM_STATE,
     },
-    "linear-one-class": {"nu": SHARE} | LINEAR,
+    "linear-one-class": {"nu": SHARE.by_default(0.5)} | LINEAR,
     "linear-svdd": {"nu": SHARE.or_none, "C": WEIGHT.or_none} | LINEAR,
     "bico": {
-        "n_clusters": SIZE,
+        "n_clusters": SIZE.by_default(8),
         "size": SIZE.or_none,
-        "n_init": FEW,
+        "n_init": FEW.by_default(10),
         "random_state": RANDOM_STATE,
     },
     "spdc": {
-        "window": count(50, HELD),
-        "valley": WEIGHT_OR_0,
-        "bandwidth": WEIGHT,
-        "amnesia": WEIGHT_OR_0,
-        "max_clusters": SIZE,
+        "window": count(50, HELD).by_default(500),
+        "valley": WEIGHT_OR_0.by_default(2.0),
+        "bandwidth": WEIGHT.by_default(1.06),
+        "amnesia": WEIGHT_OR_0.by_default(2.0),
+        "max_clusters": SIZE.by_default(128),
         "random_state": RANDOM_STATE,
     },
     "depddp": {
         "n_clusters": SIZE.or_none,
-        "bandwidth": WEIGHT,
-        "trim": number(high=0.5, low_open=False),
-        "min_samples": STEPS,
-        "grid_size": count(16, HELD),
+        "bandwidth": WEIGHT.by_default(1.06),
+        "trim": number(high=0.5, low_open=False).by_default(0.01),
+        "min_samples": STEPS.by_default(5),
+        "grid_size": count(16, HELD).by_default(512),
     },
     "fuzzy-c-means": {
-        "n_clusters": SIZE,
-        "m": number(low=1.0, moderate=True),
-        "tol": NOT_NEGATIVE,
-        "max_iter": STEPS,
-        "n_init": FEW,
+        "n_clusters": SIZE.by_default(8),
+        "m": number(low=1.0, moderate=True).by_default(2.0),
+        "tol": NOT_NEGATIVE.by_default(0.0001),
+        "max_iter": STEPS.by_default(300),
+        "n_init": FEW.by_default(3),
         "random_state": RANDOM_STATE,
     },
 }
@@ -206,6 +213,11 @@ def of_job(algorithm: str, given: Given) -> dict[str, Any]:
     """Return the parameters that a job gives, and those that jobs have another default for."""
     own = algorithm in NU_OF_JOBS and not given.keys() & {"nu", "C"}
     return ({"nu": NU_OF_JOBS[algorithm]} if own else {}) | dict(given)
+
+
+def completed(algorithm: str, given: Given) -> dict[str, Any]:
+    """Return all parameters of an estimator by name: those given, and the defaults of others."""
+    return {name: given.get(name, one.default) for name, one in PARAMETERS[algorithm].items()}
 
 
 def check_parameters(algorithm: str, given: Given) -> None:

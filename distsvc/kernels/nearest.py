@@ -75,3 +75,26 @@ def nearest_point(X, P, numbers, low, high):
                 best = least
         out[i] = number
     return out
+
+
+@kernel
+def keep_nearest(D, first, distances, numbers):
+    """Keep for every row of D (b, m) float64 its lowest entries and where they stand, ascending.
+
+    Row i has the distances of row ``first + i`` to all rows; the one to itself is passed over.
+    ``distances`` (b, k) float64 begin as infinity; numbers (b, k) are int64. Of equal entries the
+    first ones are kept.
+    """
+    k = distances.shape[1]
+    for i in range(D.shape[0]):
+        for j in range(D.shape[1]):
+            value = D[i, j]
+            if value >= distances[i, k - 1] or j == first + i:
+                continue
+            p = k - 1
+            while p > 0 and distances[i, p - 1] > value:
+                distances[i, p] = distances[i, p - 1]
+                numbers[i, p] = numbers[i, p - 1]
+                p -= 1
+            distances[i, p] = value
+            numbers[i, p] = j

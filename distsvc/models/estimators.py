@@ -1,6 +1,6 @@
 """The estimators by their algorithms.
 
-They import scikit-learn, which takes a second. What workers do is in engines, which do without.
+They import scikit-learn, which takes a second. Jobs work with engines, which do without.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ from pydantic import BaseModel
 
 from distsvc.errors import DataError, InputNotFoundError, shown
 from distsvc.report.content.report import Report
-from distsvc.report.page import render_page
-from distsvc.run.reporting.files import PAGE, REPORT
+from distsvc.run.reporting.files import PAGE, REPORT, page_of
 from distsvc.storage.places.arrays import json_bytes, read_json
 from distsvc.storage.publishing.manifest import (
     CheckRecord,
@@ -85,7 +84,7 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     failed = "; ".join(check.words for check in report.failed)
     warnings = [f"published although these checks failed: {failed}", *report.warnings]
     report = report.model_copy(update={"held": False, "warnings": warnings})
-    return {PAGE: render_page(report), REPORT: json_bytes(report.dumped()).decode()}
+    return {PAGE: page_of(report), REPORT: json_bytes(report.dumped()).decode()}
 
 
 def _held(output: Output) -> dict[str, Manifest]:

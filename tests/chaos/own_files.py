@@ -219,7 +219,7 @@ def quick():
     silent, log = logging.NullHandler(), logging.getLogger("distsvc")
     log.addHandler(silent)
     with (
-        mock.patch.object(files, "render_page", return_value=PAGE),
+        mock.patch.object(files, "page_of", return_value=PAGE),
         mock.patch.object(checkpoints, "SECONDS", CHECKPOINT_SECONDS),
     ):
         yield

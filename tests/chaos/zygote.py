@@ -98,7 +98,7 @@ def become(request):
     install_from_environment()
     checkpoints = importlib.import_module("distsvc.run.work.checkpoints")
     checkpoints.SECONDS = request.get("checkpoint_seconds", checkpoints.SECONDS)
-    importlib.import_module("distsvc.run.reporting.files").render_page = lambda report: PAGE
+    importlib.import_module("distsvc.run.reporting.files").page_of = lambda report: PAGE
     sys.argv = [request["module"], *request["args"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 

@@ -17,7 +17,7 @@ PAGES = 30
 def runs(tmp_path_factory):
     """A published run of every algorithm; drawing their pages would take longest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report_files, "render_page", lambda _: "a page")
+        patch.setattr(report_files, "page_of", lambda _: "a page")
         yield models.publish(tmp_path_factory.mktemp("runs"))
 
 

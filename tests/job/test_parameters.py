@@ -30,6 +30,7 @@ from distsvc.job.parameters import (
     check_parameters,
     check_streams,
     check_together,
+    completed,
 )
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.models.linear.coordinate_descent import SOLVERS
@@ -71,13 +72,14 @@ def test_the_table_has_every_algorithm():
 
 
 @pytest.mark.parametrize("algorithm", ESTIMATORS)
-def test_the_table_has_the_parameters_of_the_signature(algorithm):
-    assert set(PARAMETERS[algorithm]) == set(inspect.signature(ESTIMATORS[algorithm]).parameters)
+def test_the_table_has_the_parameters_and_defaults_of_the_signature(algorithm):
+    signature = inspect.signature(ESTIMATORS[algorithm]).parameters
+    assert completed(algorithm, {}) == {name: one.default for name, one in signature.items()}
 
 
 @pytest.mark.parametrize("algorithm", ESTIMATORS)
 def test_defaults_are_allowed(algorithm):
-    check_parameters(algorithm, ESTIMATORS[algorithm]().get_params())
+    check_parameters(algorithm, completed(algorithm, {}))
 
 
 @pytest.mark.parametrize(
@@ -117,8 +119,8 @@ VALUES = (-1, 0, 0.5, 1, 1.5, 15, 16, 17, 49, 50, 100, 100.5, 999, 1000, np.inf,
 )
 def test_job_and_estimator_allow_the_same_values(algorithm, name):
     constraint = PARAMETERS[algorithm][name]
-    values = VALUES + (() if constraint is FLAG else ("merge", "auto", "", [], [1.0]))
-    values = (True, False) if constraint is FLAG else values
+    values = VALUES + (() if constraint.type is bool else ("merge", "auto", "", [], [1.0]))
+    values = (True, False) if constraint.type is bool else values
     for value in values:
         assert in_job(constraint, value) == for_estimator(constraint, value), value
 

@@ -14,7 +14,7 @@ from tests.small_runs import write_table
 @pytest.fixture
 def quick_page(monkeypatch):
     """Drawing the page takes longer than all the rest."""
-    monkeypatch.setattr(report_files, "render_page", lambda _: "a page")
+    monkeypatch.setattr(report_files, "page_of", lambda _: "a page")
 
 
 @pytest.fixture(scope="session")

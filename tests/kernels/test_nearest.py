@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.kernels.nearest import nearest_point
+from distsvc.kernels.nearest import keep_nearest, nearest_point
 from tests import reference
 
 
@@ -84,3 +84,14 @@ def test_a_row_does_not_depend_on_its_block():
     whole = nearest_point(X, *cells(points, 8))
     parts = [nearest_point(part, *cells(points, 8)) for part in np.split(X, [1, 7, 8])]
     assert np.concatenate(parts).tolist() == whole.tolist()
+
+
+@pytest.mark.parametrize("k", [1, 4, 11])
+def test_entries_that_are_kept_are_the_lowest_of_a_row(k):
+    D = np.random.default_rng(0).integers(0, 9, size=(5, 12)).astype(float)
+    distances, numbers = np.full((5, k), np.inf), np.zeros((5, k), np.int64)
+    keep_nearest(D, 3, distances, numbers)
+    for i in range(5):
+        others = [j for j in np.argsort(D[i], kind="stable") if j != i + 3]
+        assert numbers[i].tolist() == others[:k]
+        assert distances[i].tolist() == D[i, others[:k]].tolist()

@@ -22,7 +22,7 @@ def demo(tmp_path_factory):
     """The whole demo, without drawing its pages."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report_files, "render_page", lambda _: "a page")
+        patch.setattr(report_files, "page_of", lambda _: "a page")
         return folder, run_demo(folder, Progress(quiet=True))
 
 

@@ -1,5 +1,8 @@
 """The whole job: the same labels however it is done, and what the job asks for."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -246,3 +249,10 @@ def test_zarr_output(blob_table, blob_run, tmp_path):
         np.testing.assert_array_equal(group[name][:], expected[name])
     assert not list((tmp_path / "out").rglob("*.parquet"))
     assert group.attrs["id"] == "row"
+
+
+def test_a_driver_starts_without_what_takes_long_to_import():
+    heavy = "{'sklearn', 'matplotlib', 'scipy.stats', 'scipy.signal', 'distributed'}"
+    code = f"import sys, distsvc.run.job; print(*{heavy} & sys.modules.keys())"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == ""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.job.parameters import check_parameters, completed
 from distsvc.models.engine import Engine
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows.mass import FLAT
@@ -40,6 +41,7 @@ class AutomaticEngine(Engine):
     """Holds the engines of both families; `choose` settles which of them has the answer."""
 
     centre: np.ndarray  # (d,) float64, the origin of the rows, the same for both
+    trees: dict[str, Any]  # all parameters of the level trees, by name
     # Set by `choose`:
     chosen: str  # "support-vector" or "graph"
     support: float  # share of the chosen family's models that find its answer
@@ -48,7 +50,9 @@ class AutomaticEngine(Engine):
     confirmed: bool  # whether both have the same answer, of winners too low by themselves
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
-        given = Parameters.of(parameters)
+        check_parameters("auto", parameters)
+        self.trees = completed("support-vector", parameters)
+        given = Parameters.of(self.trees)
         self.levels = LevelTreeEngine(given, seed)
         self.graph = GraphEngine(given, seed)
         self.notes: list[str] = []

@@ -8,13 +8,11 @@ import numpy as np
 
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
-from distsvc.job.parameters import check_parameters
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.support_vector.estimator import SupportVectorClustering
 
 
 class AutoClustering(ClusterEstimator):
@@ -71,10 +69,6 @@ class AutoClustering(ClusterEstimator):
         self.granularity = granularity
         self.random_state = random_state
 
-    def parameters_of_trees(self) -> dict[str, Any]:
-        """Return all parameters of the level trees that are fitted."""
-        return SupportVectorClustering(**self.get_params()).get_params()
-
     def decision_function(self, X: Any) -> Any:
         """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
         self._settle()
@@ -96,8 +90,7 @@ class AutoClustering(ClusterEstimator):
         return answered(self, X, Values(rule, centre, "label"))
 
     def _begin(self) -> AutomaticEngine:
-        check_parameters("auto", self.get_params())
-        return AutomaticEngine(self.parameters_of_trees(), seed_of(self.random_state))
+        return AutomaticEngine(self.get_params(), seed_of(self.random_state))
 
     def _fit_array(self, X: np.ndarray) -> None:
         engine = self._begin()

@@ -17,6 +17,8 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import LinearOperator, eigsh
 from threadpoolctl import threadpool_limits
 
+from distsvc.models.rows.neighbours import nearest_others
+
 NEIGHBOURS = 15
 
 SCALED_BY = 7
@@ -67,14 +69,12 @@ def neighbour_graph(points: np.ndarray) -> csr_array | None:
     and s and t are the local scales of the two: the distances to the 7th neighbour. None for a
     lattice.
     """
-    from sklearn.neighbors import NearestNeighbors  # workers do without
-
     m, k = len(points), NEIGHBOURS
-    distances, numbers = NearestNeighbors(n_neighbors=k + 1).fit(points).kneighbors()
+    distances, numbers = nearest_others(points, k + 1)
     last, next_one = distances[:, k - 1], distances[:, k]
     if np.isclose(last, next_one, rtol=ROUNDING, atol=0.0).mean() > MOST_TIED:
         return None
-    distances, numbers = distances[:, :k].astype(np.float64), numbers[:, :k]
+    distances, numbers = distances[:, :k], numbers[:, :k]
     scales = np.maximum(distances[:, SCALED_BY - 1], np.finfo(np.float32).tiny)
     exponents = distances / scales[:, None] * (distances / scales[numbers])
     weights = np.maximum(np.exp(-exponents), LEAST_WEIGHT).ravel()

@@ -134,10 +134,10 @@ class AlgorithmJob(Learner, Forecastable, Protocol):
         self.parameters, self.engine = parameters, engine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Self | None:
         """Return the algorithm of a job, its parameters checked; None if the job names another.
 
-        `estimator` is that of the job's algorithm, with the parameters that the job gives.
+        `parameters` are all that the estimator has, with those that the job gives.
         """
 
     def learned(self, job: Job) -> Learned:

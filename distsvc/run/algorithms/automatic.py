@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from distsvc.job.config import Job
-from distsvc.job.parameters import check_parameters
 from distsvc.models.automatic.engine import LEVEL_TREE, AutomaticEngine
 from distsvc.models.graph.rule import GraphRule
 from distsvc.models.rows.sampling import Ranges
@@ -35,21 +34,19 @@ class Automatic(AlgorithmJob):
     rules = (LevelRule, GraphRule)
     engine: AutomaticEngine
 
-    def __init__(self, engine: AutomaticEngine, estimator: Any, job: Job, table: Table):
-        self.engine, self.parameters = engine, estimator.get_params()
-        trees = estimator.parameters_of_trees()
-        self.levels = LevelTrees(trees, engine.levels).of_table(job, table)
+    def __init__(self, engine: AutomaticEngine, parameters: dict[str, Any], job: Job, table: Table):
+        self.engine, self.parameters = engine, parameters
+        self.levels = LevelTrees(engine.trees, engine.levels).of_table(job, table)
         self.graph = Graph(engine.graph)
         self.readings = self.levels.readings
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> Automatic | None:
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Automatic | None:
         """Return the algorithm of a job that names none."""
         if job.model.algorithm != "auto":
             return None
-        check_parameters("auto", estimator.get_params())
-        engine = AutomaticEngine(estimator.parameters_of_trees(), job.model.seed)
-        return cls(engine, estimator, job, table)
+        engine = AutomaticEngine(parameters, job.model.seed)
+        return cls(engine, parameters, job, table)
 
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the ranges of the level tree, or of the graph, if these are more."""

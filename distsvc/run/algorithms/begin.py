@@ -1,9 +1,9 @@
-"""The algorithm of a job. Only drivers import this module: it imports the estimators."""
+"""The algorithm of a job, by its parameters."""
 
 from __future__ import annotations
 
 from distsvc.job.config import Job
-from distsvc.models.estimators import ESTIMATORS
+from distsvc.job.parameters import completed
 from distsvc.run.algorithms import ALGORITHMS
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.storage.rows.blocks import Table
@@ -11,9 +11,9 @@ from distsvc.storage.rows.blocks import Table
 
 def begin(job: Job, table: Table) -> AlgorithmJob:
     """Return the algorithm of a job, its parameters checked; `ParameterError` for a wrong one."""
-    estimator = ESTIMATORS[job.model.algorithm](**job.model.parameters())
+    parameters = completed(job.model.algorithm, job.model.parameters())
     for kind in ALGORITHMS:
-        algorithm = kind.begin(job, table, estimator)
+        algorithm = kind.begin(job, table, parameters)
         if algorithm is not None:
             return algorithm
     raise AssertionError(f"no algorithm of a job is {job.model.algorithm!r}")

@@ -57,11 +57,10 @@ class Hyperplanes(AlgorithmJob):
     engine: TreeEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> Hyperplanes | None:
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Hyperplanes | None:
         """Return the algorithm of a job for iMDH."""
         if job.model.algorithm != "imdh":
             return None
-        parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
         engine = TreeEngine(parameters, job.model.seed)
         engine.set_width(len(table.columns))

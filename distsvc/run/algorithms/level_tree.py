@@ -45,9 +45,9 @@ class LevelTrees(SupportVectorJob):
     matched_rows = 0
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> LevelTrees | None:
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> LevelTrees | None:
         """Return the algorithm of a job for the level tree."""
-        begun = super().begin(job, table, estimator)
+        begun = super().begin(job, table, parameters)
         return begun.of_table(job, table) if begun else None
 
     def of_table(self, job: Job, table: Table) -> LevelTrees:

@@ -49,11 +49,10 @@ class Linear(AlgorithmJob):
     engine: LinearEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> Linear | None:
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Linear | None:
         """Return the algorithm of a job for a linear one-class model."""
         if job.model.algorithm not in PROBLEMS:
             return None
-        parameters = estimator.get_params()
         check_parameters(job.model.algorithm, parameters)
         X = source_of(table).sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES

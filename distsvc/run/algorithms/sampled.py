@@ -31,16 +31,18 @@ class Sampled(AlgorithmJob):
     engine: SampledEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> Sampled | None:
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Sampled | None:
         """Return the algorithm of a job for any baseline."""
         from distsvc.models.baselines.estimator import Baseline
+        from distsvc.models.estimators import ESTIMATORS
 
+        estimator = ESTIMATORS[job.model.algorithm](**parameters)
         if not isinstance(estimator, Baseline):
             return None
         estimator.check_parameters()
         engine = SampledEngine(estimator)
         engine.set_width(len(table.columns))
-        return cls(estimator.get_params(), engine)
+        return cls(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the sample; the rule is a few arrays."""

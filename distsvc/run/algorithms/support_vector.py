@@ -29,13 +29,12 @@ class SupportVectorJob(AlgorithmJob):
     engine: SupportVectorEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, estimator: Any) -> Self | None:
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Self | None:
         """Return the algorithm of a job for support vector clustering with this engine."""
         from distsvc.models.support_vector.engines import engine_for
 
         if job.model.algorithm != "support-vector":
             return None
-        parameters = estimator.get_params()
         engine = engine_for(parameters, job.model.seed)
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 

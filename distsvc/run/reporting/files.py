@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from distsvc.job.config import Job
 from distsvc.report.content.report import ForecastPart, Report
-from distsvc.report.page import render_page
 from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.model.files import copy_model, write_model
@@ -54,7 +53,7 @@ def write_report(
                 with place.created(name) as path:
                     write_json(path, part.model_dump())
         with place.created(PAGE) as path:
-            write_text(path, render_page(report.with_phases(progress.phases)))
+            write_text(path, page_of(report.with_phases(progress.phases)))
     report = report.with_phases(progress.phases)
     with place.created(REPORT) as path:
         write_json(path, report.dumped())
@@ -81,6 +80,14 @@ def read_report(published: Output) -> Report:
     return Report.parsed(read_json(path), str(path))
 
 
+def page_of(report: Report) -> str:
+    """Return the HTML page of a report."""
+    # matplotlib takes half a second to import, and few commands make a page.
+    from distsvc.report.page import render_page
+
+    return render_page(report)
+
+
 def rewrite_page(published: str) -> str:
     """Publish the page of a published run again, from its report; return the path of the copy.
 
@@ -90,5 +97,5 @@ def rewrite_page(published: str) -> str:
     output = Output(published)
     read_report(output)  # before anything is written
     with output.locked():
-        output.revise(PAGE, render_page(read_report(output)))
+        output.revise(PAGE, page_of(read_report(output)))
     return f"{published.rstrip('/')}/{PAGE}"

@@ -58,7 +58,7 @@ def published(table, given, tmp_path_factory):
     """One run, done in this process, that tests may read and not change."""
     out = tmp_path_factory.mktemp("out") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report_files, "render_page", lambda _: "a page")
+        patch.setattr(report_files, "page_of", lambda _: "a page")
         return out, run(table, out, input=given)
 
 

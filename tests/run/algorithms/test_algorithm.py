@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 from distsvc.errors import DataError, ParameterError
-from distsvc.job.parameters import PARAMETERS
+from distsvc.job.parameters import PARAMETERS, completed
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.run.algorithms import ALGORITHMS, rule_named
@@ -34,10 +34,8 @@ def begun_by(path, model):
     """Return every class that takes a job, and the algorithm of the job."""
     job = small_job(path, model)
     opened = open_table(job.input, path.parent / "staging")
-    estimator = ESTIMATORS[job.model.algorithm](**job.model.parameters())
-    takers = [
-        algorithm for algorithm in ALGORITHMS if algorithm.begin(job, opened, estimator) is not None
-    ]
+    given = completed(job.model.algorithm, job.model.parameters())
+    takers = [kind for kind in ALGORITHMS if kind.begin(job, opened, given) is not None]
     return takers, begin(job, opened)
 
 

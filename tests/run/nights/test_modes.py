@@ -29,7 +29,7 @@ def learned(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             import_module("distsvc.run.reporting.files"),
-            "render_page",
+            "page_of",
             lambda _: "a page",
         )
         for form in ("parquet", "zarr"):

@@ -47,7 +47,7 @@ def table(tmp_path_factory):
 
 @pytest.mark.parametrize("name", JOBS)
 def test_the_report_comes_back(name, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(report_files, "render_page", lambda _: "a page")
+    monkeypatch.setattr(report_files, "page_of", lambda _: "a page")
     model, d, parts = JOBS[name]
     scale = "minmax" if name == "linear-one-class" else "standard"
     run_job(

@@ -61,7 +61,7 @@ def asked(table, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             importlib.import_module("distsvc.run.reporting.files"),
-            "render_page",
+            "page_of",
             lambda _: "a page",
         )
         job = job_for(table, out, WITH_OUTLIERS["boundary"], output={"reasons": 3})

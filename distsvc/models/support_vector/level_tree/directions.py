@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
+from distsvc.models.rows.neighbours import nearest_others
+
 MOST_COMPONENTS = 20
 
 NARROW = 2 * MOST_COMPONENTS
@@ -101,10 +103,7 @@ def near_scatter(rows: np.ndarray) -> np.ndarray | None:
     It is the mean of u u^T over the differences of rows to the 5 nearest of each, scaled to length
     1, so that no few of them decide. None where all are equal.
     """
-    from sklearn.neighbors import NearestNeighbors  # workers do without
-
-    nearest = NearestNeighbors(n_neighbors=min(NEAREST, len(rows) - 1), algorithm="brute")
-    numbers = nearest.fit(rows).kneighbors(return_distance=False)
+    _, numbers = nearest_others(rows, min(NEAREST, len(rows) - 1))
     return _mean_scatter(rows, numbers.T)
 
 

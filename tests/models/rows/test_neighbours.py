@@ -1,0 +1,26 @@
+"""The nearest others of every row, beside scikit-learn's."""
+
+import numpy as np
+import pytest
+from sklearn.neighbors import NearestNeighbors
+
+from distsvc.models.rows.neighbours import FEW_COLUMNS, nearest_others
+
+
+@pytest.mark.parametrize("d", [1, 2, FEW_COLUMNS, FEW_COLUMNS + 1, 60])
+def test_they_are_those_of_scikit_learn(d):
+    rows = np.random.default_rng(d).normal(loc=5.0, size=(700, d)).astype(np.float32)
+    distances, numbers = nearest_others(rows, 7)
+    expected = NearestNeighbors(n_neighbors=7).fit(rows.astype(float)).kneighbors()
+    assert numbers.tolist() == expected[1].tolist()
+    np.testing.assert_allclose(distances, expected[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("d", [2, FEW_COLUMNS + 1])
+def test_equal_rows_are_near_each_other_and_none_is_near_itself(d):
+    rows = np.repeat(np.full((4, d), 3.0) * np.arange(4)[:, None], 30, axis=0)
+    distances, numbers = nearest_others(rows, 5)
+    assert (numbers != np.arange(len(rows))[:, None]).all()
+    assert (numbers // 30 == np.arange(len(rows))[:, None] // 30).all()
+    assert distances.max() < 1e-6
+    assert all(len(set(row)) == 5 for row in numbers.tolist())
