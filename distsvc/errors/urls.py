@@ -16,8 +16,11 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
+
+from distsvc.errors import JobFileError
 
 MASK = "***"
 MOST_URLS = 16
@@ -107,6 +110,17 @@ def shown_urls(urls: Sequence[str]) -> str:
     """Return one or several paths or URLs as a message shows them: the first, and how many more."""
     more = f" and {len(urls) - 1} more" if len(urls) > 1 else ""
     return shown_url(urls[0]) + more
+
+
+def local_file(name: str, path: str) -> Path:
+    """Return the path of a file of this machine, which `name` asks for; no URL.
+
+    A path takes one of two slashes away, and what was a URL is then shown with its secrets.
+    `JobFileError` for a URL.
+    """
+    if "://" in path:
+        raise JobFileError(f"{name}: expected a file of this machine, found {shown_url(path)}")
+    return Path(path)
 
 
 def masked(text: str) -> str:

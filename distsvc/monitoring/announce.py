@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from distsvc.errors import one_line
 from distsvc.errors.faults import blame, named
-from distsvc.errors.urls import masked
+from distsvc.errors.urls import local_file, masked, shown_url
 from distsvc.monitoring.outcome import RunOutcome
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Announcer:
     """The announcements of one run."""
 
     def __init__(self, job_file: str, metrics_file: str | None):
-        self._stem = Path(job_file).stem or "job"
-        self._file = None if metrics_file is None else Path(metrics_file)
+        self._stem = Path(shown_url(job_file)).stem or "job"
+        self._file = None if metrics_file is None else local_file("--metrics-file", metrics_file)
         self._job: Job | None = None
         self._report: Report | None = None
         self._events: Events | None = None

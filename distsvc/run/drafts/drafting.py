@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from distsvc.errors import JobFileError, one_line
-from distsvc.errors.urls import shown_url
+from distsvc.errors.urls import local_file, shown_url
 from distsvc.run.drafts.asked_job import default_job
 from distsvc.run.drafts.looking import Look, look_at
 from distsvc.storage.places.arrays import write_text
@@ -29,14 +28,15 @@ _UNBROKEN = "\ue000"
 
 
 def write_draft(path: str, to: str) -> None:
-    """Write a draft to a file that is not there yet; errors as in `draft`.
+    """Write a draft to a local file that is not there yet; errors as in `draft`.
 
-    `JobFileError` where something is there, `OutputPermissionError` or `TemporaryError` where it
-    can't be written.
+    `JobFileError` where something is there, or for a URL; `OutputPermissionError` or
+    `TemporaryError` where it can't be written.
     """
-    if Path(to).exists():
+    file = local_file("--out", to)
+    if file.exists():
         raise JobFileError(f"{to} is there already: remove it, or give another name by --out")
-    write_text(Path(to), draft(path, to))
+    write_text(file, draft(path, to))
 
 
 def draft(path: str, to: str = "JOB.toml") -> str:
