@@ -20,7 +20,9 @@ from distsvc import errors
 from distsvc.cli.ending import INTERRUPTED, TERMINATED
 from distsvc.cli.main import main
 from distsvc.job.config import MODELS, Job
+from distsvc.job.dates import MOST_DAYS
 from distsvc.job.file import parse_job
+from distsvc.storage.rows.features import MOST_COLUMNS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -155,6 +157,11 @@ def test_every_option_is_explained(name, option):
     heading = "option" if name in COMMANDS else "option of papers run"
     explained += [" ".join(row) for row in cells(page, heading)]
     assert any(re.search(rf"{option}(?![-\w])", row) for row in explained)
+
+
+def test_limits_are_those_of_the_code():
+    assert f"may have {MOST_COLUMNS:,} columns of numbers" in README
+    assert f"A backfill spans {MOST_DAYS:,} days at" in README
 
 
 def test_the_readme_names_no_option_that_there_is_not():

@@ -8,6 +8,7 @@ import numpy as np
 
 from distsvc.models.rules.profiles import ClusterProfile, profiles
 from distsvc.models.rules.reasons import Typical
+from distsvc.models.support_vector.level_tree.directions import principal_components
 from distsvc.report.content.explained_parts import (
     ProfileColumn,
     ProfilePart,
@@ -91,8 +92,7 @@ def components(Z: np.ndarray) -> np.ndarray:
     The largest weight of a component is positive, so that its sign is always the same.
     """
     centred = Z - Z.mean(axis=0, dtype=np.float64)
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    axes = axes[:, ::-1][:, :COMPONENTS]
+    axes = principal_components(centred)[:, :COMPONENTS]
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     return centred @ (axes * signs)
 

@@ -7,8 +7,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
+from distsvc.run.reporting.explaining import COMPONENTS, components
 from tests.models.rules.test_profiles import three_that_matter
 from tests.published_files import labels_folder, read_labels
 from tests.small_runs import digests, forget, small_job, write_table
@@ -145,3 +147,15 @@ def test_missing_values_are_as_if_filled_in(rows, tmp_path):
     rows = [row for one in report.profiles.clusters for row in one.typical]
     assert pq.read_table(path).num_rows > max(row.row for row in rows)
     assert [one.columns[0].column for one in report.profiles.clusters] == ["x7", "x7"]
+
+
+@pytest.mark.parametrize("width", [3, 30, MOST_COVARIANCES + 1])
+def test_components_are_those_of_the_singular_vectors(width):
+    """Of very wide vectors, too, whose covariances are far more than their rows."""
+    rows = np.random.default_rng(width).normal(size=(40, width)) * np.linspace(3.0, 1.0, width)
+    found = components(rows.astype(np.float32))
+    centred = rows - rows.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    expected = centred @ axes[: found.shape[1]].T
+    assert found.shape == (40, min(width, COMPONENTS))
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3, atol=1e-3)
