@@ -8,7 +8,7 @@ import random
 import sys
 import threading
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from unittest import mock
 
 BUCKET = "bucket"
@@ -103,8 +103,12 @@ class Trouble:
 
 @contextmanager
 def troubled(url, trouble):
-    """Yield the URL of a store that is another one, but for its troubles."""
-    host = url.removeprefix("http://")
+    """Yield the URL of a store that is another one, but for its troubles.
+
+    Writes reach it one by one: moto looks whether a condition holds, and then writes, which is not
+    one step as it is in S3.
+    """
+    host, one_by_one = url.removeprefix("http://"), threading.Lock()
 
     class Proxy(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -122,10 +126,11 @@ def troubled(url, trouble):
                 return None
             if kind == "busy":
                 return self.answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
-            asked = http.client.HTTPConnection(host, timeout=60)
-            asked.request(self.command, self.path, body, dict(self.headers))
-            found = asked.getresponse()
-            answer = found.read()
+            with one_by_one if self.command == "PUT" else nullcontext():
+                asked = http.client.HTTPConnection(host, timeout=60)
+                asked.request(self.command, self.path, body, dict(self.headers))
+                found = asked.getresponse()
+                answer = found.read()
             headers = dict(found.getheaders())
             asked.close()
             if kind == "lost":

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -108,6 +109,7 @@ class Store:
         self._server.start()
         self.behind = self._server.get_host_and_port()
         self.traffic: dict[str, Traffic] = {}
+        self.writing = threading.Lock()  # moto looks at a condition, and then writes: not one step
         self._proxy = _Proxy(("127.0.0.1", 0), _handler(self))
         threading.Thread(target=self._proxy.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self._proxy.server_port}"
@@ -227,7 +229,8 @@ def _handler(store: Store) -> type[BaseHTTPRequestHandler]:
                 text = f"<Error><Code>{name}</Code><Message>as drawn</Message></Error>".encode()
                 self.answer(status, [("Content-Type", "application/xml")], text)
                 return
-            status, headers, answer = self.asked(body)
+            with store.writing if self.command == "PUT" else nullcontext():
+                status, headers, answer = self.asked(body)
             if self.command in CHANGING and status < 300 and "partNumber" not in parts.query:
                 traffic.done(self.command, f"/{key}{'?' if parts.query else ''}{parts.query}")
             if what == "kill after":
