@@ -9,8 +9,9 @@ SEED ?= 0
 demo: .venv/ready
 	$(BIN)/distsvc demo --out demo-out
 
+# Compiled modules are kept whatever the environment says: tests start hundreds of processes.
 test: .venv/ready
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 check: .venv/ready
 	$(BIN)/ruff check .
