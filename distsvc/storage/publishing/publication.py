@@ -171,7 +171,7 @@ class Output:
         `first` is the file that makes it a run, and is removed before all else.
         Nothing is removed by a process that was thought dead: its successor goes on with the files.
         """
-        with suppress(DataError, TemporaryError):
+        with suppress(DataError, TemporaryError, OSError):  # the next start removes what is left
             if self._lease is not None:
                 self._lease.check()
             known = self._known()

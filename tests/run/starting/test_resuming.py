@@ -1,10 +1,13 @@
 """A second start of a run does what is missing and nothing else, and ends in the same bytes."""
 
+import errno
+import os
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from distsvc.run.job import run_job
 from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
@@ -152,3 +155,22 @@ def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
     assert later.rule.facts() == first.rule.facts()
     for name, array in first.rule.arrays().items():
         assert later.rule.arrays()[name].tobytes() == array.tobytes()
+
+
+def test_a_published_run_whose_work_can_not_be_removed_ends_well(table, tmp_path, monkeypatch):
+    """Its work is removed by the next start."""
+    job = small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "out")})
+    with monkeypatch.context() as patch:
+
+        def away(path):
+            if path.parent.name == ".runs" and "-" in path.name:  # that of a run
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+            return os.path.islink(path)
+
+        patch.setattr(Path, "is_symlink", away)
+        run_job(job)
+    assert (tmp_path / "out" / "manifest.json").exists()
+    assert list((tmp_path / "out" / ".runs").glob("*-*"))
+    forget()
+    run_job(job)
+    assert not list((tmp_path / "out" / ".runs").glob("*-*"))
