@@ -85,10 +85,10 @@ class Run:
         args = [*self.job.command(which or self.which, self.place.output), *self.extra, *more]
         if self.case.workers and not self.around:
             args += WITH_WORKERS
-        self.look()
+        running = [other for other in self.starts if not other.code.done()]
+        self.look()  # which takes a while, in which others may end
         fresh, log = "--fresh" in args, self.next_log
         start = Start(log, set() if fresh else results.kept(self.out), results.published(self.out))
-        running = [other for other in self.starts if not other.code.done()]
         for other in running:
             self.starts[other].alone = start.alone = False
         process = self.launch(args, log, fault or {})
