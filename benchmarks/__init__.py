@@ -14,7 +14,7 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast", "nights", "wide", "membership_cost", "cuts", "pins")
+WITHOUT_DATA = ("forecast", "flag", "nights", "wide", "membership_cost", "cuts", "pins")
 HOMES = {
     "methods.kernels": ("kernels",),
     "quality.visual": ("visual",),
@@ -32,6 +32,7 @@ HOMES = {
     "methods.linear": ("linear_exactness", "linear_speed"),
     "quality.linear_outliers": ("linear_outliers",),
     "quality.outliers": ("outliers",),
+    "quality.flag": ("flag",),
     "quality.far_rows": ("far_rows",),
     "methods.bico": ("bico",),
     "jobs.many": ("many",),

@@ -44,7 +44,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="blind, blind_large, categories, given_k, outliers, stability: only these methods; an "
         "unknown one is told which there are")  # fmt: skip
     add("--processes", type=int, metavar="N", default=2,
-        help="blind, categories, given_k, stability, structureless: fits at a time "
+        help="blind, categories, flag, given_k, stability, structureless: fits at a time "
         "(default: %(default)s)")  # fmt: skip
     add("--rows", type=int, default=20_000_000,
         help="big, mdh_big, levels_big, linear_big, kills, assign, lazy: rows (default: 20e6)",

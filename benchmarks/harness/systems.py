@@ -181,6 +181,30 @@ def mixture(facts: Facts, seed: int) -> Any:
     return Mixture(facts.classes, seed)
 
 
+class Embedded:
+    """HDBSCAN of UMAP's two coordinates of the rows, as people cluster vectors; it has labels."""
+
+    def __init__(self, seed: int):
+        from umap import UMAP
+
+        self._umap = UMAP(n_neighbors=15, min_dist=0.0, n_components=2, random_state=seed)
+
+    def fit(self, X: np.ndarray) -> Embedded:
+        """Embed the rows and cluster them; noise has the label -1."""
+        from sklearn.cluster import HDBSCAN
+
+        places = self._umap.fit_transform(X)
+        self.labels_ = HDBSCAN(min_cluster_size=max(len(X) // 100, 5), copy=True).fit_predict(
+            places
+        )
+        return self
+
+
+def embedded(facts: Facts, seed: int) -> Any:
+    """Return HDBSCAN after UMAP, where umap-learn is installed."""
+    return Embedded(seed)
+
+
 def fuzzy(facts: Facts, seed: int, *, told: bool) -> Any:
     """Return fuzzy c-means, told the number of classes or with its default."""
     from distsvc.baselines import FuzzyCMeans
@@ -252,6 +276,7 @@ SYSTEMS = {
         _default("level tree", "distsvc:SupportVectorClustering"),
         _default("level tree, K", "distsvc:SupportVectorClustering", told=K),
         _default("auto", "distsvc:AutoClustering"),
+        _default("auto, K", "distsvc:AutoClustering", told=K),
         System("c-means", K_MEANS, blind={"n_clusters": 8, "n_init": 10}, oracle={"n_init": 10}),
         System("fuzzy c-means", fuzzy, blind={"told": False}, oracle={"told": True}),
         *_hyperplanes("iMDH", published=True),
@@ -268,6 +293,7 @@ SYSTEMS = {
         _default("spectral", "sklearn.cluster:SpectralClustering", told=K, affinity=NEIGHBOURS),
         _default("HDBSCAN", "sklearn.cluster:HDBSCAN", seeded=False, **SMALLEST, copy=True),
         _default("fast_hdbscan", "fast_hdbscan:HDBSCAN", seeded=False, **SMALLEST),
+        System("UMAP, HDBSCAN", embedded, blind={}),
     )
 }
 """Every system by its name."""

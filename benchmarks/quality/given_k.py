@@ -38,6 +38,7 @@ from benchmarks.quality.without_labels import (
 K_GROUPS = GROUPS | {"imdh": IMDH_SETS}
 METHODS: Families = {
     "ours": {"ours": method("level tree, K")},
+    "auto": {"auto": method("auto, K")},
     "imdh": {"iMDH_k": method("iMDH_k, ours")},
     "kmeans": {"k-means": method("k-means", n_init=10, init="k-means++")},
     "ward": {"Ward": method("Ward")},
@@ -45,7 +46,7 @@ METHODS: Families = {
     "genie": {"Genie": method("Genie")},
     "spectral": {"spectral": method("spectral")},
 }
-OURS = ("ours", "iMDH_k")
+OURS = ("ours", "auto", "iMDH_k")
 
 
 def given_k(options: Namespace) -> None:

@@ -60,6 +60,11 @@ KINDS = {
 }
 """By kind of comparison: two fits of a split, and k where they are compared on one row in k."""
 
+FIFTHS, SAME_ANSWER = 5, 0.8
+"""Parts of the calibration; the index above which two halves have the same answer."""
+
+CHANCES = ("agreement", "agreement_other")
+
 SEEDS = "seeds"
 """The comparison of the fits to all rows, seed by seed."""
 
@@ -99,6 +104,10 @@ def stability(options: Namespace) -> None:
         rows = with_earlier(options.out / "stability.csv", list(fresh), sets, names_of(METHODS))
         publish(options.out, "stability", rows)
     report(rows)
+    calibrated = fifths(only(rows, method="auto"))
+    show("Halves that have the same answer, by what `agreement` says", calibrated)
+    if calibrated:
+        draw(options.out / "calibration.png", calibrated)
 
 
 def rows_of_split(data: Path, name: str, what: str, seed: int) -> list[Row]:
@@ -115,6 +124,7 @@ def rows_of_split(data: Path, name: str, what: str, seed: int) -> list[Row]:
         nmi = None if labels is None else scored(y, labels)["nmi"]
         note = found["note"] if model is None else ""
         answer = {"labels": labels, "k": found["k"], "nmi": nmi, "note": note}
+        answer |= {"agreement": found["agreement"]}
         rows.append(about | {"fit": fit} | answer)
     return rows
 
@@ -176,6 +186,8 @@ def compared(kind: str, one: Row, other: Row, common: np.ndarray) -> Row:
         "nmi_other": other["nmi"],
         "k": one["k"],
         "k_other": other["k"],
+        "agreement": one["agreement"],
+        "agreement_other": other["agreement"],
         "note": one["note"] or other["note"],
     }
 
@@ -194,6 +206,49 @@ def report(rows: list[Row]) -> None:
     show("ARI, means over the sets", pivot(lines, index, "kind", "ari"))
     for (kind,), alike in grouped(lines, ("kind",)).items():
         show(f"{kind}: means over the sets, with standard errors over splits", alike)
+
+
+def fifths(rows: list[Row]) -> list[Row]:
+    """Return the share of pairs of halves that have the same answer, by fifths of `agreement`."""
+    pairs = [row for row in only(rows, kind="halves") if row["ari"] is not None]
+    said = [(row[key], row["ari"] > SAME_ANSWER) for row in pairs for key in CHANCES]
+    said = [(float(chance), same) for chance, same in said if chance is not None]
+    fifth = [min(int(FIFTHS * chance), FIFTHS - 1) for chance, _ in said]
+    return [
+        {
+            "from": number / FIFTHS,
+            "fits": fifth.count(number),
+            "said": mean_of(said[i][0] for i, one in enumerate(fifth) if one == number),
+            "measured": mean_of(float(said[i][1]) for i, one in enumerate(fifth) if one == number),
+        }
+        for number in sorted(set(fifth))
+    ]
+
+
+def draw(path: Path, calibrated: list[Row]) -> None:
+    """Draw the shares of halves that have the same answer over what `agreement` says."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
+    plot = figure.subplots()
+    plot.plot([0.0, 1.0], [0.0, 1.0], color="0.8", lw=1.0)
+    said, share = ([row[key] for row in calibrated] for key in ("said", "measured"))
+    plot.plot(said, share, "o-", color="C0")
+    for row in calibrated:
+        below = row["measured"] > 0.9
+        plot.annotate(
+            f"{row['fits']} fits",
+            (row["said"], row["measured"]),
+            (0, -14 if below else 9),
+            textcoords="offset points",
+            ha="right" if below else "center",
+            fontsize=8,
+        )
+    plot.set(xlim=(0.0, 1.02), ylim=(0.0, 1.02), xlabel="agreement, mean of each fifth")
+    plot.set_ylabel("share of halves that have the same answer")
+    plot.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+    print(f"-> {path}\n", flush=True)
 
 
 def clusters(rows: list[Row]) -> list[Row]:

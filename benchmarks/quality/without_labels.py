@@ -32,6 +32,10 @@ def in_group(group: str) -> tuple[str, ...]:
     return tuple(sorted(name for name, one in catalogue().items() if one.group == group))
 
 
+VECTORS = (
+    "coil20", "digits", "har", "isolet_1560", "letter", "mnist", "optdigits", "pendigits",
+    "satimage", "texture",
+)  # fmt: skip
 GROUPS = {
     "bsgd": (
         "abalone", "aggregation", "breast_cancer", "car", "compound", "d31", "flame", "glass",
@@ -43,8 +47,13 @@ GROUPS = {
         "zelnik2", "zelnik4",
     ),
     "shapes2": in_group("shapes2"),
+    "tables": in_group("tables"),
+    "vectors": tuple(f"{name}, {scale}" for name in VECTORS for scale in ("standard", "unit")),
 }  # fmt: skip
-"""The 69 sets that are small or cut to a sample."""
+"""The 69 sets that are small or cut to a sample, 17 tables, and ten sets of vectors at two scales.
+
+A set of vectors is called by its name and scale: its columns standardised, or its rows of length 1.
+"""
 
 ALL = "all"
 HALVES = ("tune", "confirm")
@@ -133,19 +142,30 @@ def systems_of(fits: Iterable[tuple[str, int | None]], families: Families) -> li
 @lru_cache(maxsize=1)
 def sample(data: Path, name: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Return rows (n, d) of a set, prepared, their labels (n,) and how many the set has."""
-    X, y = papers_rows(name, data)
+    base, _, scale = name.partition(", ")
+    X, y = bundled_digits() if base == "digits" else papers_rows(base, data)
     size = len(X)
     X, y = sampled(X, y, SAMPLE_ROWS if size > MOST_ROWS else None)
-    return prepared(name, X), y, size
+    return prepared(base, scale, X), y, size
 
 
-def prepared(name: str, X: np.ndarray) -> np.ndarray:
-    """Return the rows X (n, d) of a set as all methods get them: standardised.
+def bundled_digits() -> tuple[np.ndarray, np.ndarray]:
+    """Return scikit-learn's handwritten digits (1797, 64), and which each is (1797,)."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    return X, y
+
+
+def prepared(name: str, scale: str, X: np.ndarray) -> np.ndarray:
+    """Return the rows X (n, d) of a set as all methods get them: standardised, or of length 1.
 
     mnist's pixels, many being constant or nearly so, are divided by 255 and turned to their 30
-    leading principal components, unwhitened.
+    leading principal components, unwhitened, where it is no set of vectors.
     """
-    if name != "mnist":
+    if scale == "unit":
+        return X / np.linalg.norm(X, axis=1, keepdims=True)
+    if scale or name != "mnist":
         return standardised(X)
     from sklearn.decomposition import PCA
 

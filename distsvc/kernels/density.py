@@ -1,4 +1,4 @@
-"""Logarithms of kernel sums at two widths."""
+"""Logarithms of kernel sums at two widths, and of distances to near points."""
 
 import numpy as np
 
@@ -43,3 +43,30 @@ def log_sums(X, S, a, gamma, out):
             narrow += a[j] * value
         out[0, i] = np.log(np.float64(narrow)) - gamma * np.float64(shift)
         out[1, i] = np.log(np.float64(total)) - wide * np.float64(shift)
+
+
+@kernel
+def log_nearness(X, P, k, least, out):
+    """Set out[i] to minus the logarithm of the distance from x_i to the k-th nearest of points.
+
+    X (n, d) float32, P (d, m) float32, m > k, out (n,) float64. A point that x lies on is left out
+    once, for a point is near others, not near itself. Squared distances below `least`, float32
+    and positive, count as that.
+    """
+    m = P.shape[1]
+    squares = np.empty(m, np.float32)
+    nearest = np.empty(k + 1, np.float32)
+    for i in range(X.shape[0]):
+        squared_distances(P, m, X[i], squares)
+        nearest[:] = np.float32(np.inf)
+        for j in range(m):
+            value = squares[j]
+            if value >= nearest[k]:
+                continue
+            p = k
+            while p > 0 and nearest[p - 1] > value:
+                nearest[p] = nearest[p - 1]
+                p -= 1
+            nearest[p] = value
+        own = nearest[0] == np.float32(0.0)
+        out[i] = -0.5 * np.log(np.float64(max(nearest[k if own else k - 1], least)))

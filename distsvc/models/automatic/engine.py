@@ -1,22 +1,28 @@
-"""Two families of views beside each other on one table, and the choice of one, without labels.
+"""Families of views beside each other on one table, and the choice of one, without labels.
 
 The level tree sees rows along a few directions of their columns: clusters are where density divides
 them. It sees the diffusion coordinates of a graph of near rows, too: clusters are what hangs
 together in many columns, wherever it winds. In either family the models vote among cuts of their
 trees. The family whose winner stands higher, a model, has the answer.
+
+A number of clusters that is given need not be that of any dense parts. There k-means is asked, too,
+and the division has the answer that has the highest merit: even clusters that part few near rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from distsvc.job.parameters import check_parameters, completed
+from distsvc.kernels.projection import project
+from distsvc.models.automatic.centres import about_centres
 from distsvc.models.engine import Engine
 from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.mass import FLAT
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
@@ -25,10 +31,20 @@ from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.consensus import AGREEMENT, Answer, rand_indices
 from distsvc.models.support_vector.level_tree.density_score import DensityScore
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
-from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.level_sets import NEAR_ROWS, LevelSets
+from distsvc.models.support_vector.level_tree.proposals import VoteRows, entropy, merit_of
 from distsvc.models.support_vector.level_tree.rule import Scored
 
-LEVEL_TREE, GRAPH = "support-vector", "graph"
+LEVEL_TREE, GRAPH, CENTRES = "support-vector", "graph", "centres"
+
+OF_EACH = 5
+"""Rows of the pilot, at least, of each cluster about a centre; with fewer k-means is not asked."""
+
+DIVIDED = {
+    LEVEL_TREE: "along few directions of the columns",
+    GRAPH: "along a graph of near rows",
+    CENTRES: "about centres",
+}
 
 CLEAR = 1.0
 """Standing of the columns' winner, from which on it has the answer whatever the graph's is."""
@@ -37,14 +53,34 @@ CONFIRMED = 0.05
 """Standing of winners that are enough where both families have the same answer."""
 
 
+@dataclass(frozen=True)
+class Division:
+    """A division into a number of clusters, which ``make()`` makes the rule of.
+
+    `labels` (m,) are those of the pilot's first rows; `support` is the share of the models, or of
+    the runs of k-means, that find it.
+    """
+
+    labels: np.ndarray
+    support: float
+    make: Callable[[], Rule]
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters that have rows."""
+        return len(np.unique(self.labels))
+
+
 class AutomaticEngine(Engine):
-    """Holds the engines of both families; `choose` settles which of them has the answer."""
+    """Holds the engines of both families; `choose` settles whose the answer is."""
 
     centre: np.ndarray  # (d,) float64, the origin of the rows, the same for both
     trees: dict[str, Any]  # all parameters of the level trees, by name
     # Set by `choose`:
-    chosen: str  # "support-vector" or "graph"
+    chosen: str  # "support-vector", "graph" or "centres"
     support: float  # share of the chosen family's models that find its answer
+    agreement: float  # chance that another sample gives the answer; its support if K is given
+    merits: dict[str, float]  # of the divisions into the clusters that are given, by family
     likeness: float | None  # adjusted Rand index of both answers on the graph's rows
     rule: Rule  # clusters of the answer; scores of the level tree, whichever it is
     confirmed: bool  # whether both have the same answer, of winners too low by themselves
@@ -53,6 +89,7 @@ class AutomaticEngine(Engine):
         check_parameters("auto", parameters)
         self.trees = completed("support-vector", parameters)
         given = Parameters.of(self.trees)
+        self.n_clusters = given.n_clusters
         self.levels = LevelTreeEngine(given, seed)
         self.graph = GraphEngine(given, seed)
         self.notes: list[str] = []
@@ -87,41 +124,63 @@ class AutomaticEngine(Engine):
         return found
 
     def choose(self) -> None:
-        """Choose the answer of one of the two fitted engines, and make its rule."""
+        """Choose whose the answer is, and make its rule."""
         self.confirmed = self._confirm()
-        answers = self.answers
-        split = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
-        self.chosen = self._clearest(split)
         self.likeness = None
-        if GRAPH in answers:
+        if GRAPH in self.answers:
             found = self.levels.levels, self.graph.tree.levels
             several = self._columns_labels(found[0]), self._graph_labels(found[1])
             self.likeness = float(rand_indices(several)[0, 1])
-        self.support = self.found.answer.support
-        self.notes += [note for note in self.tree.notes if note not in self.notes]
-        self.rule = self._rule(self.found)
+        if self.n_clusters is None:
+            self.merits = {}
+            answers = self.answers
+            split = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
+            self.chosen = self._clearest(split)
+            self.support, self.rule = self.found.answer.support, self._rule_of(self.chosen)
+            asked = [self.found.answer] if split else list(answers.values())
+            self.agreement = min(one.agreement for one in asked)
+        else:
+            divisions = self._divisions(self.n_clusters)
+            self.merits = self._merits(divisions)
+            self.chosen = max(self.merits, key=self.merits.__getitem__)
+            best = divisions[self.chosen]
+            self.agreement = self.support = best.support
+            self.rule = best.make()
+        if self.chosen != CENTRES:
+            self.notes += [note for note in self.tree.notes if note not in self.notes]
 
     @property
     def tree(self) -> LevelTreeEngine:
-        """The level tree of the chosen family."""
+        """The level tree of the chosen family; of the columns where that is k-means."""
         return self.graph.tree if self.chosen == GRAPH else self.levels
 
     @property
     def found(self) -> LevelSets:
-        """The trees of the chosen family, and its answer."""
+        """Its trees, and their answer."""
         return self.tree.levels
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule of the chosen family for another number of clusters."""
-        return self._rule(self.found.cut(n_clusters))
+        """Return the rule of another number of clusters, as if that had been given."""
+        divisions = self._divisions(n_clusters)
+        merits = self._merits(divisions)
+        return divisions[max(merits, key=merits.__getitem__)].make()
 
     def counts(self) -> dict[str, int]:
-        """Return the clusters that each family found without being given their number."""
+        """Return the clusters that each family found by itself, or those that were wanted."""
+        if self.merits:
+            return {self.chosen: self.rule.n_clusters}
         return {name: answer.n_clusters for name, answer in self.answers.items()}
 
     def why(self) -> str:
         """Return the reason of the choice, in sentences."""
         answers = self.answers
+        if self.merits:
+            told = ", ".join(f"{merit:.2f} {DIVIDED[name]}" for name, merit in self.merits.items())
+            return (
+                f"{self.rule.n_clusters} clusters are wanted. Divisions into so many are measured "
+                "by how even the clusters are and how few near rows they part: higher is better. "
+                f"The best are {DIVIDED[self.chosen]} ({told})."
+            )
         if not self.asks_graph:
             return (
                 "The level tree of support vector clustering sees a table of few columns, or of "
@@ -142,8 +201,9 @@ class AutomaticEngine(Engine):
 
     def fitted_facts(self) -> Facts:
         """Return the numbers that the chosen fit arrived at, for its report."""
-        facts = self.tree.fitted_facts()
-        facts |= {"chosen": self.chosen, "support": self.support}
+        facts = {} if self.chosen == CENTRES else self.tree.fitted_facts()
+        facts |= {"n_clusters": self.rule.n_clusters}
+        facts |= {"chosen": self.chosen, "support": self.support, "agreement": self.agreement}
         return facts if self.likeness is None else facts | {"likeness": self.likeness}
 
     def _clearest(self, standing: Mapping[str, float]) -> str:
@@ -169,20 +229,72 @@ class AutomaticEngine(Engine):
             tree.settle(found)
         return True
 
-    def _rule(self, found: LevelSets) -> Rule:
-        levels = self.levels.levels
-        if self.chosen == LEVEL_TREE:
-            return self.levels.rule_of(found)
+    def _divisions(self, n_clusters: int) -> dict[str, Division]:
+        """Return the divisions into a number of clusters, by family."""
+        columns = self.levels.levels.cut(n_clusters)
+        found = {
+            LEVEL_TREE: Division(
+                self._columns_labels(columns),
+                columns.answer.support,
+                lambda: self.levels.rule_of(columns),
+            )
+        }
+        if GRAPH in self.answers:
+            graph = self.graph.tree.levels.cut(n_clusters)
+            labels, support = self._graph_labels(graph), graph.answer.support
+            found[GRAPH] = Division(labels, support, lambda: self._graph_rule(graph))
+        points = project(self.levels.pilot, self._axes)
+        if n_clusters * OF_EACH > len(points):
+            return found
+        centres, labels, support = about_centres(points, n_clusters, self.levels.seed)
+
+        def about() -> Rule:
+            number = np.arange(len(centres), dtype=np.int32)
+            scored = self._scored(labels)
+            return LandmarkRule.of(self._axes, centres, number, points, labels, scored)
+
+        return found | {CENTRES: Division(labels, support, about)}
+
+    def _merits(self, divisions: Mapping[str, Division]) -> dict[str, float]:
+        """Return the merit of divisions (`merit_of`), of those with the most clusters.
+
+        It is measured among the pilot's first rows, which are near each other in all columns.
+        """
+        most = max(one.n_clusters for one in divisions.values())
+        n_rows = min(NEAR_ROWS, *(len(one.labels) for one in divisions.values()))
+        rows = VoteRows(project(self.levels.pilot[:n_rows], self._axes))
+        return {
+            name: merit_of(entropy(one.labels[:n_rows]), rows.separated(one.labels[:n_rows]))
+            for name, one in divisions.items()
+            if one.n_clusters == most
+        }
+
+    @property
+    def _axes(self) -> np.ndarray:
+        """The axes (p, d) float32 along which rows are near each other."""
+        d = self.levels.pilot.shape[1]
+        return self.graph.axes if self.asks_graph else np.eye(d, dtype=np.float32)
+
+    def _rule_of(self, family: str) -> Rule:
+        if family == GRAPH:
+            return self._graph_rule(self.graph.tree.levels)
+        return self.levels.rule_of(self.levels.levels)
+
+    def _graph_rule(self, found: LevelSets) -> Rule:
         labels = self.graph.labels(found)
-        of_rows = labels[self.graph.point_of]
-        pilot = levels.pilot[: len(of_rows)]
-        score = DensityScore.of(levels.trees, pilot, of_rows[: len(pilot)], levels.nu)
-        scored = Scored.fields_of(levels.ensemble.components, score)
-        return self.graph.rule(labels, scored)
+        return self.graph.rule(labels, self._scored(labels[self.graph.point_of]))
+
+    def _scored(self, labels: np.ndarray) -> dict[str, Any]:
+        """Return the fields of `Scored` for clusters, the labels (m,) of the pilot's first rows."""
+        levels = self.levels.levels
+        pilot = levels.pilot[: len(labels)]
+        score = DensityScore.of(levels.trees, pilot, labels[: len(pilot)], levels.nu)
+        return Scored.fields_of(levels.ensemble.components, score)
 
     def _columns_labels(self, found: LevelSets) -> np.ndarray:
-        """Return the labels of the pilot rows, or the graph's if fewer, by the level tree."""
-        rows = found.pilot[: len(self.graph.point_of)]
+        """Return the labels of the pilot rows, or of the graph's if fewer, by the level tree."""
+        asked = GRAPH in self.answers
+        rows = found.pilot[: len(self.graph.point_of)] if asked else found.pilot
         return found.voter(found.rows(rows))[0]
 
     def _graph_labels(self, found: LevelSets) -> np.ndarray:

@@ -36,7 +36,7 @@ FEWEST_POINTS = 100
 """Points, at least, of a graph that tells anything."""
 
 
-MOST_TIED = 0.5
+MOST_TIED = 0.1
 """Share of the points, at most, whose 15th and 16th neighbours are equally near. On a lattice it is
 arbitrary which of them counts, and so would be the clusters."""
 

@@ -15,13 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 from threadpoolctl import threadpool_limits
 
 from distsvc.kernels.projection import project
 from distsvc.models.graph.coordinates import diffusion_coordinates
-from distsvc.models.graph.plane import telling_plane
-from distsvc.models.graph.rule import GraphRule
+from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
@@ -46,9 +44,6 @@ COMPARED = 60_000
 
 OF_EACH = 20
 """Rows, at least, that label others, of a cluster that has so many."""
-
-AMONG = 4_000
-"""Landmarks among which is looked for how far they are apart."""
 
 
 class GraphEngine:
@@ -133,7 +128,7 @@ class GraphEngine:
         number[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
         return number[labels]
 
-    def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> GraphRule:
+    def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
         """Return the rule of labels (m,) of the points, with the fields of `Scored`.
 
         All points of a small graph are landmarks; of a larger one the first, which are in random
@@ -142,15 +137,8 @@ class GraphEngine:
         most = max(LANDMARKS, COMPARED // self.points.shape[1])
         kept = _rank_in_cluster(labels) < OF_EACH
         kept[:most] = True
-        landmarks = np.ascontiguousarray(self.points[kept])
-        return GraphRule(
-            axes=self.axes,
-            landmarks=landmarks,
-            cluster=labels[kept],
-            gamma=_narrow_gamma(landmarks),
-            plane_axes=telling_plane(self.points, labels) @ self.axes,
-            **scored,
-        )
+        points = self.points
+        return LandmarkRule.of(self.axes, points[kept], labels[kept], points, labels, scored)
 
 
 def grow(
@@ -188,11 +176,3 @@ def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:
     ranks = np.empty(len(labels), np.int64)
     ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return ranks
-
-
-def _narrow_gamma(landmarks: np.ndarray) -> float:
-    """Return the gamma of a kernel as wide as the landmarks (k, p) are apart, in the median."""
-    some = landmarks[:AMONG]
-    apart = cKDTree(some).query(some, k=2)[0][:, 1]
-    apart = apart[apart > 0.0]
-    return float(0.5 / np.median(apart) ** 2) if apart.size else 1.0

@@ -18,7 +18,10 @@ def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
     The clusters, labels (m,), lie farthest apart there for their width (Fisher 1936). Of two
     clusters the second direction is the widest of those that are left. Directions have length 1.
+    Up to two components are directions themselves, and of one the second is 0.
     """
+    if rows.shape[1] <= 2:
+        return np.eye(2, rows.shape[1], dtype=np.float32)
     sizes, wide = np.bincount(labels), rows.astype(np.float64)
     middles = np.array([wide[labels == c].mean(axis=0) for c in range(len(sizes))])
     off, between = wide - middles[labels], middles - wide.mean(axis=0)

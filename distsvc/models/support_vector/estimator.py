@@ -70,7 +70,7 @@ class SupportVectorClustering(ClusterEstimator):
         with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows, and the
         level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1 when C is None
         too. With the level tree it only shifts the scores so that this share is negative; without
-        it rows six spreads or more below what is usual inside a cluster are (`DensityScore`).
+        it about one row in a hundred of a normal cluster is outside (`DensityScore`).
     C : float or None
         The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), the convention
         of Pham, Le and Dang (2017); for that of Pham, Le, Le and Tran (2016), the sum of hinges,
@@ -97,7 +97,8 @@ class SupportVectorClustering(ClusterEstimator):
     tol, theta : float
         Thresholds of the two rules. The level tree's models have no rule: they do all their steps.
     max_iter : int
-        Most steps of descent, or sweeps of ``exact`` with `C`; 20,000 at most of the level tree's.
+        Most steps of descent, or sweeps of ``exact`` with `C`. The level tree's models do 5 a row,
+        at least 4,000 and at most 20,000.
     average : bool
         Use the mean iterate (Theorem 7) in place of the last; only with ``sgd``.
     labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}
@@ -165,8 +166,9 @@ class SupportVectorClustering(ClusterEstimator):
     tree_ : LevelTree of distsvc.models.support_vector.level_tree.tree
         The winner's tree: births, deaths, masses, z, depths of its branches (level tree only).
     agreement_ : float
-        Support: share of the models that find the answer, up to an adjusted Rand index of 0.8
-        (level tree only). Below a half it is doubtful, and `fit` warns.
+        The chance that another sample of the table gives this answer, up to an adjusted Rand index
+        of 0.8, as it was between halves of labelled sets (level tree only). With `n_clusters` it is
+        the share of the models that find the answer.
     candidates_ : list of dict
         The best proposal for each number of clusters (level tree only): ``n_clusters``,
         ``standing`` relative to the winner's, ``votes`` relative to the most, ``separated`` (near
@@ -376,7 +378,7 @@ class SupportVectorClustering(ClusterEstimator):
         if isinstance(engine, LevelTreeEngine):
             answer = engine.levels.answer
             self.tree_ = engine.levels.tree
-            self.agreement_, self.candidates_ = answer.support, answer.candidates
+            self.agreement_, self.candidates_ = answer.agreement, answer.candidates
 
     def _settle(self) -> None:
         """Find the clusters of a stream, when they are first asked for."""

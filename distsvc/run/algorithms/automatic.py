@@ -2,7 +2,8 @@
 
 1. Both look at one survey and one preparation; the graph's rows are a part of the sample.
 2. The level tree learns in its phases, then the graph, where there are more than 3 columns.
-3. The engine chooses the family whose winner stands higher.
+3. The engine chooses the family whose winner stands higher. Where the number of clusters is given,
+   it asks k-means, too, and chooses the best division into so many.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from distsvc.job.config import Job
-from distsvc.models.automatic.engine import LEVEL_TREE, AutomaticEngine
-from distsvc.models.graph.rule import GraphRule
+from distsvc.models.automatic.engine import CENTRES, LEVEL_TREE, AutomaticEngine
+from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.rule import LevelRule
@@ -31,7 +32,7 @@ from distsvc.storage.rows.blocks import Table
 class Automatic(AlgorithmJob):
     """Both families, of which one has the answer in the end."""
 
-    rules = (LevelRule, GraphRule)
+    rules = (LevelRule, LandmarkRule)
     engine: AutomaticEngine
 
     def __init__(self, engine: AutomaticEngine, parameters: dict[str, Any], job: Job, table: Table):
@@ -76,6 +77,8 @@ class Automatic(AlgorithmJob):
         choice = ChoicePart(why=engine.why(), considered=considered, likeness=engine.likeness)
 
         def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
+            if engine.chosen == CENTRES:
+                return Parts(choice=choice)
             found = alone.parts(run, pilot) | {"levels": levels_part(engine.found)}
             return Parts(**found, choice=choice)
 

@@ -14,7 +14,11 @@ from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.support_vector.level_tree.directions import SEARCHED
-from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS, Ensemble
+from distsvc.models.support_vector.level_tree.ensemble import (
+    BUDGET,
+    Ensemble,
+    steps_of_member,
+)
 from distsvc.run.algorithms.level_tree import tree_of, tree_result
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_rows
@@ -50,7 +54,7 @@ class Graph:
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a model takes, and the pairs of near rows in the graph."""
         m = min(n_rows, GRAPH_ROWS)
-        steps = float(min(STEPS, self.engine.parameters.max_iter, PASSES * m))
+        steps = float(steps_of_member(m, self.engine.parameters.max_iter))
         return {GRAPH: float(m) ** 2, LEARN_GRAPH.name: steps}
 
     def held(self, sizes: Sizes) -> Held:

@@ -6,7 +6,7 @@ import numpy as np
 
 from distsvc.models.support_vector.boundary.labelling import Nearest
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
-from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.level_sets import NEARLY, LevelSets
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from distsvc.report.content.model_parts import (
     Branch,
@@ -141,7 +141,8 @@ def _why(found: LevelSets) -> list[str]:
         differ += f" and the number of leading components ({spaces[0]} to {spaces[-1]})"
     text = [f"{n_models} models were trained that differ in {differ}."] if n_models > 1 else []
     if answer.n_clusters == 1:
-        return [*text, "No split of any of them is clear enough to be kept: one cluster."]
+        none = "No split of any of them is clear enough to be kept: one cluster."
+        return [*text, none, *_chance(found)]
     if n_models > 1:
         which = f"gamma {chosen.gamma:.3g}"
         which += f" on {chosen.n_components} components" if len(spaces) > 1 else ""
@@ -156,4 +157,21 @@ def _why(found: LevelSets) -> list[str]:
     if scale < 1.0:
         kept += f", on {REFERENCE_ROWS[found.granularity]:,} rows"
     undone = f"; the clearest that is not has {scale * rest.max():.1f}." if rest.size else "."
-    return [*text, kept + undone]
+    return [*text, kept + undone, *_chance(found)]
+
+
+def _chance(found: LevelSets) -> list[str]:
+    """Say how likely the answer is to hold, and what the best other one is."""
+    answer, rival, text = found.answer, found.answer.rival, []
+    if found.n_clusters is None:
+        text.append(
+            f"Another sample of the table gives this answer with a chance of about "
+            f"{100 * answer.agreement:.0f} %, as tables with known classes went whose answers "
+            "stood as high."
+        )
+    if rival is not None and rival.share >= NEARLY:
+        text.append(
+            f"Another answer, of {rival.n_clusters:,} clusters, is nearly as good: it stands at "
+            f"{100 * rival.share:.0f} % of this one."
+        )
+    return text

@@ -20,7 +20,12 @@ from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
-from distsvc.models.support_vector.level_tree.ensemble import BUDGET, PASSES, STEPS, Ensemble
+from distsvc.models.support_vector.level_tree.ensemble import (
+    BUDGET,
+    STEPS,
+    Ensemble,
+    steps_of_member,
+)
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from distsvc.run.algorithms.algorithm import Parts, PilotRows
@@ -78,12 +83,8 @@ class LevelTrees(SupportVectorJob):
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the rows that a model takes, which are as many for every table but the smallest.
-
-        A small one is passed over at most so many times.
-        """
-        most = min(STEPS, self.engine.parameters.max_iter, PASSES * n_rows)
-        return {LEARN.name: float(most)}
+        """Return the rows that a model takes, as many for every table but small ones."""
+        return {LEARN.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
     def intensity(self, n_rows: int) -> float:
         """Return the share of the models whose splits a row tests."""

@@ -23,7 +23,16 @@ def test_the_facts_of_a_set_agree(name):
     one = SETS[name]
     assert one.name == name
     assert (name.partition("/")[0] == one.group) == (one.group in ("outliers", "linear"))
-    assert one.group in {"bsgd", "imdh", "shapes", "shapes2", "tables", "outliers", "linear"}
+    assert one.group in {
+        "bsgd",
+        "imdh",
+        "shapes",
+        "shapes2",
+        "tables",
+        "vectors",
+        "outliers",
+        "linear",
+    }
     assert sum(one.class_counts) == one.rows
     assert min(one.class_counts) > 0
     assert len(one.class_names) in {0, len(one.class_counts)}

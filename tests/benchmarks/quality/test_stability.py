@@ -41,11 +41,11 @@ def numbered(n=N):
     return np.column_stack([np.arange(1.0, n + 1.0), np.zeros(n)])
 
 
-def fit(seed, name, labels, nmi=0.5, note="", half="tune", of="iris"):
+def fit(seed, name, labels, nmi=0.5, note="", half="tune", of="iris", chance=None):
     """Return the row of a fit to a set of N rows."""
     about = dict.fromkeys(ABOUT) | {"group": "bsgd", "set": of, "half": half, "n": N}
     k = None if labels is None else len(np.unique(labels))
-    answer = {"labels": labels, "k": k, "nmi": nmi, "note": note}
+    answer = {"labels": labels, "k": k, "nmi": nmi, "agreement": chance, "note": note}
     return about | {"classes": 3, "method": "ours", "seed": seed, "fit": name} | answer
 
 
@@ -142,6 +142,23 @@ def test_means_tell_how_often_one_answer_is_one_cluster():
     assert (line["ari"], line["ari_error"]) == (pytest.approx(0.5), pytest.approx(0.5))
     assert ("halves", "bsgd", "confirm") not in found
     assert found["bootstrap", "all", "all"]["flips"] == 0.0
+
+
+def test_agreement_is_compared_with_the_halves_that_have_the_same_answer(tmp_path):
+    one, usual = np.zeros(N, int), np.repeat([0, 1], N // 2)
+    names = ("half", "other half")
+    same = [fit(0, name, usual, chance=0.9) for name in names]
+    other = [
+        fit(1, name, labels, chance=chance)
+        for name, labels, chance in zip(names, (usual, one), (0.3, 1.0), strict=True)
+    ]
+    rows = [stability.compared("halves", *pair, np.arange(N)) for pair in (same, other)]
+    found = stability.fifths([*rows, rows[0] | {"kind": "seeds"}])
+    assert [(row["from"], row["fits"]) for row in found] == [(0.2, 1), (0.8, 3)]
+    assert [row["measured"] for row in found] == [0.0, pytest.approx(2.0 / 3.0)]
+    assert found[1]["said"] == pytest.approx(2.8 / 3.0)
+    stability.draw(tmp_path / "calibration.png", found)
+    assert (tmp_path / "calibration.png").stat().st_size > 5000
 
 
 def test_numbers_of_clusters_by_size():

@@ -16,11 +16,16 @@ from tests.small_runs import small_job, write_table
 CENTRES = np.array([[0.0] * 5, [6.0, 0, 0, 0, 0], [0, 6.0, 0, 0, 0], [0, 0, 6.0, 6.0, 0]])
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=[*FAMILIES, "centres"])
 def chosen(request, monkeypatch):
-    """Return the family that is made to have the answer."""
+    """Return the family that is made to have the answer; k-means is asked for 5 clusters."""
     let(monkeypatch, request.param)
     return request.param
+
+
+@pytest.fixture
+def parameters(chosen):
+    return {"effort": "fast"} | ({"n_clusters": 5} if chosen == "centres" else {})
 
 
 def rows(n=700):
@@ -37,34 +42,37 @@ def published(out):
     }
 
 
-def test_a_job_has_the_answer_of_the_estimator(tmp_path, chosen):
+def test_a_job_has_the_answer_of_the_estimator(tmp_path, chosen, parameters):
     X = rows()
-    job = small_job(write_table(tmp_path / "in.parquet", X), {"effort": "fast"})
+    job = small_job(write_table(tmp_path / "in.parquet", X), parameters)
     job = job.model_copy(update={"preprocess": job.preprocess.model_copy(update={"scale": "none"})})
     report = run_job(job)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        model = AutoClustering(effort="fast", random_state=0).fit(X)
+        model = AutoClustering(**parameters, random_state=0).fit(X)
     found = published(tmp_path / "out")
     assert model.algorithm_ == chosen
-    assert report.model.algorithm == ("auto" if chosen == "graph" else chosen)
+    assert report.model.algorithm == (chosen if chosen == "support-vector" else "auto")
     assert (found["label"] == model.labels_).all()
     assert (found["score"] == model.decision_function(X).astype(np.float32)).all()
     assert (found["outlier"] == (found["score"] < 0)).all()
     assert report.choice.why == model.why_
     assert report.choice.likeness == pytest.approx(model.likeness_)
     assert [row.chosen for row in report.choice.considered].count(True) == 1
-    assert len(report.levels.models) == len(model._engine.tree.ensemble.members)
+    if chosen == "centres":
+        assert report.levels is None
+    else:
+        assert len(report.levels.models) == len(model._engine.tree.ensemble.members)
     assert report.model.fitted["chosen"] == chosen
     assert "Which view" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_its_model_labels_other_rows(tmp_path, chosen):
+def test_its_model_labels_other_rows(tmp_path, chosen, parameters):
     X = rows()
-    run_job(small_job(write_table(tmp_path / "in.parquet", X), {"effort": "fast"}))
+    run_job(small_job(write_table(tmp_path / "in.parquet", X), parameters))
     content = json.loads(next((tmp_path / "out").rglob("model.json")).read_text())
-    assert content["algorithm"] == ("auto" if chosen == "graph" else chosen)
-    assert content["form"] == ("level-tree" if chosen == "support-vector" else "graph")
+    assert content["algorithm"] == (chosen if chosen == "support-vector" else "auto")
+    assert content["form"] == ("level-tree" if chosen == "support-vector" else "landmarks")
     predict_table(tmp_path / "out", str(tmp_path / "in.parquet"), str(tmp_path / "again"))
     first, again = published(tmp_path / "out"), published(tmp_path / "again")
     for name, column in first.items():
@@ -82,12 +90,12 @@ def test_what_is_remarkable_about_the_columns_is_told(tmp_path):
     ]
 
 
-def test_cuts_and_workers_do_not_matter(tmp_path, chosen):
+def test_cuts_and_workers_do_not_matter(tmp_path, parameters):
     path = write_table(tmp_path / "in.parquet", rows())
     found = []
     for name, cluster in (("a", {}), ("b", {"partition_rows": 100, "block_rows": 33})):
         given = {"cluster": cluster, "output": {"path": str(tmp_path / name)}}
-        run_job(small_job(path, {"effort": "fast"}, **given))
+        run_job(small_job(path, parameters, **given))
         found.append(published(tmp_path / name))
     for name, column in found[0].items():
         assert column.tobytes() == found[1][name].tobytes()

@@ -1,5 +1,6 @@
 """The level tree as a job: the same bytes however it is cut, and those of the estimator."""
 
+import json
 from contextlib import nullcontext
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_the_drawn_domain_is_that_of_the_score(table, given, published):
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
     assert read_labels(tmp_path / "out").equals(read_labels(published[0]))
-    assert "in units of the spread inside a cluster" in manifest.columns["score"]
+    assert "in units of the tail of a cluster" in manifest.columns["score"]
 
 
 @pytest.mark.filterwarnings("ignore:Weak evidence")
@@ -250,7 +251,7 @@ def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
 
 
 def test_a_number_and_a_penalty(flat, tmp_path):
-    """One model is trained, with C, and it alone scores rows, by a narrow and a wide kernel."""
+    """One model is trained, with C, and it alone scores rows, by two kernels and near rows."""
     report = run(flat, tmp_path / "out", {"labelling": "level-tree", "gamma": 16.0, "C": 10.0})
     facts, arrays = report.model.fitted, model_of(tmp_path / "out")
     assert (facts["gamma"], facts["C"], facts["n_models"]) == (16.0, 10.0, 1)
@@ -261,9 +262,17 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
     squares = ((Z[:, :, None] - arrays["S"][None]) ** 2).sum(axis=1)
     logs = [np.log(np.exp(-gamma * squares) @ arrays["a"]) for gamma in (8.0, 8.0 / 128)] * 2
-    apart = (np.array(logs) - arrays["score_middles"][:, None]) / arrays["score_spreads"][:, None]
+    squares = ((Z[:, :, None] - arrays["near_points"][None]) ** 2).sum(axis=1)
+    squares.sort(axis=1)
+    content = json.loads(published_file(tmp_path / "out", "model.json").read_text())
+    least = content["facts"]["near_least"]
+    fourth = np.where(squares[:, 0] < 1e-12, squares[:, 4], squares[:, 3])
+    logs.append(-0.5 * np.log(np.maximum(fourth, least)))
+    apart = (np.array(logs) - arrays["score_middles"][:, None]) / arrays["score_tails"][:, None]
     found = read_labels(tmp_path / "out")
-    expected = apart.mean(axis=0)
+    parts = np.array([apart[:2].mean(axis=0), apart[2:4].mean(axis=0), apart[4]])
+    mean = 0.25 * (parts[0] + parts[1]) + 0.5 * parts[2]
+    expected = 0.5 * (mean + parts.min(axis=0))
     limit = expected[0] - found["score"][0].as_py()
     np.testing.assert_allclose(found["score"], expected - limit, rtol=1e-3, atol=1e-3)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)

@@ -98,7 +98,7 @@ def check_levels(report):
     chosen = next(model for model in levels.models if model.chosen)
     assert chosen.gamma == facts["gamma"]
     assert chosen.n_splits == facts["n_branches"] - 1
-    assert np.mean([m.supports for m in levels.models]) == pytest.approx(facts["agreement"])
+    assert np.mean([m.supports for m in levels.models]) == pytest.approx(facts["support"])
     winners = [row.n_clusters for row in levels.candidates if row.winner]
     assert winners == ([k] if k > 1 else [])
     assert [row.name for row in levels.granularity] == ["coarse", "default", "fine"]

@@ -1,4 +1,4 @@
-"""Tests make either family have the answer."""
+"""Tests make a family have the answer."""
 
 from distsvc.models.automatic.engine import AutomaticEngine
 
@@ -7,9 +7,13 @@ FAMILIES = ("support-vector", "graph")
 
 def let(monkeypatch, family):
     """Let a family have the answer wherever it was asked, and found clusters."""
-    clearest = AutomaticEngine._clearest
+    clearest, merits = AutomaticEngine._clearest, AutomaticEngine._merits
 
     def chosen(engine, standing):
         return family if family in standing else clearest(engine, standing)
 
+    def measured(engine, divisions):
+        return {family: 1.0} if family in divisions else merits(engine, divisions)
+
     monkeypatch.setattr(AutomaticEngine, "_clearest", chosen)
+    monkeypatch.setattr(AutomaticEngine, "_merits", measured)

@@ -2,13 +2,15 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import AutoClustering, SupportVectorClustering
-from distsvc.models.graph.rule import GraphRule
+from distsvc.models.automatic.engine import DIVIDED
+from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from tests.estimator_checks import quietly
@@ -48,7 +50,7 @@ def test_else_it_is_the_graph_with_the_scores_of_the_level_tree(monkeypatch):
     X, y = blobs()
     model = quietly(estimator(), X)
     assert model.algorithm_ == "graph"
-    assert isinstance(model._engine.rule, GraphRule)
+    assert isinstance(model._engine.rule, LandmarkRule)
     assert (model.predict(X) == model.labels_).all()
     assert model.n_clusters_ == len(set(model.labels_))
     assert adjusted_rand_score(y, model.labels_) > 0.95
@@ -96,13 +98,47 @@ def test_few_different_rows_have_no_graph():
     assert "there is no graph" in model.why_
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "centres"])
 @pytest.mark.parametrize("k", [2, 5])
-def test_a_number_of_clusters_is_found_by_either(k, family, monkeypatch):
+def test_a_number_of_clusters_is_found_by_each(k, family, monkeypatch):
     let(monkeypatch, family)
     model = quietly(estimator(n_clusters=k), blobs()[0])
     assert model.algorithm_ == family
     assert model.n_clusters_ == len(set(model.labels_)) == k
+    assert f"{k} clusters are wanted" in model.why_
+    assert DIVIDED[family] in model.why_
+    assert 0.0 < model.agreement_ <= 1.0
+    sizes = np.bincount(model.labels_)
+    assert (np.diff(sizes) <= 0).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 120])
+def test_about_centres_it_is_k_means(d):
+    # no density divides these, and no graph
+    X = np.random.default_rng(0).normal(size=(600, d)) * 0.9 ** np.arange(d)
+    model = quietly(estimator(n_clusters=4), X)
+    assert model.algorithm_ == "centres"
+    points = X @ model._engine._axes.T if d > 100 else X
+    found = [points[model.labels_ == c] for c in range(4)]
+    spread = sum(((rows - rows.mean(axis=0)) ** 2).sum() for rows in found)
+    assert spread < 1.02 * KMeans(4, n_init=10, random_state=0).fit(points).inertia_
+    again = quietly(estimator(n_clusters=4), X)
+    assert (again.labels_ == model.labels_).all()
+    assert (again.decision_function(X) == model.decision_function(X)).all()
+
+
+def test_the_division_with_the_highest_merit_has_the_answer():
+    # two long clusters side by side, which k-means cuts across
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 2)) * [10.0, 0.5]
+    y = np.arange(800) % 2
+    X[:, 1] += 6.0 * y
+    model = quietly(estimator(n_clusters=2), X)
+    assert model.algorithm_ == "support-vector"
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    merits = model._engine.merits
+    assert max(merits, key=merits.get) == "support-vector"
+    assert set(merits) == {"support-vector", "centres"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -146,7 +182,7 @@ def test_a_graph_has_a_part_of_a_large_table(monkeypatch):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_cut_is_that_of_the_family_whose_answer_it_is(family, monkeypatch):
+def test_a_cut_is_the_answer_to_its_number_of_clusters(family, monkeypatch):
     let(monkeypatch, family)
     X, _ = blobs()
     model = quietly(estimator(), X)

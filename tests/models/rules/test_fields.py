@@ -20,8 +20,8 @@ from distsvc.models.rules.fields import (
 )
 from tests.models.rules.test_rule import EACH, RULES, D
 
-SUMS = ["components", "few_vectors", "most_vectors"]
-FREE = {"centres": ["centres"], "level-tree": ["S", *SUMS], "graph": SUMS}
+SUMS = ["components", "few_vectors", "most_vectors", "near_points"]
+FREE = {"centres": ["centres"], "level-tree": ["S", *SUMS], "landmarks": SUMS}
 """Arrays whose first dimension is no other's: the number of centres, or of components."""
 
 TREE = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]], np.int32)
@@ -159,7 +159,7 @@ def test_an_array_of_another_shape_is_refused(rule):
         type(rule).restored(facts, arrays, D + 1)
 
 
-@pytest.mark.parametrize("name", ["S", "few_vectors", "most_vectors"])
+@pytest.mark.parametrize("name", ["S", "few_vectors", "most_vectors", "near_points"])
 def test_vectors_have_at_most_the_components_that_rows_are_projected_on(name):
     rule = next(rule for rule in RULES if rule.form == "level-tree")
     facts, arrays = rule.facts(), rule.arrays()
@@ -187,7 +187,11 @@ def test_vectors_have_at_most_the_components_that_rows_are_projected_on(name):
             "fact gamma: expected less than or equal to 34028",
         ),
         ("level-tree", {"few_gamma": 0.0}, "fact few_gamma: expected greater than 0, found 0.0"),
-        ("level-tree", {"score_spreads": [1, 1, 0, 1]}, "array score_spreads: expected values of"),
+        (
+            "level-tree",
+            {"score_tails": [1, 1, 0, 1, 1]},
+            "array score_tails: expected values of",
+        ),
         (
             "level-tree",
             {"components": slice(1)},

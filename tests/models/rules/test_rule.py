@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from distsvc.models.baselines.rules import Centres, Splits
-from distsvc.models.graph.rule import GraphRule
+from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
-from distsvc.models.support_vector.level_tree.density_score import DensityScore, Sums
+from distsvc.models.support_vector.level_tree.density_score import DensityScore, Near, Sums
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
 
@@ -58,7 +58,7 @@ SCORED = Scored.fields_of(
     floats(2, D),
     DensityScore(
         Sums(floats(1, 3), np.ones(3, "f4"), 0.5), Sums(floats(2, 5), np.ones(5, "f4"), 0.2),
-        np.zeros(4), np.ones(4), 4.0,
+        Near(floats(2, 6), 0.01), np.zeros(5), np.ones(5), 4.0,
     ),
 )  # fmt: skip
 
@@ -75,7 +75,7 @@ RULES = [
         floats(D, 4), np.ones(4, "f4"), floats(5, D), np.array([0, 1, 1, 0, 2], "i4"), 0.5
     ),
     tree_rule(),
-    GraphRule(
+    LandmarkRule(
         **SCORED,
         axes=floats(4, D),
         landmarks=floats(6, 4),

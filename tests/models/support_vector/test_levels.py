@@ -96,7 +96,7 @@ def test_attributes(fitted):
     assert model.equilibrium_labels_.tolist() == [0, 1, 2, 3]
     assert (model.predict(model.equilibria_) == [0, 1, 2, 3]).all()
     assert model.C_ == 2.0
-    assert model.agreement_ == 1.0
+    assert model.agreement_ > 0.9
     assert [row["n_clusters"] for row in model.candidates_ if row["winner"]] == [4]
     assert tree.z.shape == tree.births.shape == (tree.n_branches,)
     assert model.gamma_ == tree.gamma
@@ -211,7 +211,8 @@ def test_a_list_of_gammas_is_a_model_each():
     assert model.gamma_ in {0.2, 0.5, 1.0}
     assert adjusted_rand_score(y, model.labels_) == 1.0
     one = estimator(gamma=0.5, labelling="level-tree").fit(X)
-    assert (one.gamma_, one.agreement_) == (0.5, 1.0)
+    assert one.gamma_ == 0.5
+    assert 0.9 < one.agreement_ < 1.0
     assert one.n_clusters_ == 4
     assert same(one, estimator(gamma=[0.5]).fit(X))
 

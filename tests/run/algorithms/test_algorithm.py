@@ -19,7 +19,7 @@ from distsvc.storage.tables.opening import open_table
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 RULES = {rule for algorithm in ALGORITHMS for rule in algorithm.rules}
-GRAPH = "graph"
+LANDMARKS = "landmarks"
 """The form that needs more columns than these tables have; see tests/jobs/algorithms."""
 
 X = three_clusters(400)
@@ -94,7 +94,7 @@ def test_an_algorithm_checks_parameters_with_the_defaults_of_its_estimator(table
 def test_forms_are_unique_and_lead_back_to_their_rules():
     forms = [rule.form for rule in RULES]
     assert len(set(forms)) == len(forms)
-    assert set(forms) == {*FORMS, GRAPH}
+    assert set(forms) == {*FORMS, LANDMARKS}
     for algorithm in ALGORITHMS:
         for rule in algorithm.rules:
             assert rule_named(rule.form) is rule

@@ -1,10 +1,12 @@
 """What the page tells of a vote of level trees, and the domain of novelty."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from distsvc.models.support_vector.level_tree.consensus import Rival
 from distsvc.run.algorithms import level_pictures
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.algorithms.level_pictures import levels_part
@@ -100,8 +102,22 @@ def test_why_so_many_clusters(part):
 
 def test_why_one_cluster(one_cluster):
     told = levels_part(one_cluster)
-    assert told.why[-1] == "No split of any of them is clear enough to be kept: one cluster."
+    assert told.why[-2] == "No split of any of them is clear enough to be kept: one cluster."
+    chance = f"a chance of about {100 * one_cluster.answer.agreement:.0f} %"
+    assert told.why[-1].startswith(f"Another sample of the table gives this answer with {chance}")
     assert [branch.kept for branch in told.tree.branches].count(True) == 1
+
+
+@pytest.mark.parametrize("share", [0.79, 0.81])
+def test_an_answer_that_is_nearly_as_good_is_told(share, run):
+    found = run.algorithm.engine.levels
+    answer = replace(found.answer, rival=Rival(7, share))
+    shown = SimpleNamespace(answer=answer, n_clusters=None)
+    told = level_pictures._chance(shown)
+    assert len(told) == 1 + (share > 0.8)
+    assert ("Another answer, of 7 clusters, is nearly as good" in told[-1]) == (share > 0.8)
+    shown.n_clusters = 3
+    assert len(level_pictures._chance(shown)) == (share > 0.8)
 
 
 def test_bottlenecks_by_hand():

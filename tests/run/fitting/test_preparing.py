@@ -1,11 +1,11 @@
-"""What is said of columns that decide the lengths of rows, and how much a boolean weighs."""
+"""Which scale is clearer, what is said of columns that decide the lengths, a boolean's weight."""
 
 import numpy as np
 import pytest
 
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums
-from distsvc.run.fitting.preparing import make_scaling, told_of_lengths
+from distsvc.run.fitting.preparing import clearer, make_scaling, told_of_lengths
 from distsvc.run.learning.survey import Survey
 from distsvc.storage.rows.features import Numeric, Vector
 
@@ -53,3 +53,39 @@ def test_a_boolean_weighs_as_a_category_of_two_values(scale, share):
     places = [int(flag.argmin()), int(flag.argmax())]
     apart = [np.ptp(one.apply(flag[places])), np.diff(several.apply(codes[places]), axis=0)]
     assert apart[0] == pytest.approx(np.linalg.norm(apart[1]))
+
+
+def directions(lengths, seed=0):
+    """Return 900 rows about three directions of ten columns, with the given lengths (900,)."""
+    random = np.random.default_rng(seed)
+    X = np.repeat(np.eye(3, 10), 300, axis=0) + random.normal(0.0, 0.1, (900, 10))
+    return random.permutation(X * lengths[:, None])
+
+
+@pytest.mark.parametrize("kind", ["standard", "unit"])
+def test_the_clearer_scale_is_chosen_and_told(kind):
+    random = np.random.default_rng(1)
+    if kind == "unit":
+        X = directions(random.lognormal(0.0, 1.5, 900))
+    else:  # along one direction, at three lengths
+        X = np.repeat([[1.0], [2.0], [3.0]], 300, axis=0) * np.ones(10)
+        X = random.permutation(X + random.normal(0.0, 0.1, (900, 10)))
+    survey = surveyed(X)
+    names = [f"c{k}" for k in range(10)]
+    standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, names)
+    assert standard.kind == "standard"
+    found, note = clearer(standard, survey, 0)
+    assert found.kind == kind
+    assert note.startswith(f"preprocess.scale = 'auto' is '{kind}' here: ")
+    expected, _ = make_scaling(PreprocessConfig(scale=kind), survey, names)
+    np.testing.assert_array_equal(found.apply(X), expected.apply(X))
+    again, _ = clearer(standard, survey, 0)
+    np.testing.assert_array_equal(again.apply(X), found.apply(X))
+
+
+def test_the_scale_is_standard_where_neither_shows_clusters():
+    survey = surveyed(np.random.default_rng(2).normal(size=(500, 8)) + 1.0)
+    standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, list("abcdefgh"))
+    found, note = clearer(standard, survey, 0)
+    assert found is standard
+    assert "0.00 with 'standard', at 0.00 with 'unit'" in note

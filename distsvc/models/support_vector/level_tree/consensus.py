@@ -32,12 +32,25 @@ AGREEMENT = 0.8
 LOW_SUPPORT = 0.5
 """Share of the members that find the answer, up to which it is doubtful."""
 
-CLEAR_Z = 1.5
-"""Of the clearest split of a doubtful answer in few columns, below which it is one cluster."""
-
 LEAST_STANDING = 0.1
-"""Of a winner in more columns, below which the answer is one cluster: rows without clusters give
-less. In few columns they may give more, and tables of many small clusters give less."""
+"""Of a winner, below which the answer is one cluster: rows without clusters give less."""
+
+FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
+"""The same in 2 or 3 columns, times the root of the number of rows; and never less."""
+
+STANDING_OF_MANY = 0.45
+"""There, times the number of clusters, it is enough: fine partitions are never as alike."""
+
+CLEAR_Z = 3.5
+"""Of the clearest split in one column, below which it is one cluster: there few neighbours are
+parted by any cut, and all models see the same accidents."""
+
+EVEN_STANDING, STEEPNESS = 0.45, 2.6
+"""Of a winner, with which another sample gives the same answer as often as not; and how fast that
+chance grows with the standing: by this power, in odds."""
+
+EVEN_NEARNESS, STEEPNESS_OF_ONE = 0.5, 1.5
+"""The same of one cluster, by how near a winner came to what it needs."""
 
 LISTED = 12
 """Most numbers of clusters that an answer tells of."""
@@ -59,6 +72,14 @@ class Candidate(TypedDict):
 
 
 @dataclass(frozen=True)
+class Rival:
+    """The best candidate that is another answer; `share` is its standing, of the winner's."""
+
+    n_clusters: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Answer:
     """The winner of a vote: the branches (b,) bool of a model's tree that are `kept` as clusters.
 
@@ -66,7 +87,10 @@ class Answer:
     is above 0.8; 1 where nothing is significant in any of them. `z` is that of the least
     significant split that is kept; NaN for one cluster. `supporters` says of each member whether it
     supports the answer. `standing` is the winner's, a member; that of a winner which was too low is
-    told, too.
+    told, too. `rival` is the best candidate whose adjusted Rand index with the winner is not above
+    0.8. `agreement` is the chance that another sample of as many rows gives this answer, up to that
+    index, as it was between halves of labelled sets; the support where the number of clusters is
+    given.
     """
 
     member: int
@@ -76,6 +100,8 @@ class Answer:
     candidates: list[Candidate]
     supporters: list[bool]
     standing: float
+    rival: Rival | None
+    agreement: float
 
     @property
     def n_clusters(self) -> int:
@@ -96,9 +122,9 @@ def elect(
     The votes of a candidate p are sum_q w_q max(ARI(p, q), 0)^3 over all candidates q. The winner
     has the highest standing, its votes times its merit: sqrt(entropy) / (1 + separated / 0.03).
     Candidates are the `proposals` of the trees, or their `cuts_into` a number of clusters. Without
-    that number the answer is one cluster where nothing is significant, and where the standing a
-    tree is below `least_standing`. Of rows in up to 3 columns it is where few support a winner none
-    of whose splits has z >= 1.5.
+    that number the answer is one cluster where nothing is significant, and where the winner's
+    standing, a tree, is too low: below `least_standing`; in 2 or 3 columns below 2.5 / sqrt(n), and
+    below 0.45 / k for k clusters. In one column the clearest split decides, by its z >= 3.5.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -106,7 +132,7 @@ def elect(
     else:
         found = cuts_into(trees, n_clusters, scale, rows)
     if not found:
-        return _one_cluster(trees, [], [True] * len(trees), 0.0)
+        return _one_cluster(trees, [], [True] * len(trees), 0.0, 0.0)
     agreement = rand_indices([candidate.labels[:VOTE_ROWS] for candidate in found])
     votes = np.maximum(agreement, 0.0) ** 3 @ np.array([c.weight for c in found])
     owner = np.array([candidate.member for candidate in found])
@@ -117,16 +143,35 @@ def elect(
     winner = found[best]
     table = _listed(found, standing / standing[best], votes / votes.max(), support, best)
     highest = float(standing[best]) / len(trees)
-    too_low = highest < least_standing
-    if rows.view.shape[1] <= FLAT:
-        strongest = scale * np.sort(trees[winner.member].z[winner.kept])[-2:][0]
-        too_low = support[best] <= LOW_SUPPORT and strongest < CLEAR_Z
-    if n_clusters is None and too_low:
-        return _one_cluster(trees, [row | {"winner": False} for row in table], [], highest)
+    d = rows.view.shape[1]
+    if d == 1:
+        clearest = np.sort(trees[winner.member].z[winner.kept])[-2:][0]
+        nearness = float(scale * clearest) / CLEAR_Z
+    elif d <= FLAT:
+        least = max(FLAT_STANDING / np.sqrt(n_rows), LOWEST_STANDING)
+        nearness = highest / min(least, STANDING_OF_MANY / winner.n_clusters)
+    else:
+        nearness = highest / least_standing
+    if n_clusters is None and nearness < 1.0:
+        none = [row | {"winner": False} for row in table]
+        return _one_cluster(trees, none, [], highest, nearness)
     supporters = np.isin(np.arange(len(trees)), owner[supported[best]]).tolist()
     z = winner.z if winner.n_clusters > 1 else float("nan")
     found_support = float(support[best])
-    return Answer(winner.member, winner.kept, found_support, z, table, supporters, highest)
+    others = np.where(supported[best], -1.0, standing / standing[best])
+    second, rival = int(np.argmax(others)), None
+    if others[second] > 0.0:
+        rival = Rival(found[second].n_clusters, float(others[second]))
+    chance = found_support if n_clusters else _chance(highest / EVEN_STANDING, STEEPNESS)
+    return Answer(
+        winner.member, winner.kept, found_support, z, table, supporters, highest, rival, chance
+    )
+
+
+def _chance(times: float, power: float) -> float:
+    """Return the chance whose odds are a power of what is so many times the even one."""
+    odds = times**power
+    return odds / (1.0 + odds)
 
 
 def _listed(
@@ -162,12 +207,15 @@ def _one_cluster(
     table: list[Candidate],
     supporters: list[bool],
     standing: float,
+    nearness: float,
 ) -> Answer:
     middle = len(trees) // 2
     kept = trees[middle].parents < 0
     share = float(np.mean(supporters)) if supporters else 0.0
     none = [False] * len(trees)
-    return Answer(middle, kept, share, float("nan"), table, supporters or none, standing)
+    chance = 1.0 - _chance(nearness / EVEN_NEARNESS, STEEPNESS_OF_ONE)
+    z = float("nan")
+    return Answer(middle, kept, share, z, table, supporters or none, standing, None, chance)
 
 
 def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:

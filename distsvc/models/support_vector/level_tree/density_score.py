@@ -1,10 +1,12 @@
-"""The distance of rows outside all clusters, by the densities that two of the models see.
+"""The distance of rows outside all clusters, by what two of the models see, and by near rows.
 
 One model sees the fewest components, one the most. Each is looked at by about its own
 kernel, which knows gaps between clusters, and by one of sixteen times that width, which knows rows
 that are few and far away, though they may be near each other. What is far in one of the four need
-not be in another; each is measured in units of what is usual inside a cluster, and the score is
-their mean.
+not be in another; each is measured in units of what is usual inside a cluster. Kernels have one
+width for all clusters, and rows of another kind may lie between these. So how near some rows of the
+table are counts as much as both models. A row that is odd in one way alone is odd: half of the
+score is the mean of the three, half the lowest.
 """
 
 from __future__ import annotations
@@ -14,12 +16,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.kernels.density import log_sums
+from distsvc.kernels.density import log_nearness, log_sums
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
-FAR = 6.0
-"""A row is outside so many spreads below what is usual: the spread of the scores inside a cluster,
-or that of the clusters' medians where they differ by more."""
+LOW = 0.05
+"""The share of a cluster's rows that are its tail; what is usual is measured by how far they go."""
+
+TAIL, FAR = 2.7, 6.0
+"""A row is outside so many tails below what is usual, or so many spreads of the clusters' medians.
+At most 1 % of a normal cluster's rows lie beyond, in any number of columns."""
+
+ROUNDS = 3
+"""How often the limit is looked for, each time without the rows that were outside before."""
 
 LEAST_SHARE = 0.1
 """Of the mean size of a cluster, the rows that one needs to say what is usual inside it."""
@@ -27,13 +35,19 @@ LEAST_SHARE = 0.1
 FAIR_SHARE = 0.5
 """Of the mean size of those clusters: what has so many rows is no cluster of outliers."""
 
-LEAST_SPREAD = 1e-3
+LEAST_TAIL = 1e-3
 
 WIDENED = 2.0
 """The divisor of a model's gamma for the narrow kernel; `kernels.density` has the wide one."""
 
 WIDTHS = 2
 LOWEST = -3e38
+
+NEAR_POINTS, NEAR = 500, 4
+"""Rows that others are near to, and which of the nearest counts."""
+
+SHORTEST = 0.05
+"""Share of the rows with the shortest distances, which count as equally near: duplicates."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +65,48 @@ class Sums:
 
 
 @dataclass(frozen=True)
+class Near:
+    """Rows of the table: points (q, m) float32, feature by feature; `least` squared distance."""
+
+    points: np.ndarray
+    least: float
+
+    @classmethod
+    def of(cls, pilot: np.ndarray) -> Near:
+        """Return the first rows of the pilot (m, q) float32, all the same where it is short."""
+        points = np.ascontiguousarray(
+            np.resize(pilot, (max(min(len(pilot), NEAR_POINTS), NEAR + 1), pilot.shape[1])).T
+        )
+        logs = np.empty(len(pilot))
+        cls(points, float(np.finfo(np.float32).tiny)).logs(pilot, logs)
+        apart = np.exp(-2.0 * logs)
+        apart = apart[apart > 2.0 * np.finfo(np.float32).tiny]
+        least = float(np.quantile(apart, SHORTEST)) if apart.size else 1.0
+        return cls(points, float(np.float32(least)))
+
+    def logs(self, view: np.ndarray, out: np.ndarray) -> None:
+        """Set out (n,) float64 to minus the logarithm of rows' distance to the fourth nearest."""
+        rows = np.ascontiguousarray(view[:, : self.points.shape[0]])
+        log_nearness(rows, self.points, NEAR, np.float32(self.least), out)
+
+
+@dataclass(frozen=True)
 class DensityScore:
     """Scores rows: 0 where a row begins to lie outside, less the farther it does.
 
-    `few` and `most` are the sums of the two models. `middles` and `spreads` (4,) float64 are the
-    usual values inside a cluster: median and median absolute deviation of the logarithms of the
-    sums, narrow and wide. `limit` is added to the mean of the four, so that the score is 0 where
-    rows begin to be outside.
+    `few` and `most` are the sums of the two models, `near` the rows that others are near to.
+    `middles` and `tails` (5,) float64 are the usual values inside a cluster, of the logarithms of
+    the sums, narrow and wide, and of the distance: the median, and how far below it the lowest
+    twentieth of the rows begins. A score is half the weighted mean of three parts, a quarter for
+    either model and half for near rows, and half the lowest of them; `limit` is added, so that it
+    is 0 where rows begin to be outside.
     """
 
     few: Sums
     most: Sums
+    near: Near
     middles: np.ndarray
-    spreads: np.ndarray
+    tails: np.ndarray
     limit: float
 
     @classmethod
@@ -77,27 +120,27 @@ class DensityScore:
         that share of the pilot is outside.
         """
         few, most = (Sums(t.S, t.a, t.gamma / WIDENED) for t in scoring_trees(trees))
+        near = Near.of(np.ascontiguousarray(pilot[:, : most.S.shape[0]]))
         clusters = _large_clusters(labels)
-        middles, spreads = _usual(_logs(few, most, pilot), clusters)
+        middles, tails = _usual(_logs(few, most, near, pilot), clusters)
         middle = np.median(middles, axis=0)
-        spread = np.maximum(np.median(spreads, axis=0), LEAST_SPREAD)
-        found = cls(few, most, middle, spread, 0.0).unrounded(pilot)
+        tail = np.maximum(np.median(tails, axis=0), LEAST_TAIL)
+        found = cls(few, most, near, middle, tail, 0.0).unrounded(pilot)
         if nu is not None:
             limit = float(np.quantile(found, nu, method="lower"))
         else:
-            inside, spreads = _usual(found[None], clusters)
-            usual = np.median(inside)
-            apart = np.median(np.abs(inside - usual))
-            limit = float(usual - FAR * max(np.median(spreads), apart))
-            limit = _below_fair(limit, inside[:, 0], spreads[:, 0], clusters)
-        return cls(few, most, middle, spread, -limit)
+            limit = _limit(found, clusters)
+        return cls(few, most, near, middle, tail, -limit)
 
     def unrounded(self, view: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float64 of viewed rows (n, q) float32."""
-        logs = _logs(self.few, self.most, view)
+        logs = _logs(self.few, self.most, self.near, view)
         logs -= self.middles[:, None]
-        logs /= self.spreads[:, None]
-        return np.maximum(logs.mean(axis=0) + self.limit, LOWEST)
+        logs /= self.tails[:, None]
+        few, most, near = logs[:WIDTHS].mean(axis=0), logs[WIDTHS:-1].mean(axis=0), logs[-1]
+        mean = 0.25 * (few + most) + 0.5 * near
+        lowest = np.minimum(few, np.minimum(most, near))
+        return np.maximum(0.5 * (mean + lowest) + self.limit, LOWEST)
 
     def __call__(self, view: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float32 of viewed rows (n, q) float32."""
@@ -128,27 +171,44 @@ def _large_clusters(labels: np.ndarray) -> list[np.ndarray]:
     return [labels == c for c in np.flatnonzero(sizes >= LEAST_SHARE * sizes[sizes > 0].mean())]
 
 
-def _below_fair(
-    limit: float, inside: np.ndarray, spreads: np.ndarray, clusters: Sequence[np.ndarray]
-) -> float:
-    """Return a limit below which no large part of a cluster lies that has a fair share of the rows.
+def _limit(scores: np.ndarray, clusters: Sequence[np.ndarray]) -> float:
+    """Return where rows begin to be outside, from the scores (m,) of rows.
 
-    `inside` and `spreads` (k,) are what is usual in each of the clusters.
+    Rows that would be outside are left out and the others asked again, since they are no part of
+    the tails.
     """
+    limit = -np.inf
+    for _ in range(ROUNDS):
+        inside = [rows & (scores >= limit) for rows in clusters]
+        limit = _limit_of_all(scores, [rows for rows in inside if rows.any()])
+    return limit
+
+
+def _limit_of_all(scores: np.ndarray, clusters: Sequence[np.ndarray]) -> float:
+    """Return where rows begin to be outside, from the scores (m,) of rows.
+
+    No large part of a cluster that has a fair share of the rows lies below it.
+    """
+    middles, tails = _usual(scores[None], clusters)[..., 0]
+    tails *= TAIL
+    usual = np.median(middles)
+    apart = np.median(np.abs(middles - usual))
+    limit = float(usual - max(np.median(tails), FAR * apart))
     sizes = np.array([np.count_nonzero(rows) for rows in clusters])
-    low = (inside - 0.5 * FAR * spreads < limit) & (sizes >= FAIR_SHARE * sizes.mean())
-    return float((inside - FAR * spreads)[low].min()) if low.any() else limit
+    cut = (middles - 0.5 * tails < limit) & (sizes >= FAIR_SHARE * sizes.mean())
+    return float((middles - tails)[cut].min()) if cut.any() else limit
 
 
-def _usual(values: np.ndarray, clusters: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return median and median absolute deviation (k, v) of values (v, m) in each cluster."""
+def _usual(values: np.ndarray, clusters: Sequence[np.ndarray]) -> np.ndarray:
+    """Return median and length of the tail (2, k, v) of values (v, m) in each cluster."""
     middles = np.array([np.median(values[:, rows], axis=1) for rows in clusters])
-    off = [np.abs(values[:, r] - m[:, None]) for r, m in zip(clusters, middles, strict=True)]
-    return middles, np.array([np.median(part, axis=1) for part in off])
+    lows = np.array([np.quantile(values[:, rows], LOW, axis=1) for rows in clusters])
+    return np.array([middles, middles - lows])
 
 
-def _logs(few: Sums, most: Sums, view: np.ndarray) -> np.ndarray:
-    logs = np.empty((2 * WIDTHS, len(view)))
+def _logs(few: Sums, most: Sums, near: Near, view: np.ndarray) -> np.ndarray:
+    logs = np.empty((2 * WIDTHS + 1, len(view)))
     few.logs(view, logs[:WIDTHS])
-    most.logs(view, logs[WIDTHS:])
+    most.logs(view, logs[WIDTHS : 2 * WIDTHS])
+    near.logs(view, logs[-1])
     return logs

@@ -55,6 +55,7 @@ class LevelTreeEngine(SupportVectorEngine):
         given, gamma = self.parameters, self.parameters.gamma
         self.ensemble = make_ensemble(
             self.pilot,
+            n_rows,
             gammas=None if isinstance(gamma, str) else np.atleast_1d(gamma).tolist(),
             C=PENALTY if given.C is None else float(given.C),
             effort=given.effort,
@@ -139,7 +140,8 @@ class LevelTreeEngine(SupportVectorEngine):
             "gamma": self.gamma,
             "C": self.C,
             "n_models": len(self.ensemble.members),
-            "agreement": answer.support,
+            "agreement": answer.agreement,
+            "support": answer.support,
             "n_components": len(tree.S),
             "n_support_vectors": len(tree.a),
             "n_branches": tree.n_branches,

@@ -25,8 +25,8 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree, LowestPoint
 
 Blocks = Callable[[int, sampling.Ranges, int], Iterable[np.ndarray]]
 
-STEPS = 20_000
-"""Steps of stochastic gradient descent of a member."""
+STEPS, FEWEST_STEPS, STEPS_A_ROW = 20_000, 4_000, 5
+"""Steps of stochastic gradient descent of a member: most, fewest, and for each row of the table."""
 
 PASSES = 500
 """Most passes over a table that has few rows."""
@@ -35,7 +35,6 @@ PENALTY = 2.0
 """C of the members: small, so that f is a density estimate and not yet flat where rows abound."""
 
 BUDGET = 200
-
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
 
@@ -96,7 +95,7 @@ class Ensemble:
     """The models to train; the same on the driver and on every worker.
 
     Rows are projected on `components` (q, d) float32, the leading directions first. Each member has
-    `budget` support vectors and does `steps` steps at most; `maintenance` and `projection_size` are
+    `budget` support vectors and does `steps` steps; `maintenance` and `projection_size` are
     those of `StochasticGradient`. `ties` is whether the table is few points, each many rows: then
     rows that lie on a peak tell how dense it is.
     """
@@ -171,7 +170,7 @@ class Ensemble:
         def most() -> int:
             return min(self.steps - descent.n_steps, descent.piece_rows)
 
-        while position.epoch < first + min(self.steps, PASSES) and descent.n_steps < self.steps:
+        while descent.n_steps < self.steps:
             order = sampling.epoch_order(self.seed, position.epoch, len(ranges), len(ranges))
             shuffled = [ranges[i] for i in order]
             for piece in position.pieces(blocks(position.epoch, shuffled, position.block), most):
@@ -208,8 +207,18 @@ class Ensemble:
         return found
 
 
+def steps_of_member(n_rows: int, max_iter: int) -> int:
+    """Return the steps of a member for a table of `n_rows`, `max_iter` at most.
+
+    Five a row: more show a small table nothing new. Only tables of some rows are passed over so
+    often that 500 passes are less.
+    """
+    return min(max_iter, STEPS, max(FEWEST_STEPS, STEPS_A_ROW * n_rows), PASSES * n_rows)
+
+
 def make_ensemble(
     pilot: np.ndarray,
+    n_rows: int,
     *,
     gammas: Sequence[float] | None,
     C: float,
@@ -220,7 +229,7 @@ def make_ensemble(
     max_iter: int,
     seed: int,
 ) -> Ensemble:
-    """Decide which models to train from pilot rows (m, d) float32.
+    """Decide which models to train from pilot rows (m, d) float32 of a table of `n_rows`.
 
     With `gammas` there is one model for each, of all features. Without, models lie around the
     middle gamma of `density_gamma` in up to 8 subspaces: of more than 3 features the leading 2, 3,
@@ -239,7 +248,7 @@ def make_ensemble(
     else:
         rows, width = (pilot, density_gamma) if points is None else (points, parting_gamma)
         members = list(_members(project(rows, components), d, EFFORTS[effort], C, width))
-    steps, ties = min(max_iter, STEPS), points is not None
+    steps, ties = steps_of_member(n_rows, max_iter), points is not None
     return Ensemble(components, members, budget, maintenance, projection_size, steps, seed, ties)
 
 

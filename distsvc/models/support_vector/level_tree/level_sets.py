@@ -27,6 +27,9 @@ NEAR_ROWS = 3_000
 LOWEST = 0.1
 """Share of the median level at which the clusters were born, which is the level 0 of f."""
 
+NEARLY = 0.8
+"""Share of the winner's standing, from which on the best other answer is told."""
+
 FAR_APART = 0.14
 """Share of rows that kernel vote and nearest support vector label differently, from which on
 clusters have no clear borders."""

@@ -76,6 +76,14 @@ def entropy(labels: np.ndarray) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
+def merit_of(entropy: float, separated: float) -> float:
+    """Return sqrt(entropy) / (1 + separated / 0.03).
+
+    It is more for several clusters, and less for a cut through one.
+    """
+    return float(np.sqrt(max(entropy, 1e-3)) / (1.0 + separated / LARGE_SHARE))
+
+
 @dataclass(frozen=True)
 class Proposal:
     """A cut that a member proposes.
@@ -100,11 +108,8 @@ class Proposal:
 
     @property
     def merit(self) -> float:
-        """The factor of its votes: more for several clusters, less for a cut through one.
-
-        sqrt(entropy) / (1 + separated / 0.03).
-        """
-        return float(np.sqrt(max(self.entropy, 1e-3)) / (1.0 + self.separated / LARGE_SHARE))
+        """The factor of its votes, `merit_of`."""
+        return merit_of(self.entropy, self.separated)
 
 
 def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Proposal]:

@@ -15,7 +15,12 @@ from distsvc.kernels.shares import nearest_shares, vote_shares
 from distsvc.models.rules.fields import FLAG, ArrayField, ClustersField, real
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.boundary.rule import GAMMA, LABEL, OUTLIER, SOFTENED, grouped
-from distsvc.models.support_vector.level_tree.density_score import LEAST_SPREAD, DensityScore, Sums
+from distsvc.models.support_vector.level_tree.density_score import (
+    LEAST_TAIL,
+    DensityScore,
+    Near,
+    Sums,
+)
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
@@ -26,8 +31,9 @@ TRUSTED, MOST_TRUSTED = 0.25, 2.0
 class Scored:
     """The fields of a rule that scores rows by `DensityScore`.
 
-    Rows are projected on `components`. The sums ``few_...`` and ``most_...`` score them;
-    ``score_...`` are the sums' usual values, and the distance from these at which a row is outside.
+    Rows are projected on `components`. The sums ``few_...`` and ``most_...`` and the rows
+    ``near_...`` score them; ``score_...`` are the usual values, and the distance from these at
+    which a row is outside.
     """
 
     components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
@@ -37,8 +43,10 @@ class Scored:
     most_vectors: Annotated[np.ndarray, ArrayField("float32", "v V")]
     most_weights: Annotated[np.ndarray, ArrayField("float32", "V", above=0.0)]
     most_gamma: Annotated[float, GAMMA]
-    score_middles: Annotated[np.ndarray, ArrayField("float64", "4")]
-    score_spreads: Annotated[np.ndarray, ArrayField("float64", "4", least=LEAST_SPREAD)]
+    near_points: Annotated[np.ndarray, ArrayField("float32", "w W")]
+    near_least: Annotated[float, GAMMA]
+    score_middles: Annotated[np.ndarray, ArrayField("float64", "5")]
+    score_tails: Annotated[np.ndarray, ArrayField("float64", "5", least=LEAST_TAIL)]
     score_limit: Annotated[float, real()]
 
     @staticmethod
@@ -48,7 +56,8 @@ class Scored:
         seen = max(seen, len(few.S), len(most.S))
         sums = {"few_vectors": few.S, "few_weights": few.a, "few_gamma": few.gamma}
         sums |= {"most_vectors": most.S, "most_weights": most.a, "most_gamma": most.gamma}
-        usual = {"score_middles": score.middles, "score_spreads": score.spreads}
+        sums |= {"near_points": score.near.points, "near_least": score.near.least}
+        usual = {"score_middles": score.middles, "score_tails": score.tails}
         return {"components": components[:seen], **sums, **usual, "score_limit": score.limit}
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
@@ -60,11 +69,13 @@ class Scored:
         """The score of rows by their components."""
         few = Sums(self.few_vectors, self.few_weights, self.few_gamma)
         most = Sums(self.most_vectors, self.most_weights, self.most_gamma)
-        return DensityScore(few, most, self.score_middles, self.score_spreads, self.score_limit)
+        near = Near(self.near_points, self.near_least)
+        usual = self.score_middles, self.score_tails
+        return DensityScore(few, most, near, *usual, self.score_limit)
 
     def check_components(self, *names: str) -> None:
         """Raise DataError where vectors have more components than rows are projected on."""
-        for name in ("few_vectors", "most_vectors", *names):
+        for name in ("few_vectors", "most_vectors", "near_points", *names):
             found, most = len(getattr(self, name)), len(self.components)
             if found > most:
                 raise DataError(f"array {name}: expected at most {most} components, found {found}")
@@ -86,14 +97,14 @@ class LevelRule(Scored, Rule):
     )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": LABEL,
-        "score": "float32: how dense rows lie around it, in units of the spread inside a cluster; "
+        "score": "float32: how dense rows lie around it, in units of the tail of a cluster; "
         "0 is the boundary of the domain of novelty",
         "outlier": OUTLIER,
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         meaning="The score tells how dense rows lie around a row: the mean of the logarithms of "
-        "several estimates of the density, in units of their spread inside a cluster. It has no "
-        "lower end.",
+        "several estimates of the density. Its unit is how far the lowest twentieth of a cluster "
+        "lies below the middle. It has no lower end.",
         axis="score by density; negative is outside every cluster",
     )
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
+from distsvc.models.support_vector.level_tree import consensus
 from distsvc.models.support_vector.level_tree.consensus import (
-    LOW_SUPPORT,
     REFERENCE_ROWS,
     VOTE_ROWS,
     elect,
@@ -130,6 +130,7 @@ def test_nothing_significant_is_one_cluster(z):
     assert np.isnan(answer.z)
     assert answer.candidates == []
     assert answer.supporters == [True] * 3
+    assert answer.rival is None
 
 
 def test_the_majority_wins():
@@ -144,23 +145,94 @@ def test_the_majority_wins():
     assert [row["winner"] for row in answer.candidates] == [False, True]
     assert answer.candidates[0]["standing"] < answer.candidates[0]["votes"] < 1.0
     assert answer.candidates[0]["support"] == pytest.approx(0.4)
+    assert answer.rival == consensus.Rival(2, answer.candidates[0]["standing"])
 
 
-def test_what_few_support_and_is_hardly_significant_is_one_cluster():
+def test_what_stands_low_is_one_cluster(monkeypatch):
     # each tree keeps another centre apart, so no two agree
     weak = [
         tree_of([z, 0.0, 0.0], order) for z, order in [(1.4, (0, 1, 2, 3)), (1.3, (0, 2, 1, 3))]
     ]
     weak.append(tree_of([1.2, 0.0, 0.0], (0, 3, 1, 2)))
-    answer = elected(weak)
-    assert answer.n_clusters == 1
-    assert answer.support <= LOW_SUPPORT
-    assert not any(row["winner"] for row in answer.candidates)
-    assert not any(answer.supporters)
-    strong = [replace(tree, z=np.array([np.inf, 1.6, 0.0, 0.0])) for tree in weak]
-    answer = elected(strong)
-    assert answer.n_clusters == 2
-    assert answer.support <= LOW_SUPPORT
+    monkeypatch.setattr(consensus, "STANDING_OF_MANY", 1e9)
+    X = pilot()[0]
+    wide = np.concatenate([X, np.zeros((len(X), 2), np.float32)], axis=1)
+    standing = elected(weak).standing
+    assert standing > 0.0
+    for least, k in ((0.9 * standing, 2), (1.1 * standing, 1)):
+        found = elect(weak, VoteRows(wide), 400, 400, least_standing=least)
+        assert found.n_clusters == k
+        assert found.standing == pytest.approx(standing)
+        assert any(row["winner"] for row in found.candidates) == (k == 2)
+        assert any(found.supporters) == (k == 2)
+        monkeypatch.setattr(consensus, "FLAT_STANDING", 20.0 * least)
+        assert elect(weak, VoteRows(X), 400, 400).n_clusters == k
+        assert elect(weak, VoteRows(X), 400, 400, 2).n_clusters == 2
+
+
+def grid_of_centres(side, weights=None):
+    """Return the tree of side^2 centres, all splits clear, and rows about these."""
+    weights = np.ones(side**2) if weights is None else weights
+    rng = np.random.default_rng(0)
+    V = (10.0 * np.array([(i, j) for i in range(side) for j in range(side)])).astype(np.float32)
+    X = (np.repeat(V, 30, axis=0) + rng.normal(size=(30 * side**2, 2))).astype(np.float32)
+    tree = LevelTree.grow(DecisionFunction(V.T.copy(), weights.astype(np.float32), 0.5), X, 5.0)
+    root = tree.parents < 0
+    return replace(tree, z=np.where(root, np.inf, 9.0), depths=np.where(root, np.inf, 0.0)), X
+
+
+def test_agreement_grows_with_standing():
+    # by which the answers of halves of labelled sets agree
+    X = pilot()[0]
+    trees = [tree_of([9.0, 8.0, 7.0])] * 3
+    answer = elected(trees)
+    for even, expected in (
+        (answer.standing, 0.5),
+        (answer.standing / 2.0, 2.0**2.6 / (1 + 2.0**2.6)),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(consensus, "EVEN_STANDING", even)
+            assert elected(trees).agreement == pytest.approx(expected)
+    given = elect(trees, VoteRows(X), 400, 400, 4)
+    assert given.agreement == given.support == 1.0
+
+
+def test_one_cluster_agrees_the_less_the_nearer_a_winner_came(monkeypatch):
+    X = pilot()[0]
+    wide = np.concatenate([X, np.zeros((len(X), 2), np.float32)], axis=1)
+    trees = [tree_of([9.0, 8.0, 7.0])] * 3
+    standing = elected(trees).standing
+    found = [
+        elect(trees, VoteRows(wide), 400, 400, least_standing=times * standing)
+        for times in (1.01, 2.0, 100.0)
+    ]
+    assert [answer.n_clusters for answer in found] == [1, 1, 1]
+    agreement = [answer.agreement for answer in found]
+    assert agreement == sorted(agreement)
+    assert agreement[1] == pytest.approx(0.5)
+    assert agreement[2] > 0.99
+    assert elected([tree_of([0.9, 0.5, 0.1])] * 3).agreement == 1.0
+
+
+def test_many_clusters_in_the_plane_may_stand_lower(monkeypatch):
+    tree, X = grid_of_centres(4)
+    standing = elect([tree] * 2, VoteRows(X), 480, 480).standing
+    monkeypatch.setattr(consensus, "FLAT_STANDING", 1e9)
+    for times, k in ((0.9, 16), (1.1, 1)):
+        monkeypatch.setattr(consensus, "STANDING_OF_MANY", times * 16 * standing)
+        assert elect([tree] * 2, VoteRows(X), 480, 480).n_clusters == k
+
+
+@pytest.mark.parametrize(("z", "k"), [(3.4, 1), (3.6, 2)])
+def test_in_one_column_the_clearest_split_decides(z, k):
+    S = np.array([[0.0, 10.0]], np.float32)
+    X = np.repeat(S[0], 100)[:, None] + np.random.default_rng(0).normal(size=(200, 1))
+    X = X.astype(np.float32)
+    tree = LevelTree.grow(DecisionFunction(S, np.ones(2, np.float32), 0.5), X, 5.0)
+    root = tree.parents < 0
+    tree = replace(tree, z=np.where(root, np.inf, z), depths=np.where(root, np.inf, 0.0))
+    assert elect([tree] * 3, VoteRows(X), 200, 200).n_clusters == k
+    assert elect([tree] * 3, VoteRows(X), 200, 200, 2).n_clusters == 2
 
 
 def test_z_is_scaled_to_the_rows_asked_for():
@@ -175,11 +247,7 @@ def test_z_is_scaled_to_the_rows_asked_for():
 
 
 def test_a_tree_makes_few_proposals():
-    rng = np.random.default_rng(0)
-    V = (10.0 * np.array([(i, j) for i in range(4) for j in range(4)])).astype(np.float32)
-    X = (np.repeat(V, 30, axis=0) + rng.normal(size=(480, 2))).astype(np.float32)
-    f = DecisionFunction(V.T.copy(), np.linspace(1, 2, 16, dtype=np.float32), 0.5)
-    tree = LevelTree.grow(f, X, 5.0)
+    tree, X = grid_of_centres(4, np.linspace(1, 2, 16))
     root = tree.parents < 0
     tree = replace(tree, z=np.where(root, np.inf, np.linspace(3.0, 1.0, 16)))
     shallow = replace(tree, depths=np.where(root, np.inf, 0.0))

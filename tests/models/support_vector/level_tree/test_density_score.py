@@ -7,8 +7,14 @@ from scipy.special import logsumexp
 from distsvc.kernels import density
 from distsvc.models.support_vector.level_tree.density_score import (
     FAR,
+    LOW,
+    NEAR,
+    NEAR_POINTS,
+    SHORTEST,
+    TAIL,
     WIDENED,
     DensityScore,
+    Near,
     Sums,
     scoring_trees,
 )
@@ -75,12 +81,20 @@ def test_where_all_see_the_same_two_of_them_score():
     assert scoring_trees(trees[:1]) == (trees[0], trees[0])
 
 
-def medians(values):
+def usual(values):
+    """Return the median of values (..., n), and how far below it their lowest twentieth begins."""
     middle = np.median(values, axis=-1)
-    return middle, np.median(np.abs(values - middle[..., None]), axis=-1)
+    return middle, middle - np.quantile(values, LOW, axis=-1)
 
 
-def test_a_score_is_the_mean_of_four_in_units_of_a_cluster():
+def nearness(view, pilot, k=4):
+    """Return minus the logarithm of distances, as the slow twin has them."""
+    points = pilot[:NEAR_POINTS].astype(np.float64)
+    squares = np.sort(((view[:, None] - points) ** 2).sum(axis=2), axis=1)
+    return -0.5 * np.log(np.where(squares[:, 0] == 0.0, squares[:, k], squares[:, k - 1]))
+
+
+def test_a_score_is_of_densities_and_of_near_rows_in_tails_of_a_cluster():
     view, labels = random(300, 4, seed=5), np.repeat([0, 1], [200, 100])
     view[labels == 1] += np.float32(1.0)
     trees = [tree(2, 0.5), tree(4, 0.3)]
@@ -88,14 +102,56 @@ def test_a_score_is_the_mean_of_four_in_units_of_a_cluster():
     four = np.concatenate(
         [logs(view[:, : t.S.shape[0]], t.S, t.a, t.gamma / WIDENED) for t in trees]
     )
-    parts = [medians(four[:, labels == c]) for c in (0, 1)]
-    middle, spread = (np.mean(both, axis=0)[:, None] for both in zip(*parts, strict=True))
-    mean = ((four - middle) / spread).mean(axis=0)
-    inside = np.array([medians(mean[labels == c]) for c in (0, 1)])
-    usual, apart = medians(inside[:, 0])
-    limit = FAR * max(np.median(inside[:, 1]), apart) - usual
-    np.testing.assert_allclose(score(view), mean + limit, atol=0.02)
+    near = nearness(view, view)
+    near = np.minimum(near, np.quantile(near, 1.0 - SHORTEST))
+    five = np.vstack([four, near])
+    parts = [usual(five[:, labels == c]) for c in (0, 1)]
+    middle, tail = (np.mean(both, axis=0)[:, None] for both in zip(*parts, strict=True))
+    apart = (five - middle) / tail
+    three = np.array([apart[:2].mean(axis=0), apart[2:4].mean(axis=0), apart[4]])
+    mean = 0.5 * (np.average(three, axis=0, weights=[1, 1, 2]) + three.min(axis=0))
+    limit = -np.inf
+    for _ in range(3):
+        parts = [usual(mean[(labels == c) & (mean >= limit)]) for c in (0, 1)]
+        middles, tails = (np.array(both) for both in zip(*parts, strict=True))
+        off = FAR * np.median(np.abs(middles - np.median(middles)))
+        limit = np.median(middles) - max(np.median(TAIL * tails), off)
+    np.testing.assert_allclose(score(view), mean - limit, atol=0.02)
     assert score(view).dtype == np.float32
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 10])
+@pytest.mark.parametrize("k", [1, 3])
+def test_hardly_a_row_of_normal_clusters_is_outside(d, k):
+    rng = np.random.default_rng(d)
+    labels = rng.integers(0, k, 3000)
+    centres = 12.0 * rng.normal(size=(k, d))
+    view = (centres[labels] + rng.normal(size=(3000, d))).astype(np.float32)
+    S = np.ascontiguousarray(view[:200].T)
+    one = SimpleNamespace(S=S, a=np.ones(200, np.float32), gamma=0.5 / d)
+    score = DensityScore.of([one, one], view, labels, None)
+    assert (score(view) < 0.0).mean() < 0.02
+    far = np.full((1, d), 40.0, np.float32)
+    assert score(far)[0] < 0.0
+
+
+def test_near_points_of_a_short_table_are_all_rows():
+    view = random(3, 2, seed=5)
+    near = Near.of(view)
+    assert near.points.shape == (2, NEAR + 1)
+    assert {tuple(p) for p in near.points.T.tolist()} == {tuple(p) for p in view.tolist()}
+
+
+@pytest.mark.parametrize("rows", [30, NEAR_POINTS, 2 * NEAR_POINTS])
+def test_nearness_is_that_of_the_slow_twin(rows):
+    pilot = random(rows, 3, seed=5)
+    near = Near.of(pilot)
+    assert near.points.shape == (3, min(rows, NEAR_POINTS))
+    view = np.concatenate([random(40, 3, seed=6), pilot[:10]])
+    found = np.empty(50)
+    near.logs(view, found)
+    expected = np.minimum(nearness(view, pilot), -0.5 * np.log(near.least))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_a_cluster_is_not_outside_for_being_thinner_than_another():
@@ -148,19 +204,20 @@ def test_clusters_of_few_rows_do_not_say_what_is_usual():
     far, more = np.full((4, 2), 1e3, np.float32), np.ones(4, int)
     both = DensityScore.of(trees, np.vstack([view, far]), np.append(labels, more), None)
     assert (alone.middles == both.middles).all()
-    assert (alone.spreads == both.spreads).all()
+    assert (alone.tails == both.tails).all()
 
 
-def test_equal_rows_have_a_spread():
+def test_equal_rows_have_a_tail():
     view = np.zeros((50, 2), np.float32)
     score = DensityScore.of([tree(2, 0.5), tree(2, 0.7, 1)], view, np.zeros(50, int), None)
-    assert (score.spreads > 0).all()
-    assert (score(view) == 0.0).all()
+    assert (score.tails > 0).all()
+    assert (score(view) >= 0.0).all()
 
 
 def test_a_row_depends_on_no_other():
     view = random(90, 3, seed=9)
     sums = Sums(random(2, 20), weights(20), 0.5), Sums(random(3, 30), weights(30), 0.2)
-    score = DensityScore(*sums, np.zeros(4), np.ones(4), 1.0)
+    near = Near.of(random(50, 3, seed=4))
+    score = DensityScore(*sums, near, np.zeros(5), np.ones(5), 1.0)
     parts = [score(part) for part in np.split(view, [1, 40])]
     assert np.concatenate(parts).tobytes() == score(view).tobytes()

@@ -13,6 +13,7 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     Member,
     least_mass,
     make_ensemble,
+    steps_of_member,
 )
 
 
@@ -34,7 +35,7 @@ def plan_of(X, **changes):
         "max_iter": 200_000,
         "seed": 0,
     }
-    return make_ensemble(X, **settings | changes)
+    return make_ensemble(X, len(X), **settings | changes)
 
 
 def sizes(plan):
@@ -117,7 +118,15 @@ def test_c_budget_and_steps_are_those_given():
     plan = plan_of(pilot(9), C=13.0, budget=77, maintenance="removal", max_iter=123, seed=5)
     assert {member.C for member in plan.members} == {13.0}
     assert (plan.budget, plan.maintenance, plan.steps, plan.seed) == (77, "removal", 123, 5)
-    assert plan_of(pilot(2), max_iter=10**9).steps == ensemble.STEPS
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "steps"),
+    [(1, 500), (8, 4_000), (800, 4_000), (1_000, 5_000), (4_000, 20_000), (10**9, 20_000)],
+)
+def test_a_small_table_has_fewer_steps(n_rows, steps):
+    assert steps_of_member(n_rows, 10**9) == steps
+    assert steps_of_member(n_rows, 100) == 100
 
 
 def test_a_constant_feature_is_no_obstacle():
@@ -185,6 +194,9 @@ def test_steps_are_neither_more_nor_fewer_than_planned(monkeypatch):
     growing(pilot(2, n=300), max_iter=1000)(0)
     assert sum(fed) == 1000
     assert fed[-1] == 100
+    fed.clear()
+    growing(pilot(2, n=900))(0)
+    assert sum(fed) == 4500
 
 
 def test_a_tiny_table_is_passed_over_so_often_and_no_more(monkeypatch):

@@ -29,7 +29,7 @@ def tree_of(z, gamma=0.5, order=(0, 1, 2)):
 def level_sets(trees, n_rows=420, granularity="default", level=None):
     X = pilot()[0]
     plan = make_ensemble(
-        X, gammas=[0.5] * len(trees), C=2.0, effort="fast", budget=200, maintenance="merge",
+        X, len(X), gammas=[0.5] * len(trees), C=2.0, effort="fast", budget=200, maintenance="merge",
         projection_size=5, max_iter=100, seed=0,
     )  # fmt: skip
     return LevelSets(plan, trees, X, n_rows, granularity, level, None)
@@ -161,7 +161,7 @@ def test_borders_that_are_not_clear_are_said():
     root = tree.parents < 0
     tree = replace(tree, z=np.where(root, np.inf, 9.0), depths=np.where(root, np.inf, 1.0))
     assert tree.n_branches == 2
-    levels = replace(level_sets([tree]), pilot=X)
+    levels = replace(level_sets([tree]), pilot=X, n_clusters=2)
     expected = (X[:, 0] > 0) != (X[:, 0] > np.log(20.0) / 2.0)
     assert levels.unclear == pytest.approx(expected.mean(), abs=0.01)
     assert levels.unclear > FAR_APART

@@ -5,7 +5,7 @@ import pytest
 
 from distsvc.errors import DataError
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
-from distsvc.models.support_vector.level_tree.density_score import DensityScore, Sums
+from distsvc.models.support_vector.level_tree.density_score import DensityScore, Near, Sums
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from tests import reference
 
@@ -19,7 +19,8 @@ def level_rule(nearest=False):
     weights = np.abs(random(7, seed=1)) + np.float32(0.1)
     few = Sums(random(2, 6), np.ones(6, np.float32), 0.5)
     most = Sums(random(3, 9), np.ones(9, np.float32), 0.2)
-    score = DensityScore(few, most, np.zeros(4), np.ones(4), 1.0)
+    near = Near(random(3, 8, seed=3), 0.01)
+    score = DensityScore(few, most, near, np.zeros(5), np.ones(5), 1.0)
     tree = SimpleNamespace(S=random(2, 7), a=weights, gamma=0.7)
     return LevelRule.of(random(3, 5, seed=2), tree, part, nearest, score)
 
@@ -70,11 +71,11 @@ def test_rules_survive_being_written(rule):
 def test_the_names_of_published_models():
     rule = level_rule()
     scoring = {"few_vectors", "few_weights", "most_vectors", "most_weights"}
-    scoring |= {"components", "score_middles", "score_spreads"}
+    scoring |= {"components", "near_points", "score_middles", "score_tails"}
     arrays = {"S", "a", "part"} | scoring
     assert (rule.form, set(rule.arrays())) == ("level-tree", arrays)
     facts = {"gamma": 0.7, "nearest": False, "few_gamma": 0.5, "most_gamma": 0.2}
-    facts |= {"score_limit": 1.0}
+    facts |= {"near_least": 0.01, "score_limit": 1.0}
     assert rule.facts() == facts
     rule = boundary_rule()
     assert (rule.form, set(rule.arrays())) == ("support-vector", {"S", "a", "points", "cluster"})

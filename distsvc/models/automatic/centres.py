@@ -1,0 +1,37 @@
+"""k-means, for a number of clusters that neither columns nor graph show."""
+
+from __future__ import annotations
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from distsvc.models.support_vector.level_tree.consensus import AGREEMENT, rand_indices
+
+STARTS = 10
+"""Runs of k-means, each from other centres."""
+
+
+def about_centres(
+    rows: np.ndarray, n_clusters: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return centres (k, p) float32 of rows (m, p), labels (m,) int32, and their support.
+
+    The largest cluster is the first. The best of ten runs of scikit-learn's k-means has the answer;
+    its support is the share of them with nearly the same labels. There are fewer clusters where
+    fewer rows differ.
+    """
+    from sklearn.cluster import KMeans  # which takes a second to import
+
+    k = min(n_clusters, len(np.unique(rows, axis=0)))
+    with threadpool_limits(1):  # several would give other last bits
+        found = [
+            KMeans(k, n_init=1, random_state=seed % 2**32 + start).fit(rows)
+            for start in range(STARTS)
+        ]
+    best = int(np.argmin([one.inertia_ for one in found]))
+    agreement = rand_indices([found[best].labels_, *(one.labels_ for one in found)])[0, 1:]
+    order = np.argsort(-np.bincount(found[best].labels_, minlength=k), kind="stable")
+    number = np.empty(k, np.int32)
+    number[order] = np.arange(k)
+    centres = np.ascontiguousarray(found[best].cluster_centers_[order], np.float32)
+    return centres, number[found[best].labels_], float((agreement > AGREEMENT).mean())

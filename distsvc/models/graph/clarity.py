@@ -1,0 +1,29 @@
+"""How clearly rows hang together along a graph, by which one scale is chosen of two."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from distsvc.job.parameters import completed
+from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.support_vector.boundary.base import Parameters
+
+ROWS = 3_000
+"""Rows that are asked, at most."""
+
+
+def clarity(rows: np.ndarray, seed: int) -> float:
+    """Return the standing of the answer that a graph of the first rows (m, d) float64 gives.
+
+    0 where it has one cluster or there is no graph. Rows are in random order.
+    """
+    engine = GraphEngine(Parameters.of(completed("support-vector", {})), seed)
+    some = rows[:ROWS]
+    some = (some - some.mean(axis=0)).astype(np.float32)
+    engine.set_pilot(some)
+    engine.place(some, np.arange(len(some), dtype=np.uint64))
+    engine.learn()
+    if engine.coordinates is None:
+        return 0.0
+    answer = engine.tree.levels.blind
+    return answer.standing if answer.n_clusters > 1 else 0.0
