@@ -115,6 +115,9 @@ def demo(out: str) -> None:
 @FRESH
 @click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
 @click.option("--skip-missing", is_flag=True, help="Exit with 99 where the input is not there yet.")
+@click.option(
+    "--continue-from", metavar="OUT", help="The published run whose ids go on, for this once."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
     job_file: str,
@@ -123,6 +126,7 @@ def run(
     overwrite: bool,
     fresh: bool,
     skip_missing: bool,
+    continue_from: str | None,
     metrics_file: str | None,
     as_json: bool,
     **cluster: Any,
@@ -142,16 +146,20 @@ def run(
             start=Start(overwrite, fresh, skip_missing),
             command=shlex.join(["distsvc", *map(masked_argument, sys.argv[1:])]),
             metrics_file=metrics_file,
+            continue_from=continue_from,
         )
     if as_json:
         click.echo(json.dumps(report.dumped()))
         return
+    from distsvc.report.content.night import words_of_night
+
     seconds = sum(phase.seconds for phase in report.phases)
     k = len(report.clusters)
     alone = report.outliers.only
     clusters = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
     where = outside(report, "" if alone else " every cluster")
-    say(f"{clusters}{report.input.n_rows:,} rows, {where}, {seconds:.1f} s")
+    night = [f"{clusters}{report.input.n_rows:,} rows", where, *words_of_night(report)]
+    say(", ".join([*night, f"{seconds:.1f} s"]))
     for warning in report.warnings:
         say(f"warning: {warning}")
     say(f"{job.output.path}/report.html")
@@ -275,6 +283,45 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("output_path", metavar="OUT")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+def rollback(output_path: str, as_json: bool) -> None:
+    """Publish at OUT what was published there before, while its files are kept.
+
+    They are until another run is published at OUT, or gc tidies it. A second rollback undoes the
+    first.
+    """
+    with failing_cleanly():
+        from distsvc.published.rollback import roll_back
+
+        manifest = roll_back(output_path)
+    if as_json:
+        click.echo(json.dumps(manifest.dumped()))
+        return
+    say(f"run {manifest.run_id} of {manifest.run_date} is published again: {manifest.rows:,} rows")
+    say(f"{output_path.rstrip('/')}/report.html")
+
+
+@main.command()
+@click.argument("folder", metavar="FOLDER")
+@click.option("--json", "as_json", is_flag=True, help="Print the nights as JSON.")
+def history(folder: str, as_json: bool) -> None:
+    """Show the nights below FOLDER: what is published of each, and how it came of the one before.
+
+    Outputs are looked for in FOLDER and four folders deep, as in FOLDER/shop/2026/11/20.
+    """
+    with failing_cleanly():
+        from distsvc.published import history as histories
+
+        nights = histories.history(folder)
+        lines = histories.in_lines(nights)
+    if as_json:
+        click.echo(json.dumps({"nights": [night.model_dump() for night in nights]}))
+    else:
+        say(*lines)
+
+
+@main.command()
+@click.argument("output_path", metavar="OUT")
 @click.option(
     "--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs of each job."
 )
@@ -322,6 +369,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @cluster_options
 @FRESH
 @click.option("--skip-missing", is_flag=True, help="Leave out days whose input is not there yet.")
+@click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
 @click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
 def backfill(
     job_file: str,
@@ -331,6 +379,7 @@ def backfill(
     settings: tuple[str, ...],
     fresh: bool,
     skip_missing: bool,
+    metrics_file: str | None,
     as_json: bool,
     **cluster: Any,
 ) -> None:
@@ -354,6 +403,7 @@ def backfill(
     def again(day: str) -> str:
         kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
         kept += ["--skip-missing"] if skip_missing else []
+        kept += [f"--metrics-file={metrics_file}"] if metrics_file else []
         return command("backfill", job_file, "--from", day, "--to", until, *kept)
 
     days: list[BackfilledDay] = []
@@ -369,6 +419,7 @@ def backfill(
             at,
             Start(fresh=fresh, skip_missing=skip_missing),
             commands=lambda day: command("run", job_file, "--run-date", day),
+            metrics_file=metrics_file,
         )
         for day in done:
             days.append(day)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Annotated, Any, Literal, TypeAlias
+import shlex
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -21,7 +22,6 @@ from pydantic import (
     GetPydanticSchema,
     create_model,
     field_serializer,
-    field_validator,
     model_validator,
 )
 from pydantic_core.core_schema import (
@@ -110,10 +110,26 @@ class InputConfig(_Section):
         return shown_url(path) if isinstance(path, str) else [shown_url(one) for one in path]
 
 
+def _words(value: Any) -> Any:
+    """Return a command's words, which may be given as one text."""
+    return shlex.split(value) if isinstance(value, str) else value
+
+
+Command = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(_words),
+    Field(strict=False, min_length=1, max_length=1000, exclude=True),
+]
+"""A command and its arguments, which may hold secrets and so are not published."""
+
+
 class JobConfig(_Section):
     """``[job]``: what the job is called by those who watch it, and the day that a run is for."""
 
     name: Text = "job"
+    on_published: Command = ()
+    on_held: Command = ()
+    on_failed: Command = ()
     run_date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
 
 
@@ -124,9 +140,10 @@ class PreprocessConfig(_Section):
     """``[preprocess]``: what happens to a value before a learner sees it.
 
     The numbers `missing_values` are missing values, of which `missing` says what becomes of them.
+    The scale "auto" is "standard" or "unit", which the table decides.
     """
 
-    scale: Literal["standard", "minmax", "robust", "unit", "none"] = "standard"
+    scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] = "standard"
     missing: Literal["error", "drop", "median"] = "error"
     missing_values: Annotated[tuple[Finite, ...], Field(strict=False)] = ()
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
@@ -212,59 +229,124 @@ class ContinuityConfig(_Section):
 
 
 def _limit(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"limit": value}
+    """Return what is given of a check as a table, without a limit where false switches it off."""
+    given = value if isinstance(value, dict) else {"limit": value}
+    return given | {"limit": None} if given.get("limit") is False else given
+
+
+def _never(value: Any) -> Any:
+    """Return a limit of 0 for true, as such or with a level."""
+    given = _limit(value)
+    return given | {"limit": 0.0} if given.get("limit") is True else given
 
 
 class _Check(_Section):
+    """A check: its limit, None where it is switched off, and a limit that only warns."""
+
     level: Literal["error", "warn"] = "error"
+
+    @model_validator(mode="after")
+    def _one_that_warns(self) -> Self:
+        if getattr(self, "warn", None) is not None and self.level == "warn":
+            raise ValueError("level = 'warn' and warn are both given: expected one of them")
+        return self
+
+
+Share = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
 
 
 class LimitCheck(_Check):
     """A limit, and whether passing it holds a run back or is a warning."""
 
-    limit: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+    limit: Share | None
+    warn: Share | None = None
+
+
+def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
+    if limits[0] > limits[1]:
+        raise ValueError(f"must be the least and the most number, found {list(limits)}")
+    return limits
+
+
+_TWO = Field(strict=False, min_length=2, max_length=2)
+Counts = Annotated[tuple[Count, ...], _TWO, AfterValidator(_rising)]
+Shares = Annotated[tuple[Share, ...], _TWO, AfterValidator(_rising)]
 
 
 class RangeCheck(_Check):
     """A least and a most number."""
 
-    limit: Annotated[
-        tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=2, max_length=2)
-    ]
-
-    @field_validator("limit")
-    @classmethod
-    def _rises(cls, limit: tuple[int, ...]) -> tuple[int, ...]:
-        if limit[0] > limit[1]:
-            raise ValueError(f"must be the least and the most number, found {list(limit)}")
-        return limit
+    limit: Counts | None
+    warn: Counts | None = None
 
 
-def _none(value: Any) -> Any:
-    """Return a limit of 0 for true, as such or with a level, and nothing for false."""
-    given = _limit(value)
-    limit = given.get("limit")
-    if value is None or limit is False:
-        return None
-    return given | {"limit": 0.0} if limit is True else given
+class NightsCheck(_Check):
+    """A least and a most share of the rows of earlier nights: the median of so many `nights`."""
+
+    limit: Shares | None
+    warn: Shares | None = None
+    nights: Annotated[int, Field(ge=1, le=365)] = 1
 
 
 Limit = Annotated[LimitCheck, BeforeValidator(_limit)]
 Range = Annotated[RangeCheck, BeforeValidator(_limit)]
-Never = Annotated[LimitCheck | None, BeforeValidator(_none)]
+Nights = Annotated[NightsCheck, BeforeValidator(_limit)]
+Never = Annotated[LimitCheck, BeforeValidator(_never)]
 """A check that true asks for: what it counts must not come up."""
 
 
 class ChecksConfig(_Section):
-    """``[checks]``: what a result has to be before it is published."""
+    """``[checks]``: what a result has to be before it is published.
+
+    `GUARDS` are the checks of a job that names a previous run, and says nothing of them.
+    """
 
     min_rows: Limit | None = None
+    max_rows: Limit | None = None
+    rows_against_last: Nights | None = None
+    max_null_share: Limit | None = None
     max_outlier_share: Limit | None = None
     clusters: Range | None = None
+    min_cluster_rows: Limit | None = None
     max_rows_moved: Limit | None = None
+    max_new_share: Limit | None = None
+    max_gone_share: Limit | None = None
     max_drift: Limit | None = None
     min_agreement: Limit | None = None
-    unique_id: Never = None
+    unique_id: Never | None = None
+
+    @model_validator(mode="after")
+    def _warns_before_it_holds_back(self) -> Self:
+        for name in type(self).model_fields:
+            given = getattr(self, name)
+            if not isinstance(given, LimitCheck) or given.limit is None or given.warn is None:
+                continue
+            first, last = given.warn, given.limit
+            if first < last if name.startswith("min_") else first > last:
+                raise ValueError(
+                    f"{name}: expected warn to be reached before limit, found warn = {first:g} "
+                    f"and limit = {last:g}"
+                )
+        return self
+
+    @property
+    def given(self) -> dict[str, LimitCheck | RangeCheck | NightsCheck]:
+        """The checks that are asked for, those that are switched off included."""
+        every = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: check for name, check in every.items() if check is not None}
+
+
+GUARDS = ChecksConfig.model_validate(
+    {"max_outlier_share": 0.5, "max_drift": 5.0}
+    | {"max_rows_moved": {"limit": 0.5, "level": "warn"}}
+    | {"rows_against_last": {"limit": (0.5, 2.0), "level": "warn"}}
+)
+"""Checks of a job that names a previous run, where it does not say otherwise.
+
+Of the population stability index, a column has 5 where hardly a row is where rows were before: in
+another unit, or with one value in all rows.
+"""
 
 
 class ClusterConfig(_Section):
@@ -332,14 +414,16 @@ class Job(_Section):
             )
         self._check_categories()
         scale = self.preprocess.scale
-        if algorithm == "linear-one-class" and scale in ("standard", "robust"):
+        if algorithm == "linear-one-class" and scale in ("standard", "robust", "auto"):
             default = " (the default)" if scale == "standard" else ""
+            may = "may centre" if scale == "auto" else "centres"
             raise ValueError(
-                f"preprocess.scale = {scale!r}{default} centres the columns, and a linear "
+                f"preprocess.scale = {scale!r}{default} {may} the columns, and a linear "
                 "one-class SVM separates rows from the origin: give scale = 'none' or 'minmax', or "
                 "algorithm = 'linear-svdd', which does not depend on the origin"
             )
-        if self.checks.unique_id is not None and self.input.id is None:
+        ids = self.checks.unique_id
+        if ids is not None and ids.limit is not None and self.input.id is None:
             raise ValueError("checks.unique_id needs input.id, the column whose values it compares")
         if self.model.mode != "refit" and not self.continuity.previous:
             raise ValueError(

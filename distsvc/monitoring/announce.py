@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from distsvc.errors import one_line
+from distsvc.errors import DistsvcError, one_line
 from distsvc.errors.faults import blame, named
 from distsvc.errors.urls import local_file, masked, shown_url
 from distsvc.monitoring.outcome import RunOutcome
@@ -80,12 +81,36 @@ class Announcer:
         """Tell how the run ended."""
         outcome = RunOutcome.of(error, self._report, time.monotonic() - self._began)
         if self._file is not None:
+            outcome = replace(outcome, **self._state())
             self._write_metrics(self._file, outcome)
+        if self._job is not None:
+            self._call_hook(self._job, outcome)
         if self._events is not None:
             events, self._events = self._events, None
             wrong = events.end(outcome)
             if wrong:
                 warn(f"OpenLineage: {wrong}")
+
+    def _call_hook(self, job: Job, outcome: RunOutcome) -> None:
+        """Call the command that the job has for how the run ended."""
+        if not (job.job.on_published or job.job.on_held or job.job.on_failed):
+            return
+        from distsvc.monitoring import hooks
+
+        wrong = hooks.call(job, outcome)
+        if wrong:
+            warn(f"[job] on_{hooks.event_of(outcome)}: {wrong}")
+
+    def _state(self) -> dict[str, Any]:
+        """Return the run date, and how many candidates wait at the output, if that is known."""
+        if self._job is None:
+            return {}
+        from distsvc.storage.publishing.publication import Output
+
+        found: dict[str, Any] = {"run_date": self._job.job.run_date}
+        with suppress(DistsvcError, OSError):
+            found["candidates"] = len(Output(self._job.output.path).held())
+        return found
 
     def _write_metrics(self, file: Path, outcome: RunOutcome) -> None:
         try:

@@ -19,7 +19,9 @@ class RunOutcome:
 
     `error` is why it failed, in one line and without secrets, or empty. `report` is that of the
     result, also where a check holds it back; `published` whether it is published, now or before.
-    `ended` is Unix time, and `seconds` what the run took.
+    `ended` is Unix time, and `seconds` what the run took. `run_date` is the day that it was for,
+    ``YYYY-MM-DD``, and `candidates` how many results are held back at its output, None where it is
+    not known.
     """
 
     exit_code: int
@@ -28,6 +30,8 @@ class RunOutcome:
     published: bool
     ended: float
     seconds: float
+    run_date: str | None = None
+    candidates: int | None = None
 
     @classmethod
     def of(cls, error: BaseException | None, report: Report | None, seconds: float) -> RunOutcome:

@@ -5,6 +5,7 @@ The textfile collector of node_exporter reads it, at any moment, so it is whole 
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
-from distsvc.errors import JobFileError
+from distsvc import __version__
+from distsvc.errors import JobFileError, SkippedError
 from distsvc.monitoring.outcome import RunOutcome
 from distsvc.storage.places.arrays import write_whole
 
@@ -23,20 +25,42 @@ if TYPE_CHECKING:
 
 PREFIX, JOB = "distsvc_", "job"
 LAST_SUCCESS = "last_success_timestamp_seconds"
+LAST_CHECK = "last_check_timestamp_seconds"
+KEPT = (LAST_SUCCESS, LAST_CHECK)
+"""Metrics that a run without them carries over from the file."""
 
 METRICS = {
     LAST_SUCCESS: "Unix time at which a run last ended with a published result.",
+    LAST_CHECK: "Unix time at which a run last ended with one, or found no input to be there yet.",
     "last_run_timestamp_seconds": "Unix time at which a run last ended, whatever came of it.",
+    "run_date_timestamp_seconds": "Midnight, UTC, of the date that the last run was for.",
     "duration_seconds": "Seconds that the last run took.",
     "rows": "Rows of the last run's result.",
     "clusters": "Clusters of the last run's result.",
     "outlier_ratio": "Share of the rows outside every cluster.",
     "rows_moved_ratio": "Share of the rows in another cluster than by the run before.",
     "drift_max": "Largest population stability index of any column.",
+    "clusters_appeared": "Clusters whose ids are new.",
+    "clusters_disappeared": "Clusters of the run before whose ids have ended.",
+    "agreement": "Chance that another sample has the answer, or how far trees agree.",
+    "warnings": "Warnings of the last run.",
     "failed_checks": "Checks that hold the last run's result back.",
+    "warned_checks": "Checks that did not pass, and only warn.",
+    "check_found": "What a check found.",
+    "check_least": "What a check expects at least.",
+    "check_most": "What a check expects at most.",
+    "candidates": "Results that checks hold back, waiting to be published or replaced.",
     "exit_code": "Exit code of the last run.",
+    "build_info": "1, of the version of distsvc that ran.",
 }
 """Every metric, without the prefix, and what it is."""
+
+LABELS = {"check_found": "check", "check_least": "check", "check_most": "check"}
+LABELS |= {"build_info": "version"}
+"""The label that some metrics have besides the job."""
+
+Values = dict[str, float | dict[str, float]]
+"""Values of metrics; of one with a label, those by its values."""
 
 MOST_BYTES = 2**20
 """Of a file that is read; ours has about two thousand."""
@@ -45,15 +69,21 @@ MOST_BYTES = 2**20
 class Families:
     """Hands metrics to a registry as they are; `Gauge` would share them with other processes."""
 
-    def __init__(self, job: str, values: dict[str, float]):
+    def __init__(self, job: str, values: Values):
         self._job, self._values = job, values
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Yield every metric that has a value."""
         for name, meaning in METRICS.items():
-            if name in self._values:
+            value = self._values.get(name)
+            if isinstance(value, dict):
+                family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB, LABELS[name]])
+                for label, one in value.items():
+                    family.add_metric([self._job, label], one)
+                yield family
+            elif value is not None:
                 family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB])
-                family.add_metric([self._job], self._values[name])
+                family.add_metric([self._job], value)
                 yield family
 
 
@@ -68,57 +98,85 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
     """
     if path.exists() and not path.is_file():
         raise JobFileError(f"{path} is not a file")
-    before = _successes(path)
+    before = _kept(path)
     if job is None:
         job = next(iter(before)) if len(before) == 1 else stem
     job = job.encode(errors="replace").decode()
     values = _values(outcome)
-    if LAST_SUCCESS not in values and job in before:
-        values[LAST_SUCCESS] = before[job]
+    values = {**before.get(job, {}), **values}
     registry = CollectorRegistry()
     registry.register(Families(job, values))
     text = generate_latest(registry)
     write_whole(path, lambda stream: stream.write(text))
 
 
-def _values(outcome: RunOutcome) -> dict[str, float]:
+def _values(outcome: RunOutcome) -> Values:
     """Return what is known of a run."""
-    known = {
+    known: Values = {
         "last_run_timestamp_seconds": outcome.ended,
         "duration_seconds": outcome.seconds,
         "exit_code": outcome.exit_code,
+        "build_info": {__version__: 1.0},
     }
     if outcome.published:
         known[LAST_SUCCESS] = outcome.ended
+    if outcome.published or outcome.exit_code == SkippedError.exit_code:
+        known[LAST_CHECK] = outcome.ended
+    if outcome.run_date is not None:
+        day = datetime.datetime.fromisoformat(outcome.run_date).replace(tzinfo=datetime.UTC)
+        known["run_date_timestamp_seconds"] = day.timestamp()
+    if outcome.candidates is not None:
+        known["candidates"] = outcome.candidates
     return known | (_found(outcome.report) if outcome.report else {})
 
 
-def _found(report: Report) -> dict[str, float]:
+def _found(report: Report) -> Values:
     """Return what a report tells; what the run did not measure is left out."""
     worst = report.drift.columns[:1] if report.drift else []
-    found = {
+    stories = report.lineage.clusters if report.lineage else None
+    agreement = report.model.fitted.get("agreement")
+    found: dict[str, float | None] = {
         "rows": report.input.n_rows,
         "clusters": len(report.clusters),
         "outlier_ratio": report.outliers.share if report.outliers.defined else None,
         "rows_moved_ratio": report.lineage.moved if report.lineage else None,
         "drift_max": worst[0].index if worst else None,
+        "clusters_appeared": None if stories is None else sum(one.is_new for one in stories),
+        "clusters_disappeared": None if stories is None else sum(one.has_ended for one in stories),
+        "agreement": agreement if isinstance(agreement, float) else None,
+        "warnings": len(report.warnings),
         "failed_checks": len(report.failed),
+        "warned_checks": sum(check.state == "warned" for check in report.checks),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    measured = {name: value for name, value in found.items() if value is not None}
+    return measured | _of_checks(report)
 
 
-def _successes(path: Path) -> dict[str, float]:
-    """Return when each job that a file names last succeeded; nothing of a file that is damaged."""
+def _of_checks(report: Report) -> Values:
+    """Return what checks found, and what they expect."""
+    found: dict[str, dict[str, float]] = {}
+    for check in report.checks:
+        if check.found is None:
+            continue
+        found.setdefault("check_found", {})[check.name] = check.found
+        if check.side in ("at least", "between"):
+            found.setdefault("check_least", {})[check.name] = check.limit[0]
+        if check.side in ("at most", "between"):
+            found.setdefault("check_most", {})[check.name] = check.limit[-1]
+    return {**found}
+
+
+def _kept(path: Path) -> dict[str, Values]:
+    """Return what a file tells of each job that is carried over; nothing of one that is damaged."""
     try:
         with open(path, "rb") as stream:
             text = stream.read(MOST_BYTES).decode()
         samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
     except Exception:  # whatever is wrong with it, it is about to be replaced
         return {}
-    return {
-        sample.labels[JOB]: sample.value
-        for sample in samples
-        if sample.name == PREFIX + LAST_SUCCESS
-        and JOB in sample.labels
-        and math.isfinite(sample.value)
-    }
+    found: dict[str, Values] = {}
+    for sample in samples:
+        name = sample.name.removeprefix(PREFIX)
+        if name in KEPT and JOB in sample.labels and math.isfinite(sample.value):
+            found.setdefault(sample.labels[JOB], {})[name] = sample.value
+    return found

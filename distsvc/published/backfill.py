@@ -13,7 +13,9 @@ from distsvc.errors import CheckFailedError, JobFileError, SkippedError
 from distsvc.errors.faults import DEFECT, blame
 from distsvc.job.config import Job
 from distsvc.job.dates import MOST_DAYS
+from distsvc.monitoring.announce import watched
 from distsvc.published.held import candidates
+from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
 from distsvc.run.starting.resuming import interrupted_runs
@@ -29,7 +31,7 @@ class BackfilledDay:
     """The outcome of a day of a backfill.
 
     `state` is ``published``; ``kept``, what was published before; ``skipped``, since its input is
-    not ready; ``held`` by a check; or ``failed``. `words` are rows and clusters, or why.
+    not ready; ``held`` by a check; or ``failed``. `words` are what came of the night, or why.
     `exit_code` is 0 where the next day may follow, or that of the error, and `held` the run that is
     held back.
     """
@@ -56,6 +58,7 @@ def backfill(
     start: Start = FIRST,
     *,
     commands: Callable[[str], str] = str,
+    metrics_file: str | None = None,
     quiet: bool = False,
 ) -> Iterator[BackfilledDay]:
     """Run a job for every day from `first` to `last`; yield what became of each.
@@ -74,6 +77,8 @@ def backfill(
         As of `distsvc.run.job.run_job`; `reprocess` says what is replaced.
     commands
         Returns what the page of a day names as the way to run it again.
+    metrics_file
+        Where Prometheus' metrics are written, after every day that is run.
     quiet
         Whether the progress of the days is not shown.
 
@@ -93,8 +98,11 @@ def backfill(
             yield BackfilledDay(day, job.output.path, "kept", words)
             continue
         try:
-            with closing(Progress(quiet)) as progress:
-                report = run_job(job, at, start, command=commands(day), progress=progress)
+            name = job.job.name
+            with closing(Progress(quiet)) as progress, watched(name, metrics_file) as announcer:
+                asked = announcer.begins(job)
+                report = run_job(asked, at, start, command=commands(day), progress=progress)
+                announcer.ends(report)
             done = BackfilledDay(day, job.output.path, "published", _words(report))
         except Exception as error:
             code, words = blame(error)
@@ -169,4 +177,5 @@ def _stopped(day: str, output: Output, code: int, words: str) -> BackfilledDay:
 def _words(report: Report) -> str:
     k, share = len(report.clusters), report.outliers.share
     outside = f", {share:.1%} outside" if report.outliers.defined else ""
-    return f"{report.input.n_rows:,} rows, {k} cluster{'' if k == 1 else 's'}{outside}"
+    counted = f"{report.input.n_rows:,} rows, {k} cluster{'' if k == 1 else 's'}{outside}"
+    return ", ".join([counted, *words_of_night(report)])

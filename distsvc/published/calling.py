@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from distsvc.errors import InputNotFoundError
 from distsvc.monitoring.announce import watched
 from distsvc.run.work.start import ClusterAddress, Start
 
@@ -27,6 +28,7 @@ def run(
     overwrite: bool = False,
     fresh: bool = False,
     skip_missing: bool = False,
+    continue_from: str | os.PathLike[str] | None = None,
     metrics_file: str | None = None,
     progress: bool = False,
 ) -> Run:
@@ -52,6 +54,9 @@ def run(
         Whether to start over where an earlier run was interrupted, which otherwise goes on.
     skip_missing
         Whether an input that is not there yet is to be skipped (`distsvc.errors.SkippedError`).
+    continue_from
+        The output of the published run whose cluster ids go on, in place of
+        ``continuity.previous``.
     metrics_file
         Where Prometheus' metrics are written.
     progress
@@ -75,6 +80,7 @@ def run(
         start=Start(overwrite, fresh, skip_missing),
         command=_call(job, run_date, overrides),
         metrics_file=metrics_file,
+        continue_from=None if continue_from is None else os.fspath(continue_from),
         quiet=not progress,
     )
     return load(asked.output.path)
@@ -90,6 +96,7 @@ def run_told(
     start: Start,
     command: str,
     metrics_file: str | None,
+    continue_from: str | None = None,
     quiet: bool = False,
 ) -> tuple[Job, Report]:
     """Run the job that is asked for, and tell others of it; return it and its report.
@@ -104,9 +111,23 @@ def run_told(
         from distsvc.run.work.progress import Progress
 
         with closing(Progress(quiet)) as progress:
+            if continue_from is not None:
+                overrides = {**(overrides or {}), "continuity.previous": _published(continue_from)}
             asked = announcer.begins(asked_job(job, run_date, settings, overrides))
             report = run_job(asked, at, start, command=command, progress=progress)
         return asked, announcer.ends(report)
+
+
+def _published(path: str) -> str:
+    """Return the path of an output; `InputNotFoundError` where nothing is published there."""
+    from distsvc.storage.places.store import store_of
+    from distsvc.storage.publishing.manifest import read_manifest
+
+    try:
+        read_manifest(store_of(path))
+    except InputNotFoundError as error:
+        raise InputNotFoundError(f"--continue-from: {error}") from None
+    return path
 
 
 def _refuse_workers() -> None:

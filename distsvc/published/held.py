@@ -32,7 +32,7 @@ class HeldRun(BaseModel):
 def candidates(output: Output) -> list[HeldRun]:
     """Return the candidates at an output, the oldest first; `DataError` for a damaged manifest."""
     found = []
-    for one in _held(output).values():
+    for one in waiting_at(output).values():
         page = f"{output.shown.rstrip('/')}/{listed(output.store, one, PAGE)}"
         found.append(HeldRun.model_validate(dict(one) | {"failed": one.failed, "page": page}))
     return sorted(found, key=lambda one: (one.created, one.run_id))
@@ -83,18 +83,20 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
         )
     failed = "; ".join(check.words for check in report.failed)
     warnings = [f"published although these checks failed: {failed}", *report.warnings]
-    report = report.model_copy(update={"held": False, "warnings": warnings})
+    report = report.model_copy(
+        update={"held": False, "publish_command": None, "warnings": warnings}
+    )
     return {PAGE: page_of(report), REPORT: json_bytes(report.dumped()).decode()}
 
 
-def _held(output: Output) -> dict[str, Manifest]:
+def waiting_at(output: Output) -> dict[str, Manifest]:
     """Return the candidates; one that is published may still be listed, after a kill."""
     published = output.run_id
     return {name: one for name, one in output.held().items() if name != published}
 
 
 def _candidate(output: Output, run_id: str) -> Manifest:
-    held = _held(output)
+    held = waiting_at(output)
     if run_id not in held:
         known = f"held back are {', '.join(sorted(held))}" if held else "none is held back there"
         raise InputNotFoundError(f"no candidate {run_id} is held back at {output.shown}: {known}")

@@ -7,7 +7,8 @@
    Either returns what was learned (the model and its `facts`) and what was labelled (its counts).
 3. `fill_output` writes the files of labels, where the format needs more than the labelled parts.
 4. `compare_and_check` compares with the previous run and does the job's `[checks]`; one of them is
-   on `agreement`: how far the models agree on the answer, where an algorithm learns several.
+   on `agreement`: how likely another sample has this answer, where an algorithm learns several
+   models.
 5. `write_report` writes `report.json` and the HTML page, and `publish` the manifest, if no check
    failed.
 
@@ -75,7 +76,9 @@ def run_job(
             )
             fill_output(steps, labelled.counts)
         agreement = learned.facts.get("agreement")
-        comparison = compare_and_check(run, asked, previous, labelled, agreement)
+        comparison = compare_and_check(run, asked, previous, labelled, agreement, opening.notes)
+        for check in comparison.checks:
+            progress.event("check", **check.told())
         report = write_report(
             run, asked, learned, labelled, comparison, command, progress, forecast.part()
         )

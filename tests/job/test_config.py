@@ -107,13 +107,32 @@ def test_a_check_is_a_limit_or_a_limit_and_a_level():
     [
         (True, "error"),
         ({"limit": True, "level": "warn"}, "warn"),
-        (False, None),
-        ({"limit": False}, None),
+        (False, "off"),
+        ({"limit": False}, "off"),
     ],
 )
 def test_a_check_of_ids_is_asked_for_or_not(given, level):
     found = job(input={"id": "i"}, checks={"unique_id": given}).checks.unique_id
-    assert found == (None if level is None else LimitCheck(limit=0.0, level=level))
+    assert found == (
+        LimitCheck(limit=None) if level == "off" else LimitCheck(limit=0.0, level=level)
+    )
+
+
+@pytest.mark.parametrize(
+    ("checks", "message"),
+    [
+        ({"max_drift": {"limit": 0.2, "warn": 0.3}},
+         "max_drift: expected warn to be reached before limit, found warn = 0.3 and limit = 0.2"),
+        ({"min_rows": {"limit": 20, "warn": 10}},
+         "min_rows: expected warn to be reached before limit, found warn = 10 and limit = 20"),
+        ({"max_drift": {"limit": 0.2, "warn": 0.1, "level": "warn"}},
+         "level = 'warn' and warn are both given: expected one of them"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_only_warns_comes_first(checks, message):
+    with pytest.raises(JobFileError) as caught:
+        job(checks=checks)
+    assert message in str(caught.value)
 
 
 def test_a_check_of_ids_without_ids():
@@ -219,6 +238,9 @@ LIMITS = [
 ]
 WRONG = {
     "job.name": [("", "must have at least 1 character, found ''"), (3, "valid string, found 3")],
+    "job.on_published": [([], "must have at least 1 item"), ([""], "at least 1 character")],
+    "job.on_held": [(3, "must be a valid tuple, found 3")],
+    "job.on_failed": [([3], "must be a valid string, found 3")],
     "job.run_date": [("20260228", "must match"), (20260228, "must be a valid string")],
     "continuity.previous": [
         (3, "must be a valid string, found 3"),
@@ -229,6 +251,11 @@ WRONG = {
         (1.1, "must be less than or equal to 1, found 1.1"),
     ],
     "checks.min_rows": LIMITS,
+    "checks.max_rows": LIMITS,
+    "checks.max_null_share": LIMITS,
+    "checks.min_cluster_rows": LIMITS,
+    "checks.max_new_share": LIMITS,
+    "checks.max_gone_share": LIMITS,
     "checks.max_outlier_share": LIMITS,
     "checks.clusters": [
         ([9, 2], "must be the least and the most number, found [9, 2]"),
@@ -237,6 +264,10 @@ WRONG = {
         ([1, 2, 3], "must have at most 2 items after validation, not 3"),
         (3, "must be a valid tuple, found 3"),
         ({"limit": [1, 2], "level": "info"}, "must be 'error' or 'warn', found 'info'"),
+    ],
+    "checks.rows_against_last": [
+        ([2.0, 0.5], "must be the least and the most number, found [2.0, 0.5]"),
+        ({"limit": [0.5, 2.0], "nights": 0}, "must be greater than or equal to 1, found 0"),
     ],
     "checks.max_rows_moved": LIMITS,
     "checks.max_drift": LIMITS,
@@ -253,7 +284,7 @@ WRONG = {
     "input.ready": [("../a", "must be the name of a file below the path")],
     "input.where": [(True, "must be a valid string, found True")],
     "preprocess.scale": [
-        ("log", "must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'log'")
+        ("log", "must be 'standard', 'minmax', 'robust', 'unit', 'none' or 'auto', found 'log'")
     ],
     "preprocess.encode": [({"k": "ordinal"}, "must be 'onehot' or 'frequency', found 'ordinal'")],
     "preprocess.log": [
@@ -408,6 +439,11 @@ def test_a_one_class_svm_of_centred_columns():
         "algorithm = 'linear-svdd', which does not depend on the origin"
     )
     refused(message, model={"algorithm": "linear-one-class"})
+    refused(
+        message.replace("'standard' (the default) centres", "'auto' may centre"),
+        model={"algorithm": "linear-one-class"},
+        preprocess={"scale": "auto"},
+    )
     minmax = job(model={"algorithm": "linear-one-class"}, preprocess={"scale": "minmax"})
     assert minmax.model.parameters() == {"nu": 0.05, "random_state": 0}
 
@@ -425,7 +461,8 @@ def test_a_section_that_is_none():
 
 def test_several_faults_are_all_told():
     refused(
-        "preprocess.scale must be 'standard', 'minmax', 'robust', 'unit' or 'none', found 'x'; "
+        "preprocess.scale must be 'standard', 'minmax', 'robust', 'unit', 'none' or 'auto', "
+        "found 'x'; "
         "unknown key 'model.nuu'; did you mean 'nu'?",
         preprocess={"scale": "x"},
         model={"nuu": 1},

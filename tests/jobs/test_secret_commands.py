@@ -90,6 +90,10 @@ COMMANDS = {
     "gc --dry-run": lambda url, job, table, out: ["gc", url, "--dry-run", "--json"],
     "publish": lambda url, job, table, out: ["publish", url, "--held", "20260101-abcdef"],
     "publish --held": lambda url, job, table, out: ["publish", out, "--held", url],
+    "rollback": lambda url, job, table, out: ["rollback", url],
+    "history": lambda url, job, table, out: ["history", url],
+    "history --json": lambda url, job, table, out: ["history", url, "--json"],
+    "run --continue-from": lambda url, job, table, out: ["run", job({}), "--continue-from", url],
     "report": lambda url, job, table, out: ["report", url],
     "backfill input.path": lambda url, job, table, out: [
         *("backfill", job({"input.path": url + "{run_date}", "output.path": "o-{run_date}"})),

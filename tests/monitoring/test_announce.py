@@ -3,6 +3,7 @@
 import os
 import time
 from importlib import import_module
+from types import SimpleNamespace as Stand
 
 import numpy as np
 import pyarrow as pa
@@ -12,18 +13,26 @@ import tomli_w
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
+import distsvc
 from distsvc.cli.main import main
 from distsvc.errors import DistsvcError, TemporaryError
+from distsvc.job.config import ChecksConfig
 from distsvc.monitoring import prometheus as metrics_file
 from distsvc.monitoring.outcome import RunOutcome
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
+from distsvc.run.nights.checks import Measured, checked
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output
 from tests.processes import python
+from tests.run.nights.test_check_words import STORIES
 
-ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code"}
-SUCCESS = "last_success_timestamp_seconds"
-OF_RESULT = {"rows", "clusters", "failed_checks"}  # this algorithm has no outside
+ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code", "build_info"}
+SUCCESS, CHECK = "last_success_timestamp_seconds", "last_check_timestamp_seconds"
+OF_JOB = {"run_date_timestamp_seconds", "candidates"}
+COUNTS = {"warnings", "failed_checks", "warned_checks"}
+OF_RESULT = {"rows", "clusters", SUCCESS, CHECK, *COUNTS, *OF_JOB}  # of one that has no outside
+LABELLED = {"check_found": "check", "check_least": "check", "check_most": "check"}
+LABELLED |= {"build_info": "version"}
 
 
 def write_job(folder, **sections):
@@ -43,14 +52,22 @@ def write_job(folder, **sections):
 
 
 def parsed(path, job="shop"):
-    """Return the values of a metrics file, without prefix; all are gauges of one job."""
+    """Return the values of a metrics file, without prefix; all are gauges of one job.
+
+    Of a metric with another label they are by that.
+    """
     values = {}
     for family in text_string_to_metric_families(path.read_text()):
         assert family.type == "gauge"
         assert family.documentation
+        name = family.name.removeprefix("distsvc_")
+        assert all(sample.labels["job"] == job for sample in family.samples)
+        if name in LABELLED:
+            values[name] = {one.labels[LABELLED[name]]: one.value for one in family.samples}
+            continue
         [sample] = family.samples
         assert sample.labels == {"job": job}
-        values[sample.name.removeprefix("distsvc_")] = sample.value
+        values[name] = sample.value
     return values
 
 
@@ -84,7 +101,7 @@ def raising(monkeypatch):
 def test_a_published_run(published):
     folder, _, before = published
     values = parsed(folder / "shop.prom")
-    assert set(values) == ALWAYS | OF_RESULT | {SUCCESS}
+    assert set(values) == ALWAYS | OF_RESULT
     assert (values["exit_code"], values["rows"], values["clusters"]) == (0, 90, 2)
     assert values["failed_checks"] == 0
     assert before <= values[SUCCESS] == values["last_run_timestamp_seconds"] <= time.time()
@@ -97,7 +114,7 @@ def test_what_is_published_already_is_a_success(published, tmp_path):
     _, job, _ = published
     assert run(job, "--metrics-file", tmp_path / "m.prom").exit_code == 0
     values = parsed(tmp_path / "m.prom")
-    assert set(values) == ALWAYS | OF_RESULT | {SUCCESS}
+    assert set(values) == ALWAYS | OF_RESULT
     assert (values["exit_code"], values["rows"]) == (0, 90)
 
 
@@ -110,6 +127,10 @@ def test_a_run_that_a_check_holds(published):
     assert found.exit_code == 76, found.output
     values = parsed(folder / "shop.prom")
     assert (values["exit_code"], values["failed_checks"], values["rows"]) == (76, 1, 90)
+    assert (values["candidates"], values["warned_checks"]) == (1, 0)
+    assert values["check_found"] == {"min_rows": 90}
+    assert values["check_least"] == {"min_rows": 91}
+    assert "check_most" not in values
     assert values[SUCCESS] == before[SUCCESS] < values["last_run_timestamp_seconds"]
 
 
@@ -118,7 +139,7 @@ def test_bad_data(tmp_path):
     pq.write_table(pa.table({"x": [1.0, float("nan")]}), tmp_path / "in.parquet")
     assert run(job, "--metrics-file", tmp_path / "m.prom").exit_code == 65
     values = parsed(tmp_path / "m.prom")
-    assert set(values) == ALWAYS
+    assert set(values) == ALWAYS | OF_JOB
     assert values["exit_code"] == 65
 
 
@@ -142,7 +163,8 @@ def test_a_failed_run_carries_the_last_success_over(tmp_path, raising, error, co
     path.write_text(f'distsvc_{SUCCESS}{{job="shop"}} 1.5e9\ndistsvc_rows{{job="shop"}} 7\n')
     assert run(job, "--metrics-file", path).exit_code == code
     values = parsed(path)
-    assert set(values) == ALWAYS | {SUCCESS}
+    looked = {CHECK} if code == 99 else set()  # a night that is skipped was looked at
+    assert set(values) == ALWAYS | OF_JOB | {SUCCESS} | looked
     assert (values["exit_code"], values[SUCCESS]) == (code, 1.5e9)
 
 
@@ -177,7 +199,7 @@ def test_a_run_that_is_stopped(tmp_path):
     assert found.returncode == 143, found.stderr
     assert "Interrupted cleanly by SIGTERM" in found.stderr
     values = parsed(path)
-    assert set(values) == ALWAYS | {SUCCESS}
+    assert set(values) == ALWAYS | OF_JOB | {SUCCESS}
     assert (values["exit_code"], values[SUCCESS]) == (143, 1.5e9)
 
 
@@ -200,7 +222,7 @@ def test_an_old_file_that_is_damaged_is_replaced(tmp_path, raising, content):
     found = run(job, "--metrics-file", path)
     assert found.exit_code == 75
     assert "warning" not in found.stderr
-    assert set(parsed(path)) == ALWAYS
+    assert set(parsed(path)) == ALWAYS | OF_JOB
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "no folder", "device"])
@@ -253,11 +275,19 @@ def test_every_number_of_a_report(published, tmp_path):
         outlier_share_after=None,
     )
     lineage = LineagePart(
-        path="before", run_id="a", mode="refit", rows=90, moved=0.25, next_id=2, clusters=[]
+        path="before", run_id="a", mode="refit", rows=90, moved=0.25, next_id=2, clusters=STORIES
     )
+    checks = checked(
+        ChecksConfig.model_validate(
+            {"clusters": [1, 3], "min_rows": {"limit": 91, "level": "warn"}}
+        ),
+        Measured(Stand(counts=Stand(n_rows=90, n_clusters=2))),
+    )
+    model = report.model.model_copy(update={"fitted": {"agreement": 0.5}})
     outliers = report.outliers.model_copy(update={"defined": True, "share": 0.125})
     report = report.model_copy(update={"drift": drift, "lineage": lineage, "outliers": outliers})
-    outcome = RunOutcome(0, "", report, True, 1.7e9, 12.5)
+    report = report.model_copy(update={"checks": checks, "model": model})
+    outcome = RunOutcome(0, "", report, True, 1.7e9, 12.5, "2026-11-21", 3)
     name = 'a "quoted"\\ name\nof two lines'
     metrics_file.write_metrics(tmp_path / "m.prom", name, "stem", outcome)
     values = parsed(tmp_path / "m.prom", name)
@@ -266,3 +296,10 @@ def test_every_number_of_a_report(published, tmp_path):
     assert values["rows_moved_ratio"] == 0.25
     assert values["outlier_ratio"] == 0.125
     assert (values["duration_seconds"], values[SUCCESS]) == (12.5, 1.7e9)
+    assert values["run_date_timestamp_seconds"] == 1_795_219_200  # 2026-11-21T00:00Z
+    assert (values["clusters_appeared"], values["clusters_disappeared"]) == (2, 1)
+    assert (values["agreement"], values["candidates"], values["warned_checks"]) == (0.5, 3, 1)
+    assert values["check_found"] == {"min_rows": 90, "clusters": 2}
+    assert values["check_least"] == {"min_rows": 91, "clusters": 1}
+    assert values["check_most"] == {"clusters": 3}
+    assert list(values["build_info"]) == [distsvc.__version__]

@@ -217,3 +217,24 @@ def test_more_days_than_anyone_means_are_refused_at_once(job_file):
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 2
     assert "span 739617 days, expected at most 3660" in found.stderr
+
+
+def test_metrics_are_those_of_the_last_day(job_file, tmp_path):
+    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[1]]
+    said = CliRunner().invoke(main, [*command, "--metrics-file", str(tmp_path / "m.prom")])
+    assert said.exit_code == 0, said.output
+    told = (tmp_path / "m.prom").read_text()
+    at = datetime.datetime.fromisoformat(f"{DAYS[1]}T00:00+00:00").timestamp()
+    (line,) = [one for one in told.splitlines() if one.startswith("distsvc_run_date_timestamp")]
+    assert float(line.split()[-1]) == at
+
+
+def test_a_check_that_only_warns_is_told_by_line_event_and_report(job_file):
+    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[0]]
+    command += ["--set", "checks.min_rows={limit=1e9, level='warn'}"]
+    said = CliRunner().invoke(main, command)
+    assert said.exit_code == 0, said.output
+    assert "ids from 0, min_rows warned" in said.stdout
+    events = [json.loads(line) for line in said.stderr.splitlines() if line.startswith("{")]
+    (told,) = [one for one in events if one["event"] == "check" and one["check"] == "min_rows"]
+    assert (told["check"], told["state"], told["limit"]) == ("min_rows", "warned", [1e9])

@@ -57,7 +57,8 @@ def test_a_candidate_is_told_and_published(tmp_path):
     [told] = found["held"]
     assert (told["run_id"], told["rows"]) == (run_id, 600)
     assert [check["name"] for check in told["failed"]] == ["min_rows"]
-    assert Path(told["page"]).is_file()
+    page = Path(told["page"]).read_text()
+    assert f"<code>distsvc publish {job.output.path} --held {run_id}</code>" in page
     assert f"held back: run {run_id} of 20" in in_words(found)[1]
     assert "at least 1,000 expected; see " in in_words(found)[1]
 
@@ -73,6 +74,7 @@ def test_a_candidate_is_told_and_published(tmp_path):
     warning = "published although these checks failed: min_rows: 600 rows, at least 1,000 expected"
     assert report.warnings[0] == warning
     assert warning in Output(job.output.path).file("report.html").read_text()
+    assert "To publish it all the same" not in (tmp_path / "out/report.html").read_text()
     assert (tmp_path / "out/report.html").read_text() == (
         Output(job.output.path).file("report.html").read_text()
     )

@@ -30,6 +30,10 @@ HALF = 0.5
 PIECE = 0.1
 """Least share of a cluster's rows that is told as a piece of it."""
 
+GONE = 0.05
+"""Share of the rows that a cluster would have if nothing had changed, below which it has
+disappeared, wherever the few went."""
+
 
 @dataclass(frozen=True)
 class Story:
@@ -69,6 +73,7 @@ def continued(
     overlap: np.ndarray,
     match: float,
     inside: np.ndarray | None = None,
+    sizes_before: np.ndarray | None = None,
 ) -> Lineage:
     """Give ids to clusters, each that of the cluster it goes on from, or one never given.
 
@@ -85,6 +90,9 @@ def continued(
     inside : ndarray of shape (k_before, k), int64
         As `overlap`, of the rows that are no outliers of the model before, by which clusters are
         matched; all rows where it is not given.
+    sizes_before : ndarray of shape (k_before,), int64
+        Rows of the clusters of the model before in its own table, by which those are told that have
+        hardly any now; not given, none are.
 
     """
     from scipy.optimize import linear_sum_assignment
@@ -100,7 +108,11 @@ def continued(
             ids[j] = ids_before[goes_on[j]]
         else:
             ids[j], next_id = next_id, next_id + 1
-    stories = _stories(list(ids_before), ids.tolist(), goes_on, overlap, inside, jaccard)
+    expected = np.zeros(len(overlap))
+    if sizes_before is not None:
+        expected = sizes_before / max(sizes_before.sum(), 1) * overlap.sum()
+    gone = inside.sum(axis=1) < GONE * expected
+    stories = _stories(list(ids_before), ids.tolist(), goes_on, overlap, inside, jaccard, gone)
     return Lineage(ids, next_id, stories, overlap)
 
 
@@ -117,6 +129,7 @@ def _stories(
     overlap: np.ndarray,
     inside: np.ndarray,
     jaccard: np.ndarray,
+    gone: np.ndarray,
 ) -> list[Story]:
     went_on = {i: j for j, i in goes_on.items()}
     sizes_before, sizes_after = overlap.sum(axis=1), overlap.sum(axis=0)
@@ -127,7 +140,7 @@ def _stories(
             both = float(jaccard[i, j]), int(sizes_before[i]), int(sizes_after[j])
             found.append(Story(one, "survived", *both, []))
             continue
-        event, others = _end(inside[i])
+        event, others = ("disappeared", []) if gone[i] else _end(inside[i])
         nearest = float(jaccard[i].max(initial=0.0))
         found.append(
             Story(one, event, nearest, int(sizes_before[i]), 0, [after[j] for j in others])

@@ -11,15 +11,30 @@ from distsvc.report.content.parts import Known, Label, Number, ReportPart, Size,
 State = Literal["passed", "warned", "failed", "not measured"]
 
 
+Side = Literal["at least", "at most", "between"]
+Limits = Annotated[list[float], Field(min_length=1, max_length=2)]
+
+
 class CheckPart(ReportPart):
-    """The outcome of a check: the value found, the limit, and both in words."""
+    """The outcome of a check: the value found, the limit, and both in words.
+
+    The value is to lie on a `side` of the limit, or between two; beyond `warn`, if there is such a
+    limit, is a warning.
+    """
 
     name: str
     level: Literal["error", "warn"]
-    limit: Annotated[list[float], Field(min_length=1, max_length=2)]
+    side: Side | None = None
+    limit: Limits
+    warn: Limits | None = None
     found: Known
     state: State
     words: str
+
+    def told(self) -> dict[str, object]:
+        """Return what an event tells of it."""
+        told = {"check": self.name, "state": self.state, "level": self.level}
+        return told | {"found": self.found, "limit": self.limit}
 
 
 class StoryPart(ReportPart):
@@ -34,6 +49,16 @@ class StoryPart(ReportPart):
     rows_before: Size
     rows_after: Size
     others: list[Label]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its id was given now, for the first time."""
+        return self.event == "appeared" or (self.event == "split" and self.rows_after > 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its id was that of a cluster before, and is no more."""
+        return self.event != "survived" and not self.is_new
 
 
 class Moves(ReportPart):
@@ -55,7 +80,8 @@ class LineagePart(ReportPart):
     `path` and `run_id` are of the run before, None where none was published; `not_published` is
     the run that should have been it. By mode ``assign`` its model labelled the rows, by
     ``refit`` a new one was learned, although the old one might have done: `because` says why.
-    Of the `rows` that both models labelled, `moved` is the share whose id is another now.
+    Of the `rows` that both models labelled, `moved` is the share whose id is another now; None
+    where there is one model.
     `next_id` is above every id that was ever given.
     """
 

@@ -214,6 +214,7 @@ class Report(ReportPart):
     drift: Unsaid[DriftPart | None] = None
     checks: list[CheckPart] = Field(default_factory=list)
     held: Unsaid[bool] = False
+    publish_command: Unsaid[str | None] = None
     phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
 
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:

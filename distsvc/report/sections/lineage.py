@@ -94,8 +94,8 @@ def _moves(found: LineagePart, colours: Mapping[int, str]) -> tuple[str | None, 
     flow = moves.flow(found.moves)
     if flow.rows.sum() <= 0 or max(map(len, (flow.before, flow.after))) < 2:
         return None, ""
-    before = {s.id: ENDED[s.event] for s in found.clusters if s.event in ENDED and not _is_new(s)}
-    after = {s.id: "new" for s in found.clusters if _is_new(s)}
+    before = {s.id: ENDED[s.event] for s in found.clusters if s.event in ENDED and not s.is_new}
+    after = {s.id: "new" for s in found.clusters if s.is_new}
     sentences = [
         "Bands are as wide as the rows that two clusters share, in the colour of where they lead; "
         "percentages are shares of the rows that both models labelled."
@@ -115,14 +115,9 @@ def _others(joined: tuple[int, int]) -> str:
     return " and ".join(parts)
 
 
-def _is_new(story: StoryPart) -> bool:
-    """Whether it is a cluster that only this run has."""
-    return story.event == "appeared" or (story.event == "split" and story.rows_after > 0)
-
-
 def _summary(found: LineagePart) -> str:
     """Say how many clusters went on, and how many rows moved."""
-    kinds = ["new" if _is_new(story) else story.event for story in found.clusters]
+    kinds = ["new" if story.is_new else story.event for story in found.clusters]
     old = [
         f"{count(kinds.count(kind))} {word}"
         for kind, word in (
@@ -133,7 +128,7 @@ def _summary(found: LineagePart) -> str:
         )
         if kinds.count(kind)
     ]
-    new = [count(story.id) for story in found.clusters if _is_new(story)]
+    new = [count(story.id) for story in found.clusters if story.is_new]
     n_old = len(kinds) - len(new)
     every = kinds.count("survived") == n_old
     text = f"Of {things(n_old, 'cluster')}, {listed(old)}"
@@ -181,7 +176,7 @@ def _stories(found: Sequence[StoryPart]) -> FoldedTable:
 
 
 def _order(story: StoryPart) -> int:
-    return SPLIT_OFF if story.event == "split" and _is_new(story) else ORDER[story.event]
+    return SPLIT_OFF if story.event == "split" and story.is_new else ORDER[story.event]
 
 
 def _story(story: StoryPart) -> StoryRow:
@@ -197,7 +192,7 @@ def _story(story: StoryPart) -> StoryRow:
 def _event(story: StoryPart) -> str:
     others = _ids(story.others)
     if story.event == "split":
-        return f"new, out of {others}" if _is_new(story) else f"split into {others}"
+        return f"new, out of {others}" if story.is_new else f"split into {others}"
     return {
         "survived": "goes on",
         "absorbed": f"absorbed into {others}",

@@ -101,7 +101,8 @@ def _preprocess(look: Look) -> list[str]:
     vectors = look.table.features and all(isinstance(f, Vector) for f in look.table.features)
     lines = [_line("scale", "standard")]
     if vectors:
-        lines.append(_hint("scale", "unit", "compares vectors by direction, as cosine does"))
+        remark = "or 'unit', which compares vectors by direction; 'auto' takes the clearer"
+        lines.append(_hint("scale", "auto", remark))
     if look.gaps:
         lines += _comment(f"Values are missing in {some(look.gaps)}; a run ends there unless:")
         lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))

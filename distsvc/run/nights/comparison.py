@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,10 +23,10 @@ from distsvc.run.labelling.phase import Labelled
 from distsvc.run.nights.checks import Measured, checked
 from distsvc.run.nights.continuity import LINEAGE
 from distsvc.run.nights.drift import drift_of, refit_because
-from distsvc.run.nights.previous import Previous
+from distsvc.run.nights.previous import Previous, rows_of_runs
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.columns import some
-from distsvc.storage.tables.opening import ignored_columns
+from distsvc.storage.tables.opening import ignored_columns, new_columns
 
 MOST_OUTSIDE, ABOUT = 0.25, 0.05
 """Share of the rows outside above which there is a warning, and by how much nu may be passed."""
@@ -48,18 +48,33 @@ def compare_and_check(
     previous: Previous | None,
     labelled: Labelled,
     agreement: float | None,
+    told: Sequence[str] = (),
 ) -> Comparison:
     """Compare a labelled run with the one before, and do the job's checks.
 
-    `agreement` is that of the models or trees that voted for the answer, if they did.
+    `agreement` is how likely the answer holds, or how far trees agree, where several were learned,
+    and `told` are warnings from before.
     """
     lineage = _lineage(run, job, previous, labelled)
     drift = drift_of(run, labelled)
-    checks = checked(job.checks, Measured(labelled, lineage, drift, agreement))
+    checks = _checked(run, job, previous, Measured(labelled, lineage, drift, agreement))
     warned = [check.words for check in checks if check.state == "warned"]
-    notes = [*warned, *_notes(run, job, lineage), *_told_of_ids(run, labelled)]
+    notes = [*warned, *told, *_notes(run, job, lineage), *_told_of_ids(run, labelled)]
     notes += told_of_outliers(labelled.outlier_share, _parameters(job, previous))
     return Comparison(lineage, drift, checks, notes)
+
+
+def _checked(
+    run: RunDirectory, job: Job, previous: Previous | None, known: Measured
+) -> list[CheckPart]:
+    """Return the outcome of the job's checks, and of the usual ones where it names earlier runs."""
+    plan, asked = run.plan, job.checks.rows_against_last
+    if plan.missing == "drop" and plan.table.where is None:
+        known = replace(known, dropped=1.0 - known.labelled.counts.n_rows / plan.table.n_rows)
+    if previous is not None:
+        n_runs = 1 if asked is None else asked.nights
+        known = replace(known, rows_before=rows_of_runs(previous, n_runs))
+    return checked(job.checks, known, guarded=bool(job.continuity.previous))
 
 
 def _parameters(job: Job, previous: Previous | None) -> list[Given]:
@@ -102,9 +117,13 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
         notes.append(f"no run is published at {lacking}: ids go on from {lineage.path}")
     extra = ignored_columns(run.plan.table) if job.model.mode != "refit" else []
     extra = [name for name in extra if name in (job.input.columns or extra)]
+    extra += new_columns(run.plan.table)
     if extra:
         names = some(extra)
-        notes.append(f"ignored, since the model of the run before does not know them: {names}")
+        notes.append(
+            f"ignored, since the model of the run before does not know them: {names}; "
+            "a refit takes them if input.columns names all features"
+        )
     return notes
 
 
@@ -133,7 +152,7 @@ def _lineage(
         pairs = zip(own.ids, then, rows, strict=True)
         stories = [_story(int(i), "survived", 1.0, int(a), int(b)) for i, a, b in pairs]
         n_rows = labelled.counts.n_rows
-        return part(mode="assign", rows=n_rows, moved=0.0, clusters=stories)
+        return part(mode="assign", rows=n_rows, moved=None, clusters=stories)
     found = run.read(LINEAGE)
     facts, overlap = found.facts, found.arrays["overlap"]
     stories = [

@@ -9,7 +9,7 @@ import numpy as np
 from distsvc.models.nights.continuity import MATCHED_ROWS, continued
 from distsvc.models.rows.validation import LONGEST
 from distsvc.models.rules.rule import Rule
-from distsvc.run.labelling.labeller import PREVIOUS, RULE, Ids, Labeller
+from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, RULE, Ids, Labeller
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.stream import raw_sample
 from distsvc.run.learning.survey import Survey
@@ -54,7 +54,8 @@ def _write_lineage(run: RunDirectory, rule: Rule, survey: Survey, match: float) 
         edges = before.score_edges
         scores += np.histogram(np.clip(then["score"], edges[0], edges[-1]), edges)[0]
     ids_before = before.ids.tolist()
-    found = continued(ids_before, before.next_id, overlap, match, inside)
+    sizes = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1)
+    found = continued(ids_before, before.next_id, overlap, match, inside, sizes)
     facts = {
         "next_id": found.next_id,
         "rows": int(found.overlap.sum()),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
 from distsvc.run.labelling.labeller import PREVIOUS
 from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import checked_model, model_digest, read_model, restore_model
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import store_of
-from distsvc.storage.publishing.manifest import ContinuedRun, read_manifest
+from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, names_of
 
@@ -32,6 +32,7 @@ class Previous:
     digest: str
     folder: Path
     model: ModelFile
+    manifest: Manifest
     nights: int
 
     @property
@@ -63,7 +64,7 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
         folder = checked_model(store)
         known = read_model(folder)
         where = path, store.address, manifest.run_id
-        return Previous(*where, model_digest(folder), folder, known, nights)
+        return Previous(*where, model_digest(folder), folder, known, manifest, nights)
     if required and config.previous:
         more = f" or at {len(config.previous) - 1} others" if len(config.previous) > 1 else ""
         raise InputNotFoundError(
@@ -71,6 +72,21 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
             "is to label the rows"
         )
     return None
+
+
+def rows_of_runs(previous: Previous, n_runs: int) -> list[int]:
+    """Return the rows of a run and of those it continues, at most `n_runs`, the latest first.
+
+    The list ends where a run is published no more.
+    """
+    rows, manifest = [previous.manifest.rows], previous.manifest
+    while len(rows) < n_runs and manifest.previous is not None:
+        try:
+            manifest = read_manifest(store_of(manifest.previous.path))
+        except DistsvcError:
+            break
+        rows.append(manifest.rows)
+    return rows
 
 
 def labelled_by(job: Job, previous: Previous | None) -> Job:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -31,6 +33,7 @@ from distsvc.run.reporting.dividing import told_of_dividers
 from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.publishing.manifest import UNNAMED
 
 INDEX_ROWS = 5000
 
@@ -50,7 +53,7 @@ def make_report(
     clustered = rule.words.has_clusters
     dividers = told_of_dividers(rows, run.plan.table.features, labeller.ids) if clustered else []
     report = Report(
-        title=Path(job.output.path).name or "distsvc",
+        title=_title(job),
         distsvc_version=__version__,
         command=masked(command),
         job_file=tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)),
@@ -74,8 +77,18 @@ def make_report(
     named = report.with_ids(labeller.ids.tolist())
     checks = comparison.checks
     held = any(check.state == "failed" for check in checks)
-    parts = {"lineage": comparison.lineage, "drift": comparison.drift, "checks": checks}
-    return named.model_copy(update=parts | {"held": held})
+    words = ["distsvc", "publish", masked(job.output.path), "--held", run.name]
+    more: dict[str, Any] = {"lineage": comparison.lineage, "drift": comparison.drift}
+    more |= {"checks": checks, "held": held, "publish_command": shlex.join(words) if held else None}
+    return named.model_copy(update=more)
+
+
+def _title(job: Job) -> str:
+    """Return the name of the job, and that of its output where it is another: often a date."""
+    names = [job.job.name, Path(job.output.path).name]
+    return (
+        ", ".join(dict.fromkeys(name for name in names if name not in (UNNAMED, ""))) or "distsvc"
+    )
 
 
 def _fitted(learned: Learned, counts: Counts) -> Facts:

@@ -34,7 +34,8 @@ class Opened:
     """A run that can begin: everything is opened once, and carried from here.
 
     The `job` has what the previous model decides of it, but for the columns. `digest` and `inputs`
-    are the SHA-256 of the job and of the table. `previous` is the published run that is continued.
+    are the SHA-256 of the job and of the table. `previous` is the published run that is continued,
+    and `notes` are warnings about what is published at the output.
     """
 
     job: Job
@@ -45,6 +46,7 @@ class Opened:
     table: Table
     algorithm: AlgorithmJob
     previous: Previous | None
+    notes: list[str]
 
 
 @contextmanager
@@ -81,7 +83,20 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Outp
             elif wanted:
                 progress.event("begins a lineage", not_published=wanted[0])
         inputs = fingerprint(table)
-        yield Opened(job, run, request.output, request.digest, inputs, table, algorithm, previous)
+        held = request.output, request.digest, inputs
+        yield Opened(job, run, *held, table, algorithm, previous, _notes(job, request.output))
+
+
+def _notes(job: Job, output: Output) -> list[str]:
+    """Return a warning, or none, where a later night is replaced by an earlier one."""
+    date = job.job.run_date
+    there = output.manifest() if date is not None else None
+    if there is None or date is None or there.run_date <= date:
+        return []
+    return [
+        f"this run of {date} replaces run {there.run_id} of {there.run_date}, which is later: "
+        "nights that went on from that one keep its ids"
+    ]
 
 
 def _planned(request: Request, staging: str, previous: Previous | None, meter: Meter) -> Plan:

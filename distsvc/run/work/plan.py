@@ -91,7 +91,7 @@ class Plan:
             partitions=cut(job, table),
             block_rows=job.cluster.block_rows or choose_block_rows(d),
             missing=job.preprocess.missing,
-            unit=job.preprocess.scale == "unit",
+            unit=job.preprocess.scale in ("unit", "auto"),
             seed=job.model.seed,
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),

@@ -253,15 +253,15 @@ def _staying(leaving: Sequence[tuple[DatedRun, Output]]) -> dict[str, str]:
 def _look(path: str) -> list[_Looked]:
     """Return what is in every output at a path and below it."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(_looked, _outputs(path)))
+        return list(pool.map(_looked, outputs_below(path)))
 
 
-def _outputs(path: str, depth: int = 0) -> list[Output]:
+def outputs_below(path: str, depth: int = 0) -> list[Output]:
     """Return the outputs at a path and below it; in an output there are no others."""
     if is_output(path):
         return [Output(path)]
     names = [name for name in store_of(path).folders() if name[0] != "." and depth < DEEPEST]
-    below = (_outputs(f"{path.rstrip('/')}/{name}", depth + 1) for name in names)
+    below = (outputs_below(f"{path.rstrip('/')}/{name}", depth + 1) for name in names)
     return [output for several in below for output in several]
 
 

@@ -29,6 +29,7 @@ from distsvc.storage.rows.where import where_columns
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 NOT_CHOSEN = "not in input.columns"
+NEW = "no feature of the run before"
 """Why a numeric column is no feature of a job that names its columns."""
 
 PANDAS_INDEX = "an index of pandas"

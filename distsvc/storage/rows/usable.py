@@ -34,7 +34,7 @@ def usable_rows(
     if zero.any():
         raise DataError(
             f"{shown}: row {block.rows[zero.argmax()]}: expected a row with a "
-            "length, as preprocess.scale = 'unit' divides by it, found zeros only; "
+            "length, as preprocess.scale = 'unit' or 'auto' divides by it, found zeros only; "
             "preprocess.missing = 'drop' leaves such rows out"
         )
     return ~zero

@@ -40,8 +40,7 @@ def without_codes(table: Table, source: Source, kept: Collection[str] = ()) -> T
     if table.n_rows < FEWEST_ROWS:
         return table
     found = {name: why for name, why in code_columns(table, source).items() if name not in kept}
-    others = [k for k, one in enumerate(table.features) if one.column not in found]
-    if not found or not others:
+    if not {one.column for one in table.features} - found.keys():
         return table
     texts = {
         one.column: kind
@@ -49,6 +48,12 @@ def without_codes(table: Table, source: Source, kept: Collection[str] = ()) -> T
         if isinstance(one, TextNumber)
     }
     reasons = {name: texts.get(name, why) for name, why in found.items()}
+    return without_features(table, reasons)
+
+
+def without_features(table: Table, reasons: dict[str, str]) -> Table:
+    """Return a table without the features of some columns, which are left out for some reasons."""
+    others = [k for k, one in enumerate(table.features) if one.column not in reasons]
     return replace(_only(table, others), left_out=table.left_out | reasons)
 
 

@@ -21,6 +21,7 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.rows.codes import REASONS
 from distsvc.storage.rows.columns import (
+    NEW,
     NOT_CHOSEN,
     PANDAS_INDEX,
     PARTITION_KEY,
@@ -49,7 +50,12 @@ from distsvc.storage.rows.texts import TextNumber, is_text
 from distsvc.storage.rows.versions import Versions, compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
-from distsvc.storage.tables.numbering import MIXED, texts_of_numbers, without_codes
+from distsvc.storage.tables.numbering import (
+    MIXED,
+    texts_of_numbers,
+    without_codes,
+    without_features,
+)
 from distsvc.storage.tables.sources import find_sources, source_of
 
 _FIRST_ROWS = 1024
@@ -82,8 +88,9 @@ def open_table(
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
     kept
-        Columns of an earlier run, which are features by default even if they are partition keys,
-        an index of pandas, or look like codes.
+        Columns of the run that is continued. Where the job names none, these are the features, even
+        if they are partition keys, an index of pandas, or look like codes; and those besides that
+        ``preprocess`` names.
 
     Raises
     ------
@@ -110,6 +117,8 @@ def open_table(
     as_text = (f.column for f in known if isinstance(f, Category | TextNumber))
     categories = {*encode, *as_text}
     scan = source.scan(found, config, store_of(staging), categories)
+    if config.columns is None:
+        _check_kept(config.shown, scan, kept)
     back = tuple(name for name in kept if name in scan.apart)
     keys = tuple(key for key in scan.keys if key not in kept)
     scan = replace(scan, keys=keys, default=scan.default + back)
@@ -131,8 +140,24 @@ def open_table(
     if config.columns is None:
         table = replace(table, left_out=table.left_out | dict.fromkeys(mixed, MIXED))
         table = without_codes(table, source_of(table), kept)
+        if kept:
+            logs = preprocess.log if preprocess is not None else ()
+            new = [f.column for f in table.features if f.column not in {*kept, *encode, *logs}]
+            table = without_features(table, dict.fromkeys(new, NEW))
     used = {*table.stored, *other_columns(config)}
     return replace(table, notes=tuple(source.notes(found, scan, versions, used)))
+
+
+def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
+    """Raise `DataError` where a table lacks columns of the run that is continued."""
+    missing = [name for name in kept if name not in scan.types and name not in scan.problems]
+    if missing:
+        raise DataError(
+            f"{shown} lacks {some([repr(name) for name in missing])}, by which the run of "
+            "continuity.previous was clustered: go on from an earlier night that does not have it, "
+            "by --continue-from OUT, or name the features in input.columns and leave "
+            "continuity.previous out"
+        )
 
 
 def _without_columns(
@@ -318,6 +343,11 @@ def fingerprint(table: Table) -> str:
 def ignored_columns(table: Table) -> list[str]:
     """Return the columns that could be features, but are not among those that a job names."""
     return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+
+
+def new_columns(table: Table) -> list[str]:
+    """Return the columns that would be features, had the run that is continued known them."""
+    return [name for name, why in table.left_out.items() if why == NEW]
 
 
 def numbers_apart(table: Table) -> list[str]:

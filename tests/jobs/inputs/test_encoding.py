@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.errors import DataError, JobFileError
+from distsvc.errors import CheckFailedError, DataError, JobFileError
 from distsvc.job.config import PreprocessConfig
 from distsvc.job.file import parse_job
 from distsvc.models.rows.scaling import ColumnSums, Scaling
@@ -102,7 +102,10 @@ def test_nights_keep_the_columns_of_the_first(tmp_path):
     assert drift["kind=other"] > 1.0 > drift["kind=green"]
     assigned = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
     strange = write(tmp_path / "strange-t.parquet", rows(seed=2, kinds=("a", "b", "c")))
-    report = run_job(job(strange, tmp_path / "strange", assigned, **goes_on))
+    with pytest.raises(CheckFailedError, match="column 'kind=other'"):  # as every night is checked
+        run_job(job(strange, tmp_path / "strange", assigned, **goes_on))
+    unchecked = {"checks": {"max_drift": False}}
+    report = run_job(job(strange, tmp_path / "strange", assigned, **goes_on, **unchecked))
     assert any("of 'kind' that the model does not know" in text for text in report.warnings)
     assert report.lineage.rows == 300
     with pytest.raises(DataError, match="needs the columns 'kind=blue'"):

@@ -119,7 +119,7 @@ def test_a_model_of_a_key_and_a_row_number_is_applied_to_them(tmp_path):
     )
     assert report.input.columns == ["day", "event", "x"]
     report = run_job(job_of(tmp_path / "in", tmp_path / "refit", continuity=goes_on))
-    assert set(report.input.columns) == {"day", "event", "x", "y"}  # as the run before
+    assert set(report.input.columns) == {"day", "event", "x"}  # as the run before
 
 
 def test_the_page_says_which_columns_are_not_used(tmp_path):

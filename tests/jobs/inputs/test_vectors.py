@@ -61,6 +61,21 @@ def test_clusters_are_directions_whatever_the_cut(embeddings, tmp_path):
     assert np.array_equal(found, labels_of(tmp_path / "labels"))
 
 
+def test_the_scale_that_shows_directions_is_chosen_and_saved(embeddings, tmp_path):
+    path = write(tmp_path / "t.parquet", embeddings)
+    labels = []
+    for scale, cluster in [("unit", {}), ("auto", {}), ("auto", {"partition_rows": 70})]:
+        out = tmp_path / str(len(labels))
+        report = run(path, out, {"scale": scale}, **cluster)
+        labels.append(labels_of(out))
+        told = [one for one in report.warnings if "preprocess.scale = 'auto' is 'unit'" in one]
+        assert len(told) == (scale == "auto")
+    assert np.array_equal(labels[0], labels[1])
+    assert np.array_equal(labels[0], labels[2])
+    doubled = load(tmp_path / "2").model.predict(2.0 * embeddings.astype(np.float64))
+    assert np.array_equal(labels[0], doubled)
+
+
 def test_a_vector_is_told_of_as_one(embeddings, tmp_path):
     X = embeddings.copy()
     X[[5, 300]] = np.random.default_rng(1).normal(size=(2, D))

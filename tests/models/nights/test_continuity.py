@@ -79,6 +79,16 @@ def test_a_cluster_in_a_few_large_pieces_is_split_and_in_many_disappears():
     assert told[12] == ("disappeared", 0.0221, 36, 0, [])
 
 
+@pytest.mark.parametrize(("left", "event"), [(2, "disappeared"), (30, "absorbed")])
+def test_a_cluster_that_hardly_has_rows_any_more_disappears(left, event):
+    """It had a quarter of the rows: two stray ones in another cluster are no part of that."""
+    overlap = np.array([[700, 0], [0, 268], [0, left]])
+    sizes = np.array([700, 268, 239])
+    told = {one.id: one for one in continued([4, 5, 6], 9, overlap, 0.5, None, sizes).stories}
+    assert (told[6].event, told[6].others) == (event, [] if left == 2 else [5])
+    assert {told[4].event, told[5].event} == {"survived"}
+
+
 def test_clusters_without_rows_among_those_labelled():
     found, told = stories([[10, 0], [0, 0]], ids=[4, 0])
     assert found.ids.tolist() == [4, 9]

@@ -151,7 +151,7 @@ def test_vectors_are_compared_by_direction():
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(80.0)), 4)
     pq.write_table(pa.table({"v": vectors}), "t.parquet")
     text = draft("t.parquet")
-    assert uncommented(text, "scale") == "unit"
+    assert uncommented(text, "scale") == "auto"
     assert tomllib.loads(text)["preprocess"]["scale"] == "standard"
 
 

@@ -1,8 +1,10 @@
 from types import SimpleNamespace as Stand
 
+import numpy as np
 import pytest
 
 from distsvc.job.config import ChecksConfig
+from distsvc.report.content.comparison_parts import StoryPart
 from distsvc.run.labelling.ids import IdReport
 from distsvc.run.nights.checks import CHECKS, Measured, checked
 
@@ -32,13 +34,33 @@ FOUND = {
          "the population stability index of column 'a {} b' is 0.912, at most 0.25 expected"),
         ("max_drift", 0.25, {"drift": 0.2500001},
          "the population stability index of column 'a {} b' is 0.2500001, at most 0.25 expected"),
-        ("min_agreement", 0.3, {}, "the agreement of the models is 0.20, at least 0.3 expected"),
+        ("min_agreement", 0.3, {}, "the agreement is 0.20, at least 0.3 expected"),
         ("unique_id", True, {},
          "5 rows share their id with another or have none, at most 0 expected"),
         ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
          "4 rows share their id with another (among one in 8 ids, which were compared) or have "
          "none, at most 0 expected"),
         ("unique_id", True, {"ids": None}, "not measured, at most 0 expected"),
+        ("max_rows", 800, {}, "900 rows, at most 800 expected"),
+        ("rows_against_last", [0.5, 2.0], {"before": [300, 10]},
+         "rows are 3.00 times those of the run before, 300, 0.5 to 2 expected"),
+        ("rows_against_last", {"limit": [0.5, 2.0], "nights": 4}, {"before": [900, 300, 500]},
+         "rows are 1.80 times the median of the last 3 runs, 500, 0.5 to 2 expected"),
+        ("rows_against_last", [0.5, 2.0], {}, "not measured, 0.5 to 2 expected"),
+        ("max_null_share", 0.1, {},
+         "missing in column 'b': 20.0 % of the rows, at most 10 % expected"),
+        ("max_null_share", 0.1, {"dropped": 0.05},
+         "left out since a value is missing: 5.0 % of the rows, at most 10 % expected"),
+        ("min_cluster_rows", 50, {}, "the smallest cluster has 7 rows, at least 50 expected"),
+        ("max_new_share", 0.2, {},
+         "40.0 % of the clusters have an id that is new, at most 20 % expected"),
+        ("max_gone_share", 0.2, {},
+         "25.0 % of the clusters of the run before have ended, at most 20 % expected"),
+        ("max_gone_share", 0.2, {"rows_moved": None}, "not measured, at most 20 % expected"),
+        ("max_drift", {"limit": 1.0, "warn": 0.5}, {},
+         "the population stability index of column 'a {} b' is 0.912, at most 0.5 expected"),
+        ("max_drift", {"limit": 0.9, "warn": 0.5}, {},
+         "the population stability index of column 'a {} b' is 0.912, at most 0.9 expected"),
     ],
 )  # fmt: skip
 def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
@@ -48,11 +70,56 @@ def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
     assert part.name == check
 
 
-def measured(rows, clusters, outlier_share, rows_moved, drift, drifted, agreement, ids):
-    counts = Stand(n_rows=rows, n_clusters=clusters)
-    labelled = Stand(counts=counts, outlier_share=outlier_share, ids=ids)
-    columns = [Stand(index=drift, column=drifted)]
-    return Measured(labelled, Stand(moved=rows_moved), Stand(columns=columns), agreement)
+STORIES = [
+    StoryPart(id=i, event=event, jaccard=0.5, rows_before=before, rows_after=after, others=[])
+    for i, (event, before, after) in enumerate(
+        [("survived", 9, 9), ("survived", 9, 9), ("survived", 9, 0), ("absorbed", 9, 0),
+         ("split", 0, 9), ("appeared", 0, 9)]
+    )
+]  # fmt: skip
+"""Three clusters go on; one of four before has ended, two of five now are new."""
+
+
+def measured(
+    rows, clusters, outlier_share, rows_moved, drift, drifted, agreement, ids,
+    before=(), dropped=None,
+):  # fmt: skip
+    missing = {"": Stand(missing=np.array([0.1, 0.2]))}
+    sizes = np.array([[900, 0], [0, 0], [3, 4]])
+    counts = Stand(n_rows=rows, n_clusters=clusters, columns=missing, sizes=sizes)
+    labeller = Stand(columns=["a", "b"])
+    labelled = Stand(counts=counts, outlier_share=outlier_share, ids=ids, labeller=labeller)
+    lineage = Stand(moved=rows_moved, clusters=STORIES)
+    drifted = Stand(columns=[Stand(index=drift, column=drifted)])
+    return Measured(labelled, lineage, drifted, agreement, dropped, before)
+
+
+@pytest.mark.parametrize(
+    ("drift", "state"), [(0.4, "passed"), (0.6, "warned"), (1.2, "failed"), (None, "not measured")]
+)
+def test_a_check_warns_first_and_then_holds_back(drift, state):
+    config = ChecksConfig.model_validate({"max_drift": {"limit": 1.0, "warn": 0.5}})
+    (part,) = checked(config, measured(**(FOUND | {"drift": drift})))
+    assert (part.state, part.limit, part.warn) == (state, [1.0], [0.5])
+
+
+def test_usual_checks_of_a_job_with_a_run_before():
+    """They are those that the job does not name, and say how to change them."""
+    found = measured(**(FOUND | {"outlier_share": 0.6, "drift": 9.0, "before": [100]}))
+    none = ChecksConfig()
+    assert checked(none, found) == []
+    parts = {part.name: part for part in checked(none, found, guarded=True)}
+    assert {name: part.state for name, part in parts.items()} == {
+        "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
+        "max_drift": "failed",
+    }  # fmt: skip
+    hint = "; [checks] max_drift sets another limit, and false none"
+    assert parts["max_drift"].words.endswith(hint)
+    own = ChecksConfig.model_validate({"max_drift": False, "max_outlier_share": 0.55})
+    parts = {part.name: part for part in checked(own, found, guarded=True)}
+    assert "max_drift" not in parts
+    assert parts["max_outlier_share"].state == "failed"
+    assert "[checks]" not in parts["max_outlier_share"].words
 
 
 def test_the_keys_of_a_job_are_all_checks():

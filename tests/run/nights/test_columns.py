@@ -9,6 +9,10 @@ from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
 pytestmark = pytest.mark.usefixtures("quick_page")
 
 COLUMNS = {"columns": ["x0", "x1"]}
+IGNORED = (
+    "ignored, since the model of the run before does not know them: more; a refit takes them if "
+    "input.columns names all features"
+)
 
 
 def test_columns_that_are_missing_are_named(shop, monkeypatch):
@@ -32,8 +36,7 @@ def test_columns_that_the_model_does_not_know_are_ignored_with_a_warning(shop, m
     shop.table(SECOND, Y, more=np.arange(600.0), word=[str(i) for i in range(600)])
     shop.run(FIRST)
     report = shop.run(SECOND, model={"mode": mode})
-    ignored = "ignored, since the model of the run before does not know them: more"
-    assert ignored in report.warnings
+    assert IGNORED in report.warnings
     assert {column.column for column in report.drift.columns} == {"x0", "x1"}
     assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
     named = shop.run(THIRD, input={"path": f"{shop.folder}/in/{SECOND}.parquet"} | COLUMNS)
@@ -54,7 +57,7 @@ def test_columns_that_a_job_names_are_those_of_the_model(shop, mode, monkeypatch
     assert "missing: 'x0'" in said.stderr
     report = shop.run(SECOND, model=model, input={"columns": ["more", "x1", "x0"]})
     ignored = [text for text in report.warnings if "ignored" in text]
-    assert ignored == ["ignored, since the model of the run before does not know them: more"]
+    assert ignored == [IGNORED]
     assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
 
 
@@ -68,7 +71,50 @@ def test_a_new_model_may_know_more_columns_in_another_order(shop):
         shop.run(SECOND, input={"columns": ["a", "x1"]})
     table = {"x1": Y[:, 1], "new": new, "x0": Y[:, 0]}
     shop.table(SECOND, np.zeros((600, 0)), **table)
-    report = shop.run(SECOND)
+    report = shop.run(SECOND, input={"columns": list(table)})
     assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
     assert {c.column for c in report.drift.columns} == {"x0", "x1"}
     assert not [text for text in report.warnings if "ignored" in text]
+
+
+def test_one_night_does_not_decide_the_features(shop, monkeypatch):
+    """A column more for one night is no feature, and ids that are no codes tonight are none."""
+    (X, y), (Y, z) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
+    wide = np.random.default_rng(0).normal(0.0, 9.0, 600)
+    numbers = np.arange(600)
+    shop.table(FIRST, X, cust=numbers)
+    shop.table(SECOND, Y, cust=numbers // 3 % 7, extra=wide)
+    shop.table(THIRD, X, cust=numbers)
+    shop.run(FIRST)
+    report = shop.run(SECOND)
+    assert [text for text in report.warnings if "ignored" in text] == [
+        IGNORED.replace("more;", "cust, extra;")
+    ]
+    assert shop.ids(SECOND, z) == {0: 0, 1: 1, 2: 2}
+    report = shop.run(THIRD)
+    assert not [text for text in report.warnings if "ignored" in text]
+    assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 2}
+
+
+def test_a_night_without_a_feature_of_the_night_before_is_told_the_way_out(shop, monkeypatch):
+    (X, _), (Y, _) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
+    shop.table(FIRST, X, extra=X[:, 0])
+    shop.table(SECOND, Y)
+    shop.run(FIRST)
+    result = invoked(shop, SECOND, monkeypatch=monkeypatch)
+    assert result.exit_code == 65, result.output
+    assert "lacks 'extra', by which the run of continuity.previous was clustered" in result.stderr
+    assert "by --continue-from OUT" in result.stderr
+    assert "the features in input.columns" in result.stderr
+
+
+def test_what_preprocess_names_is_a_feature_though_the_night_before_had_none(shop):
+    (X, _), (Y, _) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
+    kind = np.where(np.arange(600) % 2, "a", "b")
+    shop.table(FIRST, X, kind=kind)
+    shop.table(SECOND, Y, kind=kind)
+    shop.run(FIRST)
+    report = shop.run(SECOND, preprocess={"encode": {"kind": "onehot"}})
+    assert not [text for text in report.warnings if "ignored" in text]
+    x0, x1, encoded = shop.said(SECOND, "model.json")["features"]
+    assert (x0, x1, encoded["column"]) == ("x0", "x1", "kind")

@@ -127,3 +127,16 @@ def test_a_report_names_clusters_by_their_ids(form, tmp_path, monkeypatch):
     found = read_labels(tmp_path / "out")["label"].to_numpy()
     assert rows_of == {i: int((found == i).sum()) for i in (3, 10, 17)}
     assert named_labels(report.dumped()) == set(rows_of)
+
+
+def test_an_earlier_night_that_replaces_a_later_one_says_so(shop):
+    given = {"output": {"path": f"{shop.folder}/out/now"}}
+    given["continuity"] = {"previous": f"{shop.folder}/out/now"}
+    for date in (FIRST, SECOND):
+        shop.table(date, rows(300, 200, 100)[0])
+    first = shop.run(SECOND, **given)
+    assert not [text for text in first.warnings if "which is later" in text]
+    report = shop.run(FIRST, overwrite=True, **given)
+    (told,) = [text for text in report.warnings if "which is later" in text]
+    assert told.startswith(f"this run of {FIRST} replaces run ")
+    assert f"of {SECOND}" in told

@@ -57,7 +57,7 @@ def test_a_model_that_labels_again_gives_the_same_bytes(learned, form, tmp_path)
     assert report.model.fitted["learned_by"] == before["run_id"]
     assert report.lineage.mode == "assign"
     assert {story.event for story in report.lineage.clusters} == {"survived"}
-    assert (report.lineage.moved, report.lineage.rows) == (0.0, 700)
+    assert (report.lineage.moved, report.lineage.rows) == (None, 700)
     assert {column.index for column in report.drift.columns} == {0.0}
     assert report.drift.score == 0.0
     assert report.drift.outlier_share_before == report.drift.outlier_share_after

@@ -2,6 +2,8 @@
 
 import pytest
 
+from distsvc.errors import CheckFailedError
+from distsvc.job.config import ChecksConfig
 from distsvc.run.job import run_job
 from distsvc.run.nights.comparison import told_of_outliers
 from tests.small_runs import small_job, three_clusters, write_table
@@ -40,6 +42,11 @@ def test_a_night_whose_rows_the_model_does_not_know(tmp_path):
         continuity={"previous": out},
         output={"path": str(tmp_path / "second")},
     )
-    second = run_job(night)
+    with pytest.raises(
+        CheckFailedError, match=r"max_outlier_share: 100\.0 % of the rows lie outside"
+    ):
+        run_job(night)
+    off = {"max_outlier_share": {"limit": 1.0}, "max_drift": False}
+    second = run_job(night.model_copy(update={"checks": ChecksConfig.model_validate(off)}))
     told = [text for text in second.warnings if "did not ask for so many" in text]
     assert (len(told), second.outliers.share) == (1, 1.0)

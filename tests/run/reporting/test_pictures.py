@@ -56,7 +56,7 @@ def test_more_columns_are_drawn_by_the_components_of_the_rows_inside():
 
 def test_a_rule_may_have_a_plane_of_its_own():
     X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-    rule = next(rule for rule in RULES if rule.form == "graph")
+    rule = next(rule for rule in RULES if rule.form == "landmarks")
     found = drawn(X[:, :3], np.ones(50), rule)
     assert (found.kind, found.explained) == ("clusters", None)
     assert found.axes == ["first direction", "second direction"]

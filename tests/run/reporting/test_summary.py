@@ -13,11 +13,13 @@ from sklearn.metrics import adjusted_rand_score
 
 import distsvc
 from distsvc.cli.main import main
+from distsvc.job.file import parse_job
 from distsvc.models.support_vector.level_tree import consensus
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.published.status import status
 from distsvc.report.page import render_page
 from distsvc.run.job import run_job
+from distsvc.run.reporting.summary import _title
 from tests.jobs.blob_jobs import N, blobs, config, labels
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
@@ -147,3 +149,17 @@ def test_a_command_prints_what_the_report_warns_of(tmp_path, monkeypatch, quick_
     assert said.exit_code == 0, said.output
     lines = [line for line in said.stdout.splitlines() if line.startswith("warning: ")]
     assert lines == [f"warning: {text}" for text in distsvc.load(out).report.warnings] != []
+
+
+@pytest.mark.parametrize(
+    ("name", "out", "title"),
+    [
+        ("shop", "out/2026-11-21", "shop, 2026-11-21"),
+        ("shop", "out/shop", "shop"),
+        ("job", "out/shop", "shop"),
+        ("job", "/", "distsvc"),
+    ],
+)
+def test_the_title_names_the_job_and_its_output(name, out, title):
+    job = parse_job({"job": {"name": name}, "input": {"path": "a"}, "output": {"path": out}})
+    assert _title(job) == title

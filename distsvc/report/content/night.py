@@ -1,0 +1,49 @@
+"""What a night made of the run before it, in some words."""
+
+from __future__ import annotations
+
+from distsvc.report.content.comparison_parts import LineagePart
+from distsvc.report.content.report import Report
+
+MOST_IDS = 5
+
+
+def words_of_night(report: Report) -> list[str]:
+    """Return in words how a run compares with the one before, and how its checks ended.
+
+    Rows that moved, ids that are new, gone or split, the column that drifted most, and checks;
+    nothing where there is no run before and no check.
+    """
+    found = [] if report.lineage is None else _words_of_ids(report.lineage)
+    if report.drift and report.drift.columns:
+        worst = report.drift.columns[0]
+        found.append(f"drift {worst.index:.2f} in {worst.column}")
+    for state in "passed", "warned", "failed":
+        names = [check.name for check in report.checks if check.state == state]
+        if names and state == "passed":
+            found.append(f"{len(names)} check{'' if len(names) == 1 else 's'} passed")
+        elif names:
+            found.append(f"{', '.join(names)} {state}")
+    return found
+
+
+def _words_of_ids(lineage: LineagePart) -> list[str]:
+    if lineage.path is None:
+        return ["ids from 0"]
+    found = []
+    if lineage.mode == "refit" and lineage.moved is not None:
+        found.append(f"{lineage.moved:.1%} moved")
+    ended = [story for story in lineage.clusters if story.has_ended]
+    names = {
+        "new": [story.id for story in lineage.clusters if story.is_new],
+        "split": [story.id for story in ended if story.event == "split"],
+        "gone": [story.id for story in ended if story.event != "split"],
+    }
+    return found + [f"{word} {some_ids(ids)}" for word, ids in names.items() if ids]
+
+
+def some_ids(ids: list[int]) -> str:
+    """Return ids in words: the first few, and how many more there are."""
+    more = len(ids) - MOST_IDS
+    shown = ", ".join(map(str, ids[:MOST_IDS]))
+    return f"{shown} and {more:,} more" if more > 0 else shown

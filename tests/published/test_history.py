@@ -1,0 +1,91 @@
+"""The nights of a lineage as a table."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from distsvc.cli.main import main
+from distsvc.errors import CheckFailedError, InputNotFoundError, JobFileError
+from distsvc.published.history import HEADER, history, in_lines
+from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Three nights of a shop: a cluster comes and one goes, and the last is held back."""
+    shop = Shop(tmp_path_factory.mktemp("shop"))
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    shop.table(SECOND, rows(300, 200, 0, 150, seed=1)[0])
+    shop.table(THIRD, rows(300, 200, 0, 150, seed=2)[0])
+    off = {"max_drift": False, "min_rows": {"limit": 640, "level": "warn"}}
+    shop.run(FIRST, checks=off)
+    shop.run(SECOND, checks=off)
+    with pytest.raises(CheckFailedError):
+        shop.run(THIRD, checks={"min_rows": 1000})
+    return shop
+
+
+def test_every_night_is_told(nights):
+    first, second, third = history(str(nights.folder / "out"))
+    assert [one.date for one in (first, second, third)] == [FIRST, SECOND, THIRD]
+    assert (first.rows, first.clusters, first.moved, first.new) == (600, 3, None, [])
+    assert (second.previous, second.clusters) == (first.run_id, 3)
+    assert (second.new, second.gone) == ([3], [2])
+    assert (first.warned, second.warned) == (["min_rows"], [])
+    assert second.drift > 0.1
+    assert second.drifted in ("x0", "x1")
+    assert (third.run_id, third.odd, len(third.held)) == ("", "nothing is published", 1)
+
+
+def test_the_table_has_a_line_for_each(nights):
+    said = CliRunner().invoke(main, ["history", str(nights.folder / "out")])
+    assert said.exit_code == 0, said.output
+    lines = said.stdout.splitlines()
+    assert tuple(lines[0].split()) == HEADER
+    shown = {line.split()[0]: line for line in lines[1:]}
+    assert "min_rows warned" in shown[FIRST]
+    columns = dict(zip(HEADER, shown[SECOND].split(), strict=False))
+    assert (columns["rows"], columns["new"], columns["gone"]) == ("650", "3", "2")
+    assert "nothing is published" in shown[THIRD]
+    said = CliRunner().invoke(main, ["history", str(nights.folder / "out"), "--json"])
+    told = json.loads(said.stdout)["nights"]
+    assert [one["run_id"] for one in told] == [
+        one.run_id for one in history(str(nights.folder / "out"))
+    ]
+
+
+def test_nights_of_several_jobs_stand_apart(nights):
+    known = history(str(nights.folder / "out"))
+    named = [one.model_copy(update={"job": "b" if one.held else "a"}) for one in known]
+    lines = in_lines(sorted(named, key=lambda one: (one.job, one.date)))
+    assert (lines[1], lines[4]) == ("a:", "b:")
+
+
+def test_a_night_that_can_not_be_read_says_so(nights, tmp_path):
+    (tmp_path / "out/x").mkdir(parents=True)
+    (tmp_path / "out/x/manifest.json").write_text("{")
+    (night,) = history(str(tmp_path / "out"))
+    assert "manifest.json" in night.odd
+    with pytest.raises(InputNotFoundError, match="no run was published in"):
+        history(str(tmp_path / "in"))
+    with pytest.raises(JobFileError, match="where all else lies too"):
+        history("/")
+
+
+def test_a_night_goes_on_from_another(nights, monkeypatch):
+    """The third night as if the second had not been."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    off = {"max_drift": False}
+    job = str(nights.job_file(checks=off))
+    asked = ["run", job, "--run-date", THIRD, "--fresh", "--continue-from"]
+    said = CliRunner().invoke(main, [*asked, str(nights.folder / "nowhere")])
+    assert said.exit_code == 66
+    assert "--continue-from: no run is published in" in said.stderr
+    said = CliRunner().invoke(main, [*asked, str(nights.out(FIRST))])
+    assert said.exit_code == 0, said.output
+    assert (
+        nights.said(THIRD, "report.json")["lineage"]["run_id"] == (nights.manifest(FIRST)["run_id"])
+    )

@@ -1,0 +1,61 @@
+"""What was published before is published again, while it is kept."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from distsvc.cli.main import main
+from distsvc.errors import DataError, InputNotFoundError
+from distsvc.published.rollback import roll_back
+from distsvc.run.job import run_job
+from distsvc.run.work.start import Start
+from distsvc.storage.publishing.publication import Output, collect
+from tests.published_files import read_labels
+from tests.small_runs import MODELS, small_job, three_clusters, write_table
+
+
+@pytest.fixture
+def twice(tmp_path):
+    """An output at which a run replaced another, and the ids of both."""
+    table = write_table(tmp_path / "t.parquet", three_clusters(600))
+    job = small_job(table, MODELS["sampled"])
+    run_job(job)
+    first = Output(job.output.path).run_id
+    other = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
+    run_job(other, start=Start(overwrite=True))
+    return job.output.path, first, Output(job.output.path).run_id
+
+
+def test_back_and_forth(twice):
+    out, first, second = twice
+    labels = read_labels(out)
+    said = CliRunner().invoke(main, ["rollback", out])
+    assert said.exit_code == 0, said.output
+    assert said.stdout.startswith(f"run {first} of ")
+    assert Output(out).run_id == first
+    page = Output(out).file("report.html").read_bytes()
+    assert (Output(out).store.current("report.html") or [b""])[0] == page
+    said = CliRunner().invoke(main, ["rollback", out, "--json"])
+    assert json.loads(said.stdout)["run_id"] == second
+    assert read_labels(out).equals(labels)
+
+
+def test_what_is_kept_no_more(twice, tmp_path):
+    out, _, second = twice
+    collect(out)
+    with pytest.raises(InputNotFoundError, match=r"nothing that was published at .* is kept there"):
+        roll_back(out)
+    assert CliRunner().invoke(main, ["rollback", out]).exit_code == 66
+    assert Output(out).run_id == second
+    with pytest.raises(InputNotFoundError, match="no run is published at"):
+        roll_back(str(tmp_path / "nowhere"))
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_that_was_damaged_is_not_published(twice):
+    out, first, second = twice
+    Output(out).store.local(f"labels/{first}/part-00000.parquet").write_bytes(b"other")
+    with pytest.raises(DataError, match=r"expected .* bytes"):
+        roll_back(out)
+    assert Output(out).run_id == second
