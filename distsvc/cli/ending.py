@@ -3,8 +3,9 @@
 The first SIGINT, SIGTERM or SIGHUP raises `Stopped` in the main thread, so that what was begun is
 put away. Python runs handlers wherever the main thread happens to be, also in callbacks of C code
 and in finalisers, where exceptions are swallowed: a `Stopped` that is freed before the command has
-ended is raised again. A second signal, or `GRACE_SECONDS`, ends the process without further ado,
-from a thread, because the main one may be in a kernel.
+ended is raised again. C code may also make another error of it (pydantic's validators do), so once
+a signal has come, every error is its end. A second signal, or `GRACE_SECONDS`, ends the process
+without further ado, from a thread, because the main one may be in a kernel.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: 
 GRACE_SECONDS = 8.0
 RAISE_AGAIN_SECONDS = 0.05
 
+_came: list[int] = []
+"""The signal that ends the command."""
+
 
 class Stopped(SystemExit):
     """A signal came. Who swallows this exception puts it off, for it is raised again."""
 
     def __init__(self, number: int):
         super().__init__(CODES[signal.Signals(number)])
-        self.number = number
 
     def __del__(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, RAISE_AGAIN_SECONDS)
@@ -52,11 +55,14 @@ def stoppable(command: Callable[[], object]) -> None:
             command()
         finally:
             _set_handlers(lambda number, _: _end(number, "after its work"))
-    except Stopped as stopped:
+    except BaseException:
+        if not _came:
+            raise
+    if _came:
         for stream in sys.stdout, sys.stderr:
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        _end(stopped.number, "cleanly")
+        _end(_came[0], "cleanly")
 
 
 def _listen() -> None:
@@ -67,6 +73,7 @@ def _listen() -> None:
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
 
     def stop(number: int, _: FrameType | None) -> None:
+        _came.append(number)
         _set_handlers(lambda *_: None)  # more of them are the thread's
         signal.signal(signal.SIGALRM, lambda *_: _raise(number))
         if "logging" in sys.modules:
@@ -126,6 +133,8 @@ def failing_cleanly() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
+        if _came:
+            raise
         code, words = blame(error)
         if code == DEFECT:
             from distsvc.run.work.progress import log_defect

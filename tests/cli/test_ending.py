@@ -44,6 +44,10 @@ SWALLOWED = {
     "finaliser": "one = Fragile(); del one; wait()",
     "garbage": "one = Fragile(); one.self = one; del one; import gc; gc.collect(); wait()",
     "bare except": "try:\n    kill()\nexcept BaseException:\n    pass\nwait()",
+    "another error": "try:\n    kill()\nexcept BaseException:\n    raise ValueError from None",
+    "a defect": "with ending.failing_cleanly():\n    try:\n        kill()\n    "
+    "except BaseException:\n        raise ValueError from None",
+    "a success": "try:\n    kill()\nexcept BaseException:\n    pass",
     "twice": "f = ctypes.CFUNCTYPE(None)(lambda: (kill(), wait())); f(); wait()",
 }
 
