@@ -122,7 +122,7 @@ def fit(job: Job, folder: Path) -> Fitted:
     survey = survey_table(begun.steps, begun.algorithm.engine.key_ranges)
     pilot = prepare(begun.steps, job.preprocess, begun.algorithm, survey)
     rule = begun.algorithm.fit(begun.steps, survey)
-    ids = ids_of(begun.steps, rule, survey, job.continuity.match)
+    ids = ids_of(begun.steps, rule, survey, job.continuity)
     columns = begun.run.plan.table.columns
     Labeller.of(rule, ids, columns, survey.pilot, pilot).write(begun.run)
     return Fitted(begun.job, begun.algorithm, begun.steps, survey, pilot, rule)

@@ -221,11 +221,13 @@ def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
 class ContinuityConfig(_Section):
     """``[continuity]``: the run whose cluster ids go on; the first of `previous` that is published.
 
-    In a job file it is one text; the days that it may stand for are filled in.
+    In a job file it is one text; the days that it may stand for are filled in. A cluster that was
+    gone for at most `memory` runs gets its id back.
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
     match: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
+    memory: Annotated[int, Field(ge=0, le=366)] = 7
 
 
 def _limit(value: Any) -> Any:

@@ -54,10 +54,13 @@ class Announcer:
         self._report: Report | None = None
         self._events: Events | None = None
         self._began = time.monotonic()
+        self._run_id = ""
 
     def begins(self, job: Job) -> Job:
         """Tell that a run of the job begins; return the job."""
         self._job = job
+        if _hooked(job):
+            self._run_id = _published(job)
         if lineage_is_wanted():
             try:
                 from distsvc.monitoring.openlineage import Events
@@ -93,10 +96,12 @@ class Announcer:
 
     def _call_hook(self, job: Job, outcome: RunOutcome) -> None:
         """Call the command that the job has for how the run ended."""
-        if not (job.job.on_published or job.job.on_held or job.job.on_failed):
+        if not _hooked(job):
             return
         from distsvc.monitoring import hooks
 
+        if outcome.published and _published(job) == self._run_id:
+            return  # as before this start
         wrong = hooks.call(job, outcome)
         if wrong:
             warn(f"[job] on_{hooks.event_of(outcome)}: {wrong}")
@@ -119,6 +124,19 @@ class Announcer:
             write_metrics(file, self._job.job.name if self._job else None, self._stem, outcome)
         except Exception as error:
             warn(f"--metrics-file: {blame(error)[1]}")
+
+
+def _hooked(job: Job) -> bool:
+    return bool(job.job.on_published or job.job.on_held or job.job.on_failed)
+
+
+def _published(job: Job) -> str:
+    """Return the id of the run at a job's output; empty where there is none, or it can't be read."""
+    from distsvc.storage.publishing.publication import Output
+
+    with suppress(DistsvcError, OSError):
+        return Output(job.output.path).run_id
+    return ""
 
 
 def lineage_is_wanted() -> bool:

@@ -25,8 +25,8 @@ class Night(BaseModel):
     """A night of a job: what is published at its output, and what checks hold back there.
 
     Where nothing is published, or it can't be read, there is no `run_id`, and `odd` says why. What
-    a run does not measure is None. `new` and `gone` are ids, `failed` and `warned` names of checks,
-    `held` runs; `drift` is the largest population stability index, of `drifted`.
+    a run does not measure is None. `new`, `back` and `gone` are ids, `failed` and `warned` names of
+    checks, `held` runs; `drift` is the largest population stability index, of `drifted`.
     """
 
     job: str = ""
@@ -40,6 +40,7 @@ class Night(BaseModel):
     outside: float | None = None
     moved: float | None = None
     new: list[int] = []
+    back: list[int] = []
     gone: list[int] = []
     drift: float | None = None
     drifted: str = ""
@@ -107,6 +108,7 @@ def _told(report: Report) -> dict[str, object]:
         "outside": report.outliers.share if report.outliers.defined else None,
         "moved": report.lineage.moved if report.lineage else None,
         "new": [one.id for one in stories if one.is_new],
+        "back": [one.id for one in stories if one.event == "returned"],
         "gone": [one.id for one in stories if one.has_ended],
         "failed": [name for name, state in states.items() if state == "failed"],
         "warned": [name for name, state in states.items() if state == "warned"],

@@ -72,7 +72,7 @@ def run_job(
         with steps_on(run, progress, asked.cluster, at) as steps:
             forecast = check_memory(asked, opening.table, steps.workers, opening.algorithm)
             learned, labelled = assign_table(steps, asked, previous) or cluster_table(
-                steps, asked, opening.algorithm
+                steps, asked, opening.algorithm, opening.lineage
             )
             fill_output(steps, labelled.counts)
         agreement = learned.facts.get("agreement")

@@ -13,13 +13,14 @@ indices, and rows have no age.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
-Event = Literal["survived", "split", "absorbed", "appeared", "disappeared"]
+Event = Literal["survived", "split", "absorbed", "appeared", "disappeared", "returned"]
 
 MATCHED_ROWS = 100_000
 """Rows that both models label, about; all rows of a table that has no more, or of its sample."""
@@ -42,18 +43,27 @@ class Story:
     The event ``survived``: it goes on under its id. ``split``: it lives on in two clusters or more,
     in none of them as itself; or, of a new cluster, at least half of it was one older cluster.
     ``absorbed``: at least half of it is now part of another. ``appeared``, ``disappeared``.
+    ``returned``: a run before the last one had it.
     """
 
     id: int
     event: Event
-    jaccard: float  # with the cluster matched to it, or that it overlaps most; 0 if there is none
+    jaccard: float  # with what it goes on from, or overlaps most; 0 if there is none
     before: int  # its rows among those labelled by both models
     after: int
     others: list[int]  # ids of what it split into or is part of; of a new one, where it came from
 
 
 @dataclass(frozen=True)
-class Lineage:
+class Return:
+    """The id of a cluster that is back, and its Jaccard index with that of the earlier model."""
+
+    id: int
+    jaccard: float
+
+
+@dataclass(frozen=True)
+class Matching:
     """The ids of a model's clusters that go on from those of another."""
 
     ids: np.ndarray  # (k,) int32, of every cluster by its label
@@ -74,7 +84,8 @@ def continued(
     match: float,
     inside: np.ndarray | None = None,
     sizes_before: np.ndarray | None = None,
-) -> Lineage:
+    returned: Mapping[int, Return] = MappingProxyType({}),
+) -> Matching:
     """Give ids to clusters, each that of the cluster it goes on from, or one never given.
 
     Parameters
@@ -93,6 +104,9 @@ def continued(
     sizes_before : ndarray of shape (k_before,), int64
         Rows of the clusters of the model before in its own table, by which those are told that have
         hardly any now; not given, none are.
+    returned
+        By their labels, clusters that go on from none of the model before, but from one of an
+        earlier model.
 
     """
     from scipy.optimize import linear_sum_assignment
@@ -106,6 +120,8 @@ def continued(
     for j in range(overlap.shape[1]):
         if j in goes_on:
             ids[j] = ids_before[goes_on[j]]
+        elif j in returned:
+            ids[j] = returned[j].id
         else:
             ids[j], next_id = next_id, next_id + 1
     expected = np.zeros(len(overlap))
@@ -113,7 +129,41 @@ def continued(
         expected = sizes_before / max(sizes_before.sum(), 1) * overlap.sum()
     gone = inside.sum(axis=1) < GONE * expected
     stories = _stories(list(ids_before), ids.tolist(), goes_on, overlap, inside, jaccard, gone)
-    return Lineage(ids, next_id, stories, overlap)
+    stories = [_as_returned(story, returned.values()) for story in stories]
+    return Matching(ids, next_id, stories, overlap)
+
+
+def returning(
+    ids_then: Sequence[int],
+    wanted: Collection[int],
+    unmatched: Collection[int],
+    overlap: np.ndarray,
+    match: float,
+) -> dict[int, Return]:
+    """Return which `unmatched` clusters go on from `wanted` ones of an earlier model, by label.
+
+    The overlap (k_then, k) is of the rows that are no outliers of that model, whose ids (k_then,)
+    are `ids_then`. They are matched as in `continued`.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    jaccard = jaccard_indices(overlap)
+    asked = np.isin(ids_then, list(wanted))[:, None] & np.isin(
+        np.arange(overlap.shape[1]), list(unmatched)
+    )
+    pairs = np.where(asked & (jaccard >= match), jaccard, 0.0)
+    places = zip(*linear_sum_assignment(pairs, maximize=True), strict=True)
+    return {
+        int(j): Return(int(ids_then[i]), float(pairs[i, j])) for i, j in places if pairs[i, j] > 0.0
+    }
+
+
+def _as_returned(story: Story, returned: Iterable[Return]) -> Story:
+    """Return the story of a new cluster that has an old id."""
+    by_id = {one.id: one.jaccard for one in returned}
+    if story.id not in by_id:
+        return story
+    return replace(story, event="returned", jaccard=by_id[story.id])
 
 
 def jaccard_indices(overlap: np.ndarray) -> np.ndarray:

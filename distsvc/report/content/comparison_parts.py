@@ -44,7 +44,7 @@ class StoryPart(ReportPart):
     """
 
     id: Label
-    event: Literal["survived", "split", "absorbed", "appeared", "disappeared"]
+    event: Literal["survived", "split", "absorbed", "appeared", "disappeared", "returned"]
     jaccard: Number
     rows_before: Size
     rows_after: Size
@@ -58,7 +58,7 @@ class StoryPart(ReportPart):
     @property
     def has_ended(self) -> bool:
         """Whether its id was that of a cluster before, and is no more."""
-        return self.event != "survived" and not self.is_new
+        return self.event not in ("survived", "returned") and not self.is_new
 
 
 class Moves(ReportPart):

@@ -11,8 +11,8 @@ MOST_IDS = 5
 def words_of_night(report: Report) -> list[str]:
     """Return in words how a run compares with the one before, and how its checks ended.
 
-    Rows that moved, ids that are new, gone or split, the column that drifted most, and checks;
-    nothing where there is no run before and no check.
+    Rows that moved, ids that are new, back, split or gone, the column that drifted most, and
+    checks; nothing where there is no run before and no check.
     """
     found = [] if report.lineage is None else _words_of_ids(report.lineage)
     if report.drift and report.drift.columns:
@@ -36,6 +36,7 @@ def _words_of_ids(lineage: LineagePart) -> list[str]:
     ended = [story for story in lineage.clusters if story.has_ended]
     names = {
         "new": [story.id for story in lineage.clusters if story.is_new],
+        "back": [story.id for story in lineage.clusters if story.event == "returned"],
         "split": [story.id for story in ended if story.event == "split"],
         "gone": [story.id for story in ended if story.event != "split"],
     }

@@ -21,7 +21,7 @@ from distsvc.report.formats import (
 MAX_SURVIVORS, MAX_OTHERS = 10, 8
 LONGEST_SENTENCE, LONGEST_NAME = 600, 300
 ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
-ORDER = {"split": 0, "absorbed": 1, "disappeared": 2, "appeared": 4, "survived": 5}
+ORDER = {"split": 0, "absorbed": 1, "disappeared": 2, "returned": 4, "appeared": 5, "survived": 6}
 SPLIT_OFF = 3
 
 
@@ -129,18 +129,21 @@ def _summary(found: LineagePart) -> str:
         if kinds.count(kind)
     ]
     new = [count(story.id) for story in found.clusters if story.is_new]
-    n_old = len(kinds) - len(new)
+    back = [count(story.id) for story in found.clusters if story.event == "returned"]
+    n_old = len(kinds) - len(new) - len(back)
     every = kinds.count("survived") == n_old
     text = f"Of {things(n_old, 'cluster')}, {listed(old)}"
     if every:
         text = "The earlier cluster continues"
         if n_old != 1:
             text = f"All {count(n_old)} earlier clusters continue"
+    came = f"; cluster{'s' * (len(back) > 1)} {listed(back)} came back" if back else ""
+    text = f"{text}; {_new(new)}{came}"
     if found.moved is None or not found.rows:
-        return f"{text}; {_new(new)}."
+        return f"{text}."
     share = "None" if found.moved == 0 else percent(found.moved)
     return (
-        f"{text}; {_new(new)}. {share} of the {things(found.rows, 'row')} that both models "
+        f"{text}. {share} of the {things(found.rows, 'row')} that both models "
         "labelled went to another id."
     )
 
@@ -197,6 +200,7 @@ def _event(story: StoryPart) -> str:
         "survived": "goes on",
         "absorbed": f"absorbed into {others}",
         "appeared": "new",
+        "returned": "came back",
         "disappeared": "disappeared",
     }[story.event]
 

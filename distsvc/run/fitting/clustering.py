@@ -10,9 +10,12 @@ from distsvc.run.labelling.phase import Labelled, label_table
 from distsvc.run.learning.survey import survey_table
 from distsvc.run.nights.continuity import ids_of
 from distsvc.run.work.phases import Steps
+from distsvc.storage.publishing.lineages import Lineage
 
 
-def cluster_table(steps: Steps, job: Job, algorithm: Learner) -> tuple[Learned, Labelled]:
+def cluster_table(
+    steps: Steps, job: Job, algorithm: Learner, lineage: Lineage | None = None
+) -> tuple[Learned, Labelled]:
     """Cluster a table; return the description of the answer, and the labelled table.
 
     The table is read once for its statistics and a random sample (twice where rows are left out or
@@ -22,7 +25,7 @@ def cluster_table(steps: Steps, job: Job, algorithm: Learner) -> tuple[Learned, 
     survey = survey_table(steps, algorithm.sample_ranges, all_rows)
     prepared_pilot = prepare(steps, job.preprocess, algorithm, survey)
     rule = algorithm.fit(steps, survey)
-    ids = ids_of(steps, rule, survey, job.continuity.match)
+    ids = ids_of(steps, rule, survey, job.continuity, lineage)
     columns = steps.run.plan.table.columns
     Labeller.of(rule, ids, columns, survey.pilot, prepared_pilot).write(steps.run)
     labelled = label_table(steps, surveyed=survey.lowest)

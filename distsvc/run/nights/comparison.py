@@ -21,7 +21,7 @@ from distsvc.report.content.comparison_parts import (
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.nights.checks import Measured, checked
-from distsvc.run.nights.continuity import LINEAGE
+from distsvc.run.nights.continuity import LINEAGE, UNCLAIMED
 from distsvc.run.nights.drift import drift_of, refit_because
 from distsvc.run.nights.previous import Previous, rows_of_runs
 from distsvc.run.work.directory import RunDirectory
@@ -115,6 +115,12 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
         notes.append(f"no run is published at {lacking} or before: ids begin anew, from 0")
     elif lacking:
         notes.append(f"no run is published at {lacking}: ids go on from {lineage.path}")
+    unclaimed = run.read(LINEAGE).facts.get(UNCLAIMED) if run.has(LINEAGE) else None
+    if unclaimed:
+        notes.append(
+            "ids of new clusters could not be claimed for this run alone, so another that goes on "
+            f"from the same one may give them, too: {unclaimed}"
+        )
     extra = ignored_columns(run.plan.table) if job.model.mode != "refit" else []
     extra = [name for name in extra if name in (job.input.columns or extra)]
     extra += new_columns(run.plan.table)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
 from distsvc.run.labelling.labeller import PREVIOUS
 from distsvc.run.model.content import ModelFile
 from distsvc.run.model.files import checked_model, model_digest, read_model, restore_model
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import store_of
+from distsvc.storage.publishing.lineages import earlier_runs
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, names_of
@@ -79,14 +80,8 @@ def rows_of_runs(previous: Previous, n_runs: int) -> list[int]:
 
     The list ends where a run is published no more.
     """
-    rows, manifest = [previous.manifest.rows], previous.manifest
-    while len(rows) < n_runs and manifest.previous is not None:
-        try:
-            manifest = read_manifest(store_of(manifest.previous.path))
-        except DistsvcError:
-            break
-        rows.append(manifest.rows)
-    return rows
+    earlier = earlier_runs(previous.manifest, n_runs - 1)
+    return [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
 
 
 def labelled_by(job: Job, previous: Previous | None) -> Job:

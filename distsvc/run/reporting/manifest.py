@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import logging
 import platform
+from contextlib import suppress
 from importlib.metadata import version
 
 from distsvc import __version__
-from distsvc.errors import CheckFailedError, TemporaryError
+from distsvc.errors import CheckFailedError, OutputPermissionError, TemporaryError
 from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import schema
@@ -46,6 +47,10 @@ def publish(opening: Opened, labelled: Labelled, report: Report) -> None:
     if opening.previous is not None:
         previous = Continued(**opening.previous.named())
         manifest = manifest.model_copy(update={"previous": previous})
+    if opening.lineage is not None:
+        manifest = manifest.model_copy(update={"lineage": opening.lineage.named()})
+        with suppress(OutputPermissionError):  # ids that could not be claimed are told
+            opening.lineage.enter()
     if report.failed:
         for gone in opening.output.hold(manifest):
             _LOG.info("older candidate given up", extra={"fields": {"run": gone}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +24,11 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Meter, Progress
 from distsvc.run.work.start import Start
+from distsvc.storage.places.store import store_of
+from distsvc.storage.publishing.lineages import Lineage, later_runs
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.columns import some
 from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
 from distsvc.storage.tables.ready import check_ready
 
@@ -35,7 +39,8 @@ class Opened:
 
     The `job` has what the previous model decides of it, but for the columns. `digest` and `inputs`
     are the SHA-256 of the job and of the table. `previous` is the published run that is continued,
-    and `notes` are warnings about what is published at the output.
+    `lineage` that of jobs which name one, and `notes` are warnings about what is published at the
+    output.
     """
 
     job: Job
@@ -46,6 +51,7 @@ class Opened:
     table: Table
     algorithm: AlgorithmJob
     previous: Previous | None
+    lineage: Lineage | None
     notes: list[str]
 
 
@@ -84,19 +90,44 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Outp
                 progress.event("begins a lineage", not_published=wanted[0])
         inputs = fingerprint(table)
         held = request.output, request.digest, inputs
-        yield Opened(job, run, *held, table, algorithm, previous, _notes(job, request.output))
+        lineage = _lineage(request, run, inputs, previous)
+        notes = _notes(job, request.output)
+        yield Opened(job, run, *held, table, algorithm, previous, lineage, notes)
+
+
+def _lineage(
+    request: Request, run: RunDirectory, inputs: str, previous: Previous | None
+) -> Lineage | None:
+    """Return the lineage of a run; None where its job names no run to go on from."""
+    job, output = request.job, request.output.store.address
+    if not job.continuity.previous:
+        return None
+    answer = hashlib.sha256(f"{request.digest} {inputs}".encode()).hexdigest()
+    known = run.name, answer, output, str(job.job.run_date or "")
+    in_place = output in [store_of(path).address for path in job.continuity.previous]
+    before = (previous.address, previous.manifest) if previous is not None else None
+    return Lineage.of(known, before, in_place)
 
 
 def _notes(job: Job, output: Output) -> list[str]:
-    """Return a warning, or none, where a later night is replaced by an earlier one."""
-    date = job.job.run_date
-    there = output.manifest() if date is not None else None
-    if there is None or date is None or there.run_date <= date:
+    """Return warnings about what a run replaces: a later night, or one that others go on from."""
+    there, date = output.manifest(), job.job.run_date
+    if there is None:
         return []
-    return [
-        f"this run of {date} replaces run {there.run_id} of {there.run_date}, which is later: "
-        "nights that went on from that one keep its ids"
-    ]
+    notes = []
+    if date is not None and there.run_date > date:
+        notes.append(
+            f"this run of {date} replaces run {there.run_id} of {there.run_date}, which is later: "
+            "nights that went on from that one keep its ids"
+        )
+    later = later_runs(output.store.address, there)
+    if later:
+        dates = some([f"{one.run_date} ({address})" for address, one in later], 5)
+        notes.append(
+            f"this run replaces run {there.run_id}, from which later ones went on: {dates}; they "
+            "are as they were, and go on from this one when they are run again with --overwrite"
+        )
+    return notes
 
 
 def _planned(request: Request, staging: str, previous: Previous | None, meter: Meter) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Self
@@ -34,6 +35,13 @@ def _plain_path(text: str) -> str:
     return text
 
 
+def _relative_path(text: str) -> str:
+    plain = posixpath.normpath(text) == text and not text.startswith("/")
+    if not plain or "\0" in text or "\\" in text:
+        raise ValueError(f"expected a relative path, found {text[:60]!r}")
+    return text
+
+
 Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -59,6 +67,13 @@ class Continued(Listed):
     path: str = ""
     run_id: str = ""
     model_sha256: str = ""
+
+
+class LineageName(Listed):
+    """The lineage of a run: its id, and where its record is, from the output (`lineages`)."""
+
+    id: Annotated[str, AfterValidator(_plain_path)]
+    home: Annotated[str, AfterValidator(_relative_path)]
 
 
 class ContinuedRun(Continued):
@@ -105,6 +120,7 @@ class Manifest(Listed):
     versions: dict[str, str] = Field(default={})
     checks: list[CheckRecord] = Field(default=[])
     previous: Continued | None = None
+    lineage: LineageName | None = None
     override: bool = False
     write_id: str = ""
 

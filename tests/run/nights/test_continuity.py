@@ -25,6 +25,7 @@ def test_ids_go_on_whatever_the_sizes_and_are_given_once(shop):
         SECOND: rows(100, 300, 200, seed=1),
         THIRD: rows(300, 150, 0, 100, seed=2),  # one is not there, another comes
         "2026-03-03": rows(300, 150, 100, seed=3),  # and is back, for the other
+        "2026-03-04": rows(300, 150, 0, 100, seed=4),  # which is back, too
     }
     found = {}
     for date, (X, y) in nights.items():
@@ -35,10 +36,13 @@ def test_ids_go_on_whatever_the_sizes_and_are_given_once(shop):
     assert found[FIRST] == {0: 0, 1: 1, 2: 2}
     assert found[SECOND] == found[FIRST], "by size they would be 2, 0 and 1"
     assert found[THIRD] == {0: 0, 1: 1, 3: 3}
-    assert found["2026-03-03"] == {0: 0, 1: 1, 2: 4}, "nobody is called 2 again, or 3"
-    assert shop.said("2026-03-03", "lineage.json")["next_id"] == 5
-    model = json.loads(published_file(shop.out("2026-03-03"), "model.json").read_text())
-    assert (model["facts"]["n_clusters"], model["facts"]["next_id"]) == (3, 5)
+    assert found["2026-03-03"] == found[FIRST], "which was gone for a night"
+    assert found["2026-03-04"] == found[THIRD]
+    assert shop.said("2026-03-04", "lineage.json")["next_id"] == 4
+    model = json.loads(published_file(shop.out("2026-03-04"), "model.json").read_text())
+    assert (model["facts"]["n_clusters"], model["facts"]["next_id"]) == (3, 4)
+    events = {s["id"]: s["event"] for s in shop.said("2026-03-04", "lineage.json")["clusters"]}
+    assert events == {0: "survived", 1: "survived", 2: "disappeared", 3: "returned"}
     told = {s["id"]: s["event"] for s in shop.said(THIRD, "lineage.json")["clusters"]}
     assert {i: told[i] for i in (0, 1, 2)} == {0: "survived", 1: "survived", 2: "disappeared"}
     assert told[3] in ("split", "appeared")
@@ -115,7 +119,7 @@ def named_labels(content):
 
 @pytest.mark.parametrize("form", ["level-tree", "support-vector", "imdh", "centres"])
 def test_a_report_names_clusters_by_their_ids(form, tmp_path, monkeypatch):
-    def odd(steps, rule, survey, match):
+    def odd(steps, rule, survey, config, lineage):
         k = rule.n_clusters
         return Ids((np.arange(k)[::-1] * 7 + 3).astype(np.int32), 7 * k + 10)
 

@@ -1,0 +1,255 @@
+"""The record of a lineage: which ids its runs gave to clusters, and which run each goes on from.
+
+Runs that continue each other are a lineage. A run knows of those before it, but not of others that
+continue the same one, such as a late night that is done after its successors. So ids are claimed in
+a record that all of them share: ``.lineages/ID.json``, beside the outputs of the lineage, or in the
+output where runs replace each other. Manifests name it by its place relative to the output, so that
+a tree of outputs can be moved, or copied and gone on with. Runs outside that tree begin a record of
+their own, with the ids that are known to them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from distsvc.errors import (
+    DataError,
+    DistsvcError,
+    InputNotFoundError,
+    JobFileError,
+    TemporaryError,
+)
+from distsvc.errors.forms import Form, parsed
+from distsvc.storage.places.arrays import sealed, unsealed
+from distsvc.storage.places.folder import ChangedError, HeldError
+from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.publishing.manifest import LineageName, Manifest, read_manifest
+
+FOLDER = ".lineages"
+
+SECONDS, PAUSE = 60.0, 0.05
+"""How long a record is asked for that others are writing, and the longest pause in between."""
+
+Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class LineageRun(Form):
+    """A run of a lineage: the one it goes on from, its date, and its output, relative to home."""
+
+    previous: str
+    run_date: str
+    output: str
+
+
+class Claim(Form):
+    """Ids in a row: the first, and how many."""
+
+    first: Id
+    n_ids: Id
+
+
+class Record(Form):
+    """The content of a record.
+
+    `claims` are by the SHA-256 of all that decides an answer, so that a run that is done again has
+    the same ids; `runs` by their ids. `next_id` is above all ids that were claimed.
+    """
+
+    next_id: Id = 0
+    claims: dict[str, Claim] = Field(default_factory=dict)
+    runs: dict[str, LineageRun] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The lineage of a run: its name, the address of its home, and what it knows of the run.
+
+    `answer` is the SHA-256 of what decides the run's answer: its job, its input and the model
+    before.
+    """
+
+    id: str
+    home: str
+    run_id: str
+    answer: str
+    output: str
+    run_date: str
+    previous: Manifest | None
+
+    @classmethod
+    def of(
+        cls,
+        run: tuple[str, str, str, str],
+        previous: tuple[str, Manifest] | None,
+        in_place: bool,
+    ) -> Lineage:
+        """Return the lineage of a run, from the address and manifest of the one before.
+
+        Of the run there are its id, its answer, the address of its output and its date. `in_place`
+        is whether runs of the lineage replace each other there.
+        """
+        run_id, answer, output, run_date = run
+        home, name = (output if in_place else posixpath.dirname(output)), run_id
+        before = None
+        if previous is not None:
+            address, before = previous
+            name = before.run_id
+            if before.lineage is not None:
+                name = before.lineage.id
+                if _root(address) == _root(output):
+                    home = _joined(address, before.lineage.home)
+        return cls(name, home, run_id, answer, output, run_date, before)
+
+    def named(self) -> LineageName:
+        """Return it as the manifest names it."""
+        return LineageName(id=self.id, home=_relative(self.home, self.output))
+
+    def claim(self, n_ids: int, least: int) -> int:
+        """Return the first of so many ids in a row, from `least` on, that no other answer has.
+
+        Raises
+        ------
+        OutputPermissionError
+            The record can't be written.
+        TemporaryError
+            Others write it all the time.
+        DataError
+            It is damaged.
+
+        """
+
+        def claimed(record: Record) -> Record:
+            own = record.claims.get(self.answer)
+            if own is not None and own.n_ids == n_ids and own.first >= least:
+                return record
+            first = max(record.next_id, least)
+            claims = record.claims | {self.answer: Claim(first=first, n_ids=n_ids)}
+            return record.model_copy(update={"next_id": first + n_ids, "claims": claims})
+
+        return self._changed(claimed).claims[self.answer].first
+
+    def enter(self) -> None:
+        """List the run; errors as in `claim`."""
+        output = _relative(self.output, self.home)
+        before = self.previous.run_id if self.previous else ""
+        own = LineageRun(previous=before, run_date=self.run_date, output=output)
+
+        def entered(record: Record) -> Record:
+            return record.model_copy(update={"runs": record.runs | {self.run_id: own}})
+
+        self._changed(entered)
+
+    @property
+    def _store(self) -> Store:
+        return store_of(self.home).below(FOLDER)
+
+    def _changed(self, change: Callable[[Record], Record]) -> Record:
+        """Return the record as it is after a change, which is made in one step."""
+        for _ in _while_others_write():
+            try:
+                with self._store.held():
+                    record, mark = _record(self._store, self.id)
+                    changed = change(record)
+                    if changed != record:
+                        content = sealed(changed.model_dump(mode="json"))
+                        self._store.swap(f"{self.id}.json", content, mark)
+                    return changed
+            except (ChangedError, HeldError):
+                continue
+        raise TemporaryError(f"{self._store.address}/{self.id}.json is written by others")
+
+
+def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifest]]:
+    """Yield the runs that one goes on from, at most so many, each with the store it is in.
+
+    They end where a run is not published any more, or another is in its place.
+    """
+    for _ in range(most):
+        before = manifest.previous
+        if before is None:
+            return
+        try:
+            store = store_of(before.path)
+            manifest = read_manifest(store)
+        except (DataError, InputNotFoundError, JobFileError):
+            return
+        if manifest.run_id != before.run_id:
+            return
+        yield store, manifest
+
+
+def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]:
+    """Return the published runs that went on from the one at an address, in any generation.
+
+    They are in the order of their dates, each with its address; none where no record can be read.
+    """
+    if manifest.lineage is None:
+        return []
+    home = _joined(address, manifest.lineage.home)
+    try:
+        record, _ = _record(store_of(home).below(FOLDER), manifest.lineage.id)
+    except (TemporaryError, DataError):
+        return []
+    found: list[tuple[str, LineageRun, str]] = []
+    wanted = {manifest.run_id}
+    while wanted:
+        more = {name: one for name, one in record.runs.items() if one.previous in wanted}
+        found += [(_joined(home, one.output), one, name) for name, one in more.items()]
+        wanted = set(more)
+    there = [(at, one) for at, one, name in found if _published(at) == name]
+    return sorted(there, key=lambda pair: pair[1].run_date)
+
+
+def _record(store: Store, name: str) -> tuple[Record, str | None]:
+    """Return a record and the mark of its version; an empty one where there is none."""
+    there = store.current(f"{name}.json")
+    if there is None:
+        return Record(), None
+    path = f"{store.address}/{name}.json"
+    try:
+        return parsed(Record, unsealed(there[0], path), path), there[1]
+    except DataError as error:
+        raise DataError(
+            f"{error}. Without this file, ids go on from those that runs know of"
+        ) from None
+
+
+def _while_others_write() -> Iterator[None]:
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        yield
+        time.sleep(random.uniform(0.0, PAUSE))
+
+
+def _published(address: str) -> str:
+    """Return the id of the run that is published at an address; empty where none is."""
+    try:
+        return read_manifest(store_of(address)).run_id
+    except DistsvcError:
+        return ""
+
+
+def _root(address: str) -> str:
+    """Return the scheme and bucket of an address; empty for a path."""
+    scheme, found, path = address.partition("://")
+    return f"{scheme}://{path.partition('/')[0]}" if found else ""
+
+
+def _path(address: str) -> str:
+    return "/" + address.removeprefix(_root(address)).strip("/")
+
+
+def _relative(address: str, to: str) -> str:
+    return posixpath.relpath(_path(address), _path(to))
+
+
+def _joined(address: str, relative: str) -> str:
+    path = posixpath.normpath(posixpath.join(_path(address), relative))
+    return _root(address) + path if _root(address) else path
