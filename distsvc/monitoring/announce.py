@@ -131,7 +131,7 @@ def _hooked(job: Job) -> bool:
 
 
 def _published(job: Job) -> str:
-    """Return the id of the run at a job's output; empty where there is none, or it can't be read."""
+    """Return the id of the run at a job's output; empty where none is, or it can't be read."""
     from distsvc.storage.publishing.publication import Output
 
     with suppress(DistsvcError, OSError):
