@@ -43,7 +43,12 @@ FULL = {
         "segment_samples": 10,
         "boundary_size": 100,
     },
-    "continuity": {"previous": ["out/2026-02-27", "out/2026-02-26"], "match": 0.4},
+    "continuity": {
+        "previous": ["out/2026-02-27", "out/2026-02-26"],
+        "match": 0.4,
+        "memory": 3,
+        "prefer_previous": False,
+    },
     "checks": {
         "min_rows": {"level": "warn", "limit": 1000.0},
         "max_outlier_share": {"level": "error", "limit": 0.2},

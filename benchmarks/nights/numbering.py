@@ -15,17 +15,23 @@ from benchmarks.harness.rows import Row
 from benchmarks.harness.runs import published, run_here, write_columns
 from distsvc.run.reporting import files as report_files
 
+KEPT = 9
+"""Runs: the last one, and as many as a cluster may be gone."""
+
 REACH = 2.0
 """How far a centroid moves at most, in root mean square distances of its cluster's rows."""
 
 
 class Runs:
-    """Jobs below a folder, each of which goes on from the one before; only two are kept."""
+    """Jobs below a folder, each of which goes on from the one before; nine are kept.
 
-    def __init__(self, folder: Path, match: float):
+    Each leaves the clusters of the one before only for better ones, unless it is `alone`.
+    """
+
+    def __init__(self, folder: Path, match: float, alone: bool = False):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        self.folder, self.match, self.number = folder, match, 0
+        self.folder, self.match, self.number, self.alone = folder, match, 0, alone
 
     def ids(self, X: np.ndarray, seed: int) -> tuple[np.ndarray, Row]:
         """Cluster a night's rows X (n, d); return the published ids (n,) and its report."""
@@ -34,8 +40,10 @@ class Runs:
         more: Row = {}
         if self.number:
             before = str(self.folder / str(self.number - 1))
-            more["continuity"] = {"previous": before, "match": self.match}
-            shutil.rmtree(self.folder / str(self.number - 2), ignore_errors=True)
+            more["continuity"] = {
+                "previous": before, "match": self.match, "prefer_previous": not self.alone
+            }  # fmt: skip
+            shutil.rmtree(self.folder / str(self.number - KEPT), ignore_errors=True)
         report = run_here(table, out, {}, {"seed": seed}, {"workers": 0}, more=more)
         self.number += 1
         return published(out), report.content
@@ -44,7 +52,7 @@ class Runs:
 @contextmanager
 def without_pages() -> Iterator[None]:
     """Leave out the pages of runs, whose pictures take longer than small tables do."""
-    with patch.object(report_files, "render_page", lambda _: "left out"):
+    with patch.object(report_files, "page_of", lambda _: "left out"):
         yield
 
 

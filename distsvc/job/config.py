@@ -222,12 +222,14 @@ class ContinuityConfig(_Section):
     """``[continuity]``: the run whose cluster ids go on; the first of `previous` that is published.
 
     In a job file it is one text; the days that it may stand for are filled in. A cluster that was
-    gone for at most `memory` runs gets its id back.
+    gone for at most `memory` runs gets its id back. With `prefer_previous` the clusters of that run
+    are left only for an answer that is clearly better.
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
     match: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
     memory: Annotated[int, Field(ge=0, le=366)] = 7
+    prefer_previous: bool = True
 
 
 def _limit(value: Any) -> Any:

@@ -75,8 +75,7 @@ def run_job(
                 steps, asked, opening.algorithm, opening.lineage
             )
             fill_output(steps, labelled.counts)
-        agreement = learned.facts.get("agreement")
-        comparison = compare_and_check(run, asked, previous, labelled, agreement, opening.notes)
+        comparison = compare_and_check(run, asked, previous, labelled, learned.facts, opening.notes)
         for check in comparison.checks:
             progress.event("check", **check.told())
         report = write_report(

@@ -250,6 +250,11 @@ WRONG = {
         (0, "must be greater than 0, found 0"),
         (1.1, "must be less than or equal to 1, found 1.1"),
     ],
+    "continuity.memory": [
+        (-1, "must be greater than or equal to 0, found -1"),
+        (2.5, "must be a valid integer, found 2.5"),
+    ],
+    "continuity.prefer_previous": [("yes", "must be a valid boolean, found 'yes'")],
     "checks.min_rows": LIMITS,
     "checks.max_rows": LIMITS,
     "checks.max_null_share": LIMITS,

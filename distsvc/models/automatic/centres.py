@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from distsvc.models.support_vector.level_tree.consensus import AGREEMENT, rand_indices
+from distsvc.models.support_vector.level_tree.consensus import AGREEMENT
+from distsvc.models.support_vector.level_tree.proposals import rand_indices
 
 STARTS = 10
 """Runs of k-means, each from other centres."""

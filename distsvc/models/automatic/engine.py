@@ -5,6 +5,9 @@ them. It sees the diffusion coordinates of a graph of near rows, too: clusters a
 together in many columns, wherever it winds. In either family the models vote among cuts of their
 trees. The family whose winner stands higher, a model, has the answer.
 
+A run that goes on from another asks the trees for that one's clusters, too, and leaves these only
+for an answer that is clearly better: what is nearly as good would otherwise change every night.
+
 A number of clusters that is given need not be that of any dense parts. There k-means is asked, too,
 and the division has the answer that has the highest merit: even clusters that part few near rows.
 """
@@ -28,11 +31,16 @@ from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.base import Parameters
-from distsvc.models.support_vector.level_tree.consensus import AGREEMENT, Answer, rand_indices
+from distsvc.models.support_vector.level_tree.consensus import AGREEMENT, EVEN, Answer
 from distsvc.models.support_vector.level_tree.density_score import DensityScore
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import NEAR_ROWS, LevelSets
-from distsvc.models.support_vector.level_tree.proposals import VoteRows, entropy, merit_of
+from distsvc.models.support_vector.level_tree.proposals import (
+    VoteRows,
+    entropy,
+    merit_of,
+    rand_index,
+)
 from distsvc.models.support_vector.level_tree.rule import Scored
 
 LEVEL_TREE, GRAPH, CENTRES = "support-vector", "graph", "centres"
@@ -84,6 +92,7 @@ class AutomaticEngine(Engine):
     likeness: float | None  # adjusted Rand index of both answers on the graph's rows
     rule: Rule  # clusters of the answer; scores of the level tree, whichever it is
     confirmed: bool  # whether both have the same answer, of winners too low by themselves
+    followed: bool  # whether the answer is that of the run before, cut again
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         check_parameters("auto", parameters)
@@ -97,6 +106,12 @@ class AutomaticEngine(Engine):
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the level tree's sample; the graph's is a part of it."""
         return self.levels.key_ranges(n_rows)
+
+    def go_on_from(self, labels: np.ndarray) -> None:
+        """Prefer the answer of the run before, which gave `labels` (m,) to the first pilot rows."""
+        self.levels.go_on_from(labels)
+        self.graph.before = labels
+        self.levels.follow = False  # both are asked before one is followed
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle what follows from pilot rows (m, d) of a table of `n_rows`, in order of keys."""
@@ -126,19 +141,18 @@ class AutomaticEngine(Engine):
     def choose(self) -> None:
         """Choose whose the answer is, and make its rule."""
         self.confirmed = self._confirm()
+        winners = self.answers
+        self.chosen = self._clearest(winners)
+        self.followed = self.n_clusters is None and self._follow(winners)
         self.likeness = None
         if GRAPH in self.answers:
             found = self.levels.levels, self.graph.tree.levels
             several = self._columns_labels(found[0]), self._graph_labels(found[1])
-            self.likeness = float(rand_indices(several)[0, 1])
+            self.likeness = rand_index(*several)
         if self.n_clusters is None:
             self.merits = {}
-            answers = self.answers
-            split = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
-            self.chosen = self._clearest(split)
             self.support, self.rule = self.found.answer.support, self._rule_of(self.chosen)
-            asked = [self.found.answer] if split else list(answers.values())
-            self.agreement = min(one.agreement for one in asked)
+            self.agreement = self._agreement(self.answers)
         else:
             divisions = self._divisions(self.n_clusters)
             self.merits = self._merits(divisions)
@@ -188,6 +202,8 @@ class AutomaticEngine(Engine):
             )
         if GRAPH not in answers:
             return "Few rows differ, or all are equally near, so there is no graph of near rows."
+        if self.followed:
+            return "The clusters are those of the run before, found again in tonight's rows."
         own, other = answers[LEVEL_TREE].standing, answers[GRAPH].standing
         told = f"the columns stand at {own:.2f}, the graph at {other:.2f}"
         if self.confirmed:
@@ -204,13 +220,36 @@ class AutomaticEngine(Engine):
         facts = {} if self.chosen == CENTRES else self.tree.fitted_facts()
         facts |= {"n_clusters": self.rule.n_clusters}
         facts |= {"chosen": self.chosen, "support": self.support, "agreement": self.agreement}
+        if self.levels.before is not None:
+            facts["followed"] = self.followed
         return facts if self.likeness is None else facts | {"likeness": self.likeness}
 
-    def _clearest(self, standing: Mapping[str, float]) -> str:
+    def _clearest(self, answers: Mapping[str, Answer]) -> str:
         """Return the family that has the answer, by the standing of those that found clusters."""
+        standing = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
         if not standing or standing.get(LEVEL_TREE, 0.0) >= CLEAR:
             return LEVEL_TREE
         return max(standing, key=standing.__getitem__)
+
+    def _agreement(self, answers: Mapping[str, Answer]) -> float:
+        """Return the chance of the chosen answer; of one cluster, that neither family splits it."""
+        own = answers[self.chosen]
+        asked = [own] if own.n_clusters > 1 else list(answers.values())
+        return min(one.agreement for one in asked)
+
+    def _follow(self, winners: Mapping[str, Answer]) -> bool:
+        """Take the answer of the run before where the winner is not clearly better.
+
+        It is taken from the family that has it most alike.
+        """
+        like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
+        won = winners[self.chosen]
+        clear = won.clear if won.n_clusters > 1 else self._agreement(winners) >= EVEN
+        if not like or clear:
+            return False
+        self.chosen = max(like, key=like.__getitem__)
+        self.tree.settle(replace(self.found, follow=True))
+        return True
 
     def _confirm(self) -> bool:
         """Take winners that stand too low by themselves, where both have nearly the same labels."""
@@ -223,7 +262,7 @@ class AutomaticEngine(Engine):
             return False
         blind = [replace(found, n_clusters=None) for found in lower]
         several = self._columns_labels(blind[0]), self._graph_labels(blind[1])
-        if rand_indices(several)[0, 1] <= AGREEMENT:
+        if rand_index(*several) <= AGREEMENT:
             return False
         for tree, found in zip(trees, lower, strict=True):
             tree.settle(found)

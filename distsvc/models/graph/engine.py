@@ -61,9 +61,11 @@ class GraphEngine:
     point_of: np.ndarray
     coordinates: np.ndarray | None
     tree: LevelTreeEngine
+    before: np.ndarray | None  # (m,) labels of the first rows in the answer of the run before
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = replace(parameters, nu=None), seed
+        self.before = None
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the ranges of keys of the graph's rows, of a table of so many."""
@@ -98,6 +100,10 @@ class GraphEngine:
             self.tree = LevelTreeEngine(self.parameters, self.seed)
             self.tree.least_standing = LEAST_STANDING
             self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))
+            if self.before is not None:
+                first = np.unique(point_of, return_index=True)[1]
+                self.tree.go_on_from(self.before[first[first < len(self.before)]])
+                self.tree.follow = False
 
     @property
     def seen(self) -> np.ndarray:

@@ -80,9 +80,10 @@ class LineagePart(ReportPart):
     `path` and `run_id` are of the run before, None where none was published; `not_published` is
     the run that should have been it. By mode ``assign`` its model labelled the rows, by
     ``refit`` a new one was learned, although the old one might have done: `because` says why.
-    Of the `rows` that both models labelled, `moved` is the share whose id is another now; None
-    where there is one model.
-    `next_id` is above every id that was ever given.
+    `followed` is whether its clusters are those of the run before, since no others were clearly
+    better; None where that was not asked. Of the `rows` that both models labelled, `moved` is the
+    share whose id is another now; None where there is one model. `next_id` is above every id that
+    was ever given.
     """
 
     path: str | None
@@ -92,6 +93,7 @@ class LineagePart(ReportPart):
     not_published: str | None = None
     rows: Size
     moved: Known
+    followed: bool | None = None
     next_id: Size
     clusters: list[StoryPart]
     moves: Moves | None = None

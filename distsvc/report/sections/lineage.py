@@ -24,6 +24,11 @@ ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
 ORDER = {"split": 0, "absorbed": 1, "disappeared": 2, "returned": 4, "appeared": 5, "survived": 6}
 SPLIT_OFF = 3
 
+FOLLOWED = "A new model was learned, and no answer is clearly better than that of the run before"
+LEFT = (
+    "The answer of the run before was left, since nearly all models of this table vote for another"
+)
+
 
 class StoryRow(NamedTuple):
     """A line of the table of clusters; `share` is that of this run's rows, of an assigned one."""
@@ -139,6 +144,8 @@ def _summary(found: LineagePart) -> str:
             text = f"All {count(n_old)} earlier clusters continue"
     came = f"; cluster{'s' * (len(back) > 1)} {listed(back)} came back" if back else ""
     text = f"{text}; {_new(new)}{came}"
+    if found.followed is not None:
+        text += f". {FOLLOWED if found.followed else LEFT}"
     if found.moved is None or not found.rows:
         return f"{text}."
     share = "None" if found.moved == 0 else percent(found.moved)

@@ -96,6 +96,12 @@ class Learner(Sampling, Protocol):
 
     all_rows: ClassVar[bool] = False
 
+    def go_on_from(self, labels: np.ndarray) -> None:
+        """Prefer the answer of the run before, which gave `labels` (m,) to the pilot's rows.
+
+        Algorithms whose answers are not chosen among several do without.
+        """
+
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn, in phases on workers and steps of the driver; return the rule that labels rows."""
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from distsvc.job.config import Job
 from distsvc.models.automatic.engine import CENTRES, LEVEL_TREE, AutomaticEngine
 from distsvc.models.graph.landmarks import LandmarkRule
@@ -53,6 +55,10 @@ class Automatic(AlgorithmJob):
         """Return the ranges of the level tree, or of the graph, if these are more."""
         several = [self.levels.sample_ranges(n_rows), self.engine.graph.key_ranges(n_rows)]
         return max(several, key=lambda ranges: ranges[-1][1])
+
+    def go_on_from(self, labels: np.ndarray) -> None:
+        """Prefer the answer of the run before, in the vote."""
+        self.engine.go_on_from(labels)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit both, the graph only where columns are many, and choose."""

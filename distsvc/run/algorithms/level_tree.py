@@ -68,6 +68,10 @@ class LevelTrees(SupportVectorJob):
             return self.engine.key_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
 
+    def go_on_from(self, labels: np.ndarray) -> None:
+        """Prefer the answer of the run before, in the vote."""
+        self.engine.go_on_from(labels)
+
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Train the models, test the splits of their trees, and let them vote."""
         engine, ensemble = self.engine, self.engine.ensemble

@@ -5,10 +5,10 @@ from __future__ import annotations
 from distsvc.job.config import Job
 from distsvc.run.algorithms.algorithm import Learned, Learner
 from distsvc.run.fitting.preparing import prepare
-from distsvc.run.labelling.labeller import Labeller
+from distsvc.run.labelling.labeller import PREVIOUS, RULE, Labeller
 from distsvc.run.labelling.phase import Labelled, label_table
 from distsvc.run.learning.survey import survey_table
-from distsvc.run.nights.continuity import ids_of
+from distsvc.run.nights.continuity import ids_of, labels_before
 from distsvc.run.work.phases import Steps
 from distsvc.storage.publishing.lineages import Lineage
 
@@ -24,6 +24,8 @@ def cluster_table(
     all_rows = algorithm.all_rows or steps.run.plan.unit
     survey = survey_table(steps, algorithm.sample_ranges, all_rows)
     prepared_pilot = prepare(steps, job.preprocess, algorithm, survey)
+    if job.continuity.prefer_previous and steps.run.has(PREVIOUS + RULE):
+        algorithm.go_on_from(labels_before(steps.run, survey))
     rule = algorithm.fit(steps, survey)
     ids = ids_of(steps, rule, survey, job.continuity, lineage)
     columns = steps.run.plan.table.columns

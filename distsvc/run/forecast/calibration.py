@@ -197,7 +197,7 @@ def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: 
     here = Steps(run, steps.client, progress)
     learned, labelled = cluster_table(here, part, algorithm)
     fill_output(here, labelled.counts)
-    comparison = compare_and_check(run, part, None, labelled, None)
+    comparison = compare_and_check(run, part, None, labelled, {})
     write_report(run, part, learned, labelled, comparison, "", progress)
     rows = busiest(ranges, steps.workers.threads)
     return Trial(labelled.counts.n_rows, rows, algorithm, progress.phases, progress.tasks)

@@ -11,6 +11,7 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
+from distsvc.models.rules.fields import Facts
 from distsvc.report.content.comparison_parts import (
     CheckPart,
     DriftPart,
@@ -47,15 +48,18 @@ def compare_and_check(
     job: Job,
     previous: Previous | None,
     labelled: Labelled,
-    agreement: float | None,
+    facts: Facts,
     told: Sequence[str] = (),
 ) -> Comparison:
     """Compare a labelled run with the one before, and do the job's checks.
 
-    `agreement` is how likely the answer holds, or how far trees agree, where several were learned,
-    and `told` are warnings from before.
+    Of the fit's `facts` there may be its ``agreement``, how likely the answer holds, or how far
+    trees agree, and whether it ``followed`` the run before; `told` are warnings from before.
     """
+    agreement, followed = facts.get("agreement"), facts.get("followed")
     lineage = _lineage(run, job, previous, labelled)
+    if lineage is not None:
+        lineage = lineage.model_copy(update={"followed": followed})
     drift = drift_of(run, labelled)
     checks = _checked(run, job, previous, Measured(labelled, lineage, drift, agreement))
     warned = [check.words for check in checks if check.state == "warned"]

@@ -161,6 +161,20 @@ def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> _Commo
     return _Common(overlap, inside, scores)
 
 
+def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray:
+    """Return the labels (m,) int32 of the pilot's rows by the rule of the run before.
+
+    Rows that it can't take have the label 0.
+    """
+    before = Labeller.read(run, PREVIOUS)
+    places = before.places(run.plan.table.columns)
+    pilot = np.ascontiguousarray(survey.pilot[:, places])
+    Z = Preparation.read(run, PREVIOUS + PREPARATION)(pilot)
+    usable, labels = _usable(Z), np.zeros(len(Z), np.int32)
+    labels[usable] = before.rule.label(Z[usable])["label"]
+    return labels
+
+
 def _usable(Z: np.ndarray) -> np.ndarray:
     """Return which prepared rows (n, d) a rule may be given."""
     with np.errstate(over="ignore", invalid="ignore"):

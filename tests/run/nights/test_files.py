@@ -21,6 +21,7 @@ def test_what_the_files_of_two_nights_say(shop):
         "not_published": str(shop.out("2026-02-27")),
         "rows": 0,
         "moved": None,
+        "followed": None,
         "next_id": 3,
         "clusters": [
             {"id": i, "event": "appeared", "jaccard": 0.0, "rows_before": 0, "rows_after": n}

@@ -52,7 +52,7 @@ def whole(job, folder):
     """Take all steps of a job; return what the driver worked out, and the report."""
     run = fit(job, folder)
     labelled = run.label()
-    night = compare_and_check(run.run, job, None, labelled, None)
+    night = compare_and_check(run.run, job, None, labelled, {})
     learned = run.algorithm.learned(job)
     report = make_report(run.run, job, learned, labelled, night, "").dumped()
     worked_out = [cost.name for cost in run.steps.progress.phases if cost.name == "train"]

@@ -9,7 +9,7 @@ sample's accidents made does not. What is proposed, and what speaks for it besid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import numpy as np
@@ -19,7 +19,9 @@ from distsvc.models.support_vector.level_tree.proposals import (
     Proposal,
     VoteRows,
     cuts_into,
+    most_like,
     proposals,
+    rand_indices,
 )
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
@@ -51,6 +53,10 @@ chance grows with the standing: by this power, in odds."""
 
 EVEN_NEARNESS, STEEPNESS_OF_ONE = 0.5, 1.5
 """The same of one cluster, by how near a winner came to what it needs."""
+
+EVEN, PREFERRED = 0.5, 0.9
+"""What makes a winner clearly better than the answer of the run before: the chance that another
+sample has it, and the share of the models that vote more for it."""
 
 LISTED = 12
 """Most numbers of clusters that an answer tells of."""
@@ -91,6 +97,10 @@ class Answer:
     0.8. `agreement` is the chance that another sample of as many rows gives this answer, up to that
     index, as it was between halves of labelled sets; the support where the number of clusters is
     given.
+
+    Where there is an answer before, `last` is what a tree has of it, with the adjusted Rand index
+    `likeness`; None where no tree can divide the rows so. `clear` is whether the winner is clearly
+    better.
     """
 
     member: int
@@ -102,6 +112,9 @@ class Answer:
     standing: float
     rival: Rival | None
     agreement: float
+    last: Answer | None = None
+    likeness: float | None = None
+    clear: bool = True
 
     @property
     def n_clusters(self) -> int:
@@ -116,6 +129,7 @@ def elect(
     reference: int,
     n_clusters: int | None = None,
     least_standing: float = LEAST_STANDING,
+    before: np.ndarray | None = None,
 ) -> Answer:
     """Let the trees vote, with z scaled from n_rows to `reference` rows.
 
@@ -125,6 +139,11 @@ def elect(
     that number the answer is one cluster where nothing is significant, and where the winner's
     standing, a tree, is too low: below `least_standing`; in 2 or 3 columns below 2.5 / sqrt(n), and
     below 0.45 / k for k clusters. In one column the clearest split decides, by its z >= 3.5.
+
+    `before` (m,) are the labels of the first rows in the answer of the run before. The cut of a
+    tree that is most like them stands beside the winner, without a vote. Left for the winner is it
+    only where another sample would rather have that than not, and nine in ten models vote more for
+    it.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -133,39 +152,94 @@ def elect(
         found = cuts_into(trees, n_clusters, scale, rows)
     if not found:
         return _one_cluster(trees, [], [True] * len(trees), 0.0, 0.0)
-    agreement = rand_indices([candidate.labels[:VOTE_ROWS] for candidate in found])
-    votes = np.maximum(agreement, 0.0) ** 3 @ np.array([c.weight for c in found])
-    owner = np.array([candidate.member for candidate in found])
-    supported = agreement > AGREEMENT
-    support = np.array([np.unique(owner[row]).size for row in supported]) / len(trees)
-    standing = votes * np.array([candidate.merit for candidate in found])
-    best = int(np.argmax(standing))
-    winner = found[best]
-    table = _listed(found, standing / standing[best], votes / votes.max(), support, best)
-    highest = float(standing[best]) / len(trees)
-    d = rows.view.shape[1]
-    if d == 1:
-        clearest = np.sort(trees[winner.member].z[winner.kept])[-2:][0]
-        nearness = float(scale * clearest) / CLEAR_Z
-    elif d <= FLAT:
-        least = max(FLAT_STANDING / np.sqrt(n_rows), LOWEST_STANDING)
-        nearness = highest / min(least, STANDING_OF_MANY / winner.n_clusters)
-    else:
-        nearness = highest / least_standing
-    if n_clusters is None and nearness < 1.0:
-        none = [row | {"winner": False} for row in table]
-        return _one_cluster(trees, none, [], highest, nearness)
-    supporters = np.isin(np.arange(len(trees)), owner[supported[best]]).tolist()
-    z = winner.z if winner.n_clusters > 1 else float("nan")
-    found_support = float(support[best])
-    others = np.where(supported[best], -1.0, standing / standing[best])
-    second, rival = int(np.argmax(others)), None
-    if others[second] > 0.0:
-        rival = Rival(found[second].n_clusters, float(others[second]))
-    chance = found_support if n_clusters else _chance(highest / EVEN_STANDING, STEEPNESS)
-    return Answer(
-        winner.member, winner.kept, found_support, z, table, supporters, highest, rival, chance
-    )
+    vote = _Vote(trees, found, n_rows, scale, rows.view.shape[1], least_standing, n_clusters)
+    if before is None or n_clusters is not None:
+        return vote.answer
+    cut, likeness = most_like(trees, before, scale, rows)
+    winner = vote.answer
+    if len(np.unique(before)) == 1:
+        none = [row | {"winner": False} for row in winner.candidates]
+        last = _one_cluster(trees, none, [], vote.highest, vote.nearness)
+        clear = winner.n_clusters > 1 and winner.agreement >= EVEN
+        return replace(winner, last=last, likeness=1.0, clear=clear)
+    if likeness <= AGREEMENT:
+        return winner
+    beside = _Vote(trees, [*found, cut], n_rows, scale, vote.d, least_standing, None, len(found))
+    clear = winner.agreement >= EVEN
+    if winner.n_clusters > 1:
+        clear &= beside.preferring(vote.best, len(found)) >= PREFERRED
+    return replace(winner, last=beside.answer, likeness=likeness, clear=clear)
+
+
+class _Vote:
+    """The votes of candidates, and the answer of the best one, or of a `given` one of them."""
+
+    def __init__(
+        self,
+        trees: Sequence[LevelTree],
+        found: Sequence[Proposal],
+        n_rows: int,
+        scale: float,
+        d: int,
+        least_standing: float,
+        n_clusters: int | None,
+        given: int | None = None,
+    ):
+        self.trees, self.found, self.d, self.given = trees, found, d, given
+        self.n_rows, self.scale, self.n_clusters = n_rows, scale, n_clusters
+        self.agreement = rand_indices([candidate.labels[:VOTE_ROWS] for candidate in found])
+        self.weights = np.array([candidate.weight for candidate in found])
+        self.asked = np.arange(len(found)) != given
+        self.owner = np.array([candidate.member for candidate in found])
+        self.shares = np.maximum(self.agreement, 0.0) ** 3
+        self.votes = self.shares @ self.weights
+        self.standing = self.votes * np.array([candidate.merit for candidate in found])
+        self.best = int(np.argmax(self.standing)) if given is None else given
+        self.highest = float(self.standing[self.best]) / len(trees)
+        self.nearness = self._nearness(least_standing)
+
+    def preferring(self, one: int, other: int) -> float:
+        """Return the share of the models that vote more for a candidate than for another."""
+        more = (self.shares[one] - self.shares[other]) * self.weights
+        by_model = np.bincount(self.owner, weights=more)[np.unique(self.owner[self.asked])]
+        return float(np.mean(by_model > 0.0))
+
+    def _nearness(self, least_standing: float) -> float:
+        """Return how near the best comes to what it needs."""
+        winner = self.found[self.best]
+        if self.d == 1:
+            clearest = np.sort(self.trees[winner.member].z[winner.kept])[-2:][0]
+            return float(self.scale * clearest) / CLEAR_Z
+        if self.d <= FLAT:
+            least = max(FLAT_STANDING / np.sqrt(self.n_rows), LOWEST_STANDING)
+            return self.highest / float(min(least, STANDING_OF_MANY / winner.n_clusters))
+        return self.highest / least_standing
+
+    @property
+    def answer(self) -> Answer:
+        """The answer of the best candidate: one cluster where it does not stand high enough."""
+        trees, found, best, standing = self.trees, self.found, self.best, self.standing
+        winner, supported = found[best], (self.agreement > AGREEMENT) & self.asked
+        support = np.array([np.unique(self.owner[row]).size for row in supported]) / len(trees)
+        shares = standing / standing[best] if standing[best] else np.zeros(len(standing))
+        table = _listed(found, shares, self.votes / self.votes.max(), support, best)
+        if self.n_clusters is None and self.given is None and self.nearness < 1.0:
+            none = [row | {"winner": False} for row in table]
+            return _one_cluster(trees, none, [], self.highest, self.nearness)
+        supporters = np.isin(np.arange(len(trees)), self.owner[supported[best]]).tolist()
+        z = winner.z if winner.n_clusters > 1 else float("nan")
+        found_support = float(support[best])
+        others = np.where(self.agreement[best] > AGREEMENT, -1.0, shares)
+        second, rival = int(np.argmax(others)), None
+        if others[second] > 0.0:
+            rival = Rival(found[second].n_clusters, float(others[second]))
+        chance = found_support
+        if self.n_clusters is None:
+            chance = _chance(self.highest / EVEN_STANDING, STEEPNESS)
+        return Answer(
+            winner.member, winner.kept, found_support, z, table, supporters, self.highest, rival,
+            chance,
+        )  # fmt: skip
 
 
 def _chance(times: float, power: float) -> float:
@@ -186,7 +260,7 @@ def _listed(
     table: list[Candidate] = []
     for k in np.unique(counts).tolist():
         of_k = np.flatnonzero(counts == k)
-        i = int(of_k[np.argmax(standing[of_k])])
+        i = best if best in of_k else int(of_k[np.argmax(standing[of_k])])
         table.append(
             {
                 "n_clusters": k,
@@ -216,23 +290,3 @@ def _one_cluster(
     chance = 1.0 - _chance(nearness / EVEN_NEARNESS, STEEPNESS_OF_ONE)
     z = float("nan")
     return Answer(middle, kept, share, z, table, supporters or none, standing, None, chance)
-
-
-def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the adjusted Rand index (m, m) float64 of all pairs of labellings of the same rows.
-
-    Labels are small non-negative integers. As scikit-learn's, which would take a hundred times as
-    long to check its input for every pair.
-    """
-    n, m = len(labels[0]), len(labels)
-    sizes = [int(label.max()) + 1 for label in labels]
-    together = np.empty((m, m))
-    for i, label in enumerate(labels):
-        for j in range(i + 1):
-            counts = np.bincount(sizes[j] * label + labels[j])
-            together[i, j] = together[j, i] = (counts * (counts - 1)).sum() / 2
-    own = np.diag(together)
-    expected = np.outer(own, own) / (n * (n - 1) / 2)
-    most = (own[:, None] + own) / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(most == expected, 1.0, (together - expected) / (most - expected))

@@ -47,6 +47,8 @@ class LevelTreeEngine(SupportVectorEngine):
     levels: LevelSets  # the tested trees, and the answer
     rule: LevelRule
     least_standing = LEAST_STANDING
+    before: np.ndarray | None = None  # (m,) labels of the first pilot rows in the run before
+    follow: bool | None = None  # as of `LevelSets`
     _grown: Sequence[LevelTree]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -66,6 +68,10 @@ class LevelTreeEngine(SupportVectorEngine):
             seed=self.seed,
         )
         self.view = self.ensemble.view(self.pilot)
+
+    def go_on_from(self, labels: np.ndarray) -> None:
+        """Prefer the answer of the run before, which gave `labels` (m,) to the first pilot rows."""
+        self.before = labels
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows."""
@@ -88,6 +94,7 @@ class LevelTreeEngine(SupportVectorEngine):
         levels = LevelSets(
             self.ensemble, tested, self.view, n_tested, given.granularity, level, given.nu,
             given.assignment == "nearest", given.n_clusters, self.least_standing,
+            self.before, self.follow,
         )  # fmt: skip
         self._earlier = list(self.notes)
         self.settle(levels)
@@ -136,7 +143,8 @@ class LevelTreeEngine(SupportVectorEngine):
     def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
         tree, answer = self.levels.tree, self.levels.answer
-        return {
+        facts: Facts = {} if self.before is None else {"followed": self.levels.follows}
+        return facts | {
             "gamma": self.gamma,
             "C": self.C,
             "n_models": len(self.ensemble.members),

@@ -42,7 +42,9 @@ class LevelSets:
     `level` is that of g at which f is 0, where g reaches it; None for a tenth of the median of the
     levels at which the clusters were born. `nu` is the share of the pilot that lies outside; None
     for rows as `DensityScore` sees them. With `nearest` rows take the cluster of their nearest
-    support vector, not that of the vote.
+    support vector, not that of the vote. `before` (m,) are the labels of the pilot's first rows in
+    the answer of the run before, which is left only for one that is clearly better; `follow` says
+    that it is taken, or not, whatever the vote.
     """
 
     ensemble: Ensemble
@@ -55,6 +57,8 @@ class LevelSets:
     nearest: bool = False
     n_clusters: int | None = None  # wanted; None to find their number
     least_standing: float = LEAST_STANDING  # of a winner, below which there is one cluster
+    before: np.ndarray | None = None
+    follow: bool | None = None
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
@@ -66,15 +70,28 @@ class LevelSets:
             rows = min(reference, self.n_rows)
             if rows not in found:
                 found[rows] = elect(
-                    self.trees, voting, self.n_rows, rows, self.n_clusters, self.least_standing
-                )
+                    self.trees, voting, self.n_rows, rows, self.n_clusters, self.least_standing,
+                    self.before,
+                )  # fmt: skip
             answers[name] = found[rows]
         return answers
 
     @property
     def answer(self) -> Answer:
         """The answer for the granularity asked for."""
+        winner = self.winner
+        return winner.last if self.follows and winner.last is not None else winner
+
+    @property
+    def winner(self) -> Answer:
+        """The answer that won the vote."""
         return self.answers[self.granularity]
+
+    @property
+    def follows(self) -> bool:
+        """Whether the answer is that of the run before, cut again."""
+        follow = not self.winner.clear if self.follow is None else self.follow
+        return follow and self.winner.last is not None
 
     @property
     def tree(self) -> LevelTree:

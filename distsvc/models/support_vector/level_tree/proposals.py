@@ -172,6 +172,72 @@ def _candidates(
         yield Proposal(number, weight, z, kept, labels, separated, entropy)
 
 
+def most_like(
+    trees: Sequence[LevelTree], labels: np.ndarray, scale: float, rows: VoteRows
+) -> tuple[Proposal, float]:
+    """Return the cut of any tree that is most like `labels` (m,) of the first rows; it has no vote.
+
+    And their adjusted Rand index. Of each tree as many clusters are joined as make pairs of rows
+    more alike, and those that cost least until there are no more than labels.
+    """
+    labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
+    found: list[tuple[Proposal, float]] = []
+    for number, tree in enumerate(trees):
+        kept = _joined_like(number, tree, labels, rows)
+        [cut] = _candidates(number, tree, [(kept, 0.0)], scale, rows)
+        found.append((cut, rand_index(cut.labels[: len(labels)], labels)))
+    return max(found, key=lambda pair: pair[1])
+
+
+def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRows) -> np.ndarray:
+    """Return the branches (b,) bool whose cut is like labels (m,), joined two by two."""
+    kept = np.ones(tree.n_branches, bool)
+    part = rows.under(number, tree, kept.tobytes())[0][: len(labels)]
+    k = int(labels.max()) + 1
+    counts = np.bincount(part * k + labels, minlength=len(kept) * k).reshape(-1, k).astype(float)
+    own = np.flatnonzero(tree.parents >= 0)
+    ends = tree.parts(kept)[tree.edges[tree.joints[own]]]
+    open_ = np.ones(len(own), bool)
+    while open_.any():
+        one, other = counts[ends[open_, 0]], counts[ends[open_, 1]]
+        gain = 2.0 * (one * other).sum(axis=1) - one.sum(axis=1) * other.sum(axis=1)
+        best = int(np.argmax(gain))
+        if gain[best] < 0.0 and kept.sum() <= k:
+            break
+        i = int(np.flatnonzero(open_)[best])
+        low, high = ends[i]
+        counts[low] += counts[high]
+        counts[high] = 0.0
+        ends[ends == high] = low
+        kept[own[i]] = open_[i] = False
+    return kept
+
+
+def rand_index(labels: np.ndarray, others: np.ndarray) -> float:
+    """Return the adjusted Rand index of two labellings (m,) of the same rows."""
+    return float(rand_indices([labels, others])[0, 1])
+
+
+def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the adjusted Rand index (m, m) float64 of all pairs of labellings of the same rows.
+
+    Labels are small non-negative integers. As scikit-learn's, which would take a hundred times as
+    long to check its input for every pair.
+    """
+    n, m = len(labels[0]), len(labels)
+    sizes = [int(label.max()) + 1 for label in labels]
+    together = np.empty((m, m))
+    for i, label in enumerate(labels):
+        for j in range(i + 1):
+            counts = np.bincount(sizes[j] * label + labels[j])
+            together[i, j] = together[j, i] = (counts * (counts - 1)).sum() / 2
+    own = np.diag(together)
+    expected = np.outer(own, own) / (n * (n - 1) / 2)
+    most = (own[:, None] + own) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(most == expected, 1.0, (together - expected) / (most - expected))
+
+
 def _by_significance(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float]]:
     order = np.argsort(-tree.z, kind="stable")
     ranked = np.append(scale * tree.z[order], 0.0)

@@ -12,7 +12,6 @@ from distsvc.models.support_vector.level_tree.consensus import (
     REFERENCE_ROWS,
     VOTE_ROWS,
     elect,
-    rand_indices,
 )
 from distsvc.models.support_vector.level_tree.proposals import (
     DEPTH_WEIGHT,
@@ -20,7 +19,9 @@ from distsvc.models.support_vector.level_tree.proposals import (
     VoteRows,
     cuts_into,
     entropy,
+    most_like,
     proposals,
+    rand_indices,
 )
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 from tests import reference
@@ -382,3 +383,79 @@ def test_a_small_cluster_is_joined_to_the_one_across_its_highest_saddle():
 def test_granularities_are_ordered():
     assert list(REFERENCE_ROWS) == ["coarse", "default", "fine"]
     assert sorted(REFERENCE_ROWS.values()) == list(REFERENCE_ROWS.values())
+
+
+# --- an answer before, which is left only for a clearly better one
+
+
+def before(*joined):
+    """Return the true labels of the pilot, some clusters joined."""
+    y = pilot()[1].copy()
+    for one, other in joined:
+        y[y == other] = one
+    return y
+
+
+def elected_after(trees, labels, **more):
+    return elect(trees, VoteRows(pilot()[0]), 400, 400, before=labels, **more)
+
+
+def test_the_cut_most_like_an_answer_is_found_in_any_tree():
+    trees = [tree_of([9.0, 8.0, 7.0]), tree_of([9.0, 0.2, 0.1], order=(3, 1, 0, 2))]
+    for labels in before(), before((0, 1)), before((2, 3), (0, 1)), before((0, 1), (0, 2)):
+        cut, likeness = most_like(trees, labels * 7 + 2, 1.0, VoteRows(pilot()[0]))
+        assert likeness == pytest.approx(1.0), np.unique(labels)
+        assert adjusted_rand_score(cut.labels, labels) == likeness
+        assert cut.n_clusters == len(np.unique(labels))
+        assert cut.weight == 0.0
+
+
+def test_no_more_clusters_than_before():
+    noisy = np.where(np.arange(400) % 9 == 0, 0, before((0, 1), (2, 3)))
+    cut, likeness = most_like([tree_of([9.0, 8.0, 7.0])], noisy, 1.0, VoteRows(pilot()[0]))
+    assert (cut.n_clusters, likeness < 1.0) == (2, True)
+
+
+def test_a_clear_change_is_seen():
+    """A cluster has split, and all models say so."""
+    trees = [tree_of([9.0, 8.0, 7.0]) for _ in range(6)]
+    answer = elected_after(trees, before((0, 1)))
+    assert (answer.n_clusters, answer.clear) == (4, True)
+    assert (answer.last.n_clusters, answer.likeness) == (3, 1.0)
+    assert adjusted_rand_score(labels_of(answer.last, trees), before((0, 1))) == 1.0
+    alone = elected(trees)
+    assert (answer.candidates, answer.standing) == (alone.candidates, alone.standing)
+
+
+def test_what_is_nearly_as_good_changes_nothing():
+    """Three models of five see a split that the others don't."""
+    trees = [tree_of([9.0, 8.0, 7.0])] * 3 + [tree_of([9.0, 8.0, 0.1])] * 2
+    alone = elected(trees)
+    assert alone.n_clusters == 4
+    three = labels_of(elected(trees[3:]), trees[3:])
+    answer = elected_after(trees, three)
+    assert (answer.n_clusters, answer.clear, answer.last.n_clusters) == (4, False, 3)
+    assert adjusted_rand_score(labels_of(answer.last, trees), three) == 1.0
+    assert not elected_after(trees, labels_of(alone, trees)).clear
+
+
+def test_an_answer_that_no_tree_has_is_left():
+    labels = np.random.default_rng(0).integers(0, 3, 400)
+    answer = elected_after([tree_of([9.0, 8.0, 7.0])] * 3, labels)
+    assert (answer.n_clusters, answer.clear, answer.last) == (4, True, None)
+
+
+def test_one_cluster_before():
+    clear = elected_after([tree_of([9.0, 8.0, 7.0])] * 3, np.zeros(400, int))
+    assert (clear.n_clusters, clear.clear, clear.last.n_clusters) == (4, True, 1)
+    doubtful = elected_after(
+        [tree_of([9.0, 8.0, 7.0]), tree_of([0.9, 0.5, 0.1]), tree_of([0.9, 0.5, 0.1])],
+        np.zeros(400, int),
+    )
+    assert (doubtful.clear, doubtful.last.n_clusters) == (doubtful.agreement >= 0.5, 1)
+
+
+def test_a_given_number_of_clusters_asks_for_no_answer_before():
+    trees = [tree_of([9.0, 8.0, 7.0])] * 3
+    answer = elected_after(trees, before((0, 1)), n_clusters=4)
+    assert (answer.last, answer.candidates) == (None, elected(trees, n_clusters=4).candidates)

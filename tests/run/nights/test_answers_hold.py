@@ -1,0 +1,75 @@
+"""A night leaves the clusters of the one before only for others that are clearly better."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc.job.file import parse_job
+from distsvc.run.job import run_job
+from tests.published_files import read_labels
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+CENTRES = np.array([[0, 0, 0, 0], [9, 0, 0, 0], [0, 9, 0, 9], [9, 9, 0, 0], [0, 0, 9, 9]], float)
+
+
+def night(folder, name, X, previous="", **continuity):
+    """Cluster rows X (n, d) into a folder; return the published labels (n,) and the report."""
+    table = folder / f"{name}.parquet"
+    pq.write_table(pa.table({f"x{k}": column for k, column in enumerate(X.T)}), table)
+    job = {
+        "input": {"path": str(table)},
+        "model": {"effort": "fast", "max_iter": 2000, "seed": len(name)},
+        "cluster": {"workers": 0},
+        "output": {"path": str(folder / name)},
+    }
+    if previous:
+        job["continuity"] = {"previous": str(folder / previous)} | continuity
+    report = run_job(parse_job(job))
+    return read_labels(folder / name)["label"].to_numpy(), report
+
+
+def clear(k, seed, n=900):
+    random = np.random.default_rng(seed)
+    return CENTRES[random.integers(k, size=n)] + random.normal(size=(n, 4))
+
+
+def faint(seed, n=900):
+    """Return rows of two clusters that overlap, so that every sample prefers another answer."""
+    random = np.random.default_rng(seed)
+    random_places = np.random.default_rng(99).normal(scale=1.7, size=(7, 4))
+    return random_places[random.integers(7, size=n)] + random.normal(scale=0.8, size=(n, 4))
+
+
+def test_what_is_nearly_as_good_changes_nothing(tmp_path):
+    """Of two nights alone other clusters come out; one that goes on has those of the first."""
+    one, _ = night(tmp_path, "one", faint(1))
+    X = faint(2)
+    alone, _ = night(tmp_path, "alone!", X)
+    kept, report = night(tmp_path, "three", X, previous="one")
+    anew, told = night(tmp_path, "anew!!", X, previous="one", prefer_previous=False)
+    assert (report.lineage.followed, told.lineage.followed) == (True, None)
+    assert adjusted_rand_score(alone, anew) == 1.0
+    assert len(set(kept.tolist())) == len(set(one.tolist())) != len(set(alone.tolist()))
+    assert 3 * report.lineage.moved < told.lineage.moved
+
+
+def test_a_true_change_is_seen_at_once(tmp_path):
+    night(tmp_path, "one", clear(3, 1))
+    labels, report = night(tmp_path, "two", clear(4, 2), previous="one")
+    assert (len(set(labels.tolist())), report.lineage.followed) == (4, False)
+    assert "nearly all models of this table vote for another" in report_words(tmp_path / "two")
+    labels, report = night(tmp_path, "three", clear(3, 3), previous="two")
+    assert len(set(labels.tolist())) == 3
+    assert [story.id for story in report.lineage.clusters if story.has_ended] == [3]
+
+
+def report_words(out):
+    """Return the page of a published run, made anew: in tests it is left out."""
+    from distsvc.report.page import render_page
+    from distsvc.run.reporting.files import read_report
+    from distsvc.storage.publishing.publication import Output
+
+    return render_page(read_report(Output(str(out))))

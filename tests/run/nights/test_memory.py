@@ -1,0 +1,86 @@
+"""Ids belong to a lineage: nobody gives them twice, and a cluster that is back has its own."""
+
+import pytest
+
+from tests.jobs.shop import FIRST, SECOND, THIRD, rows
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+ALL, TWO, OTHER = (300, 200, 100), (300, 200), (300, 200, 0, 150)
+
+
+def night(shop, date, sizes, **sections):
+    """Do a night with so many rows around each centre; return the ids of these, and its report."""
+    X, y = rows(*sizes, seed=int(date[-2:]))
+    if not (shop.folder / "in" / f"{date}.parquet").exists():
+        shop.table(date, X)
+    model = {"n_clusters": sum(n > 0 for n in sizes)}
+    report = shop.run(date, **({"model": model} | sections))
+    return shop.ids(date, y), report
+
+
+@pytest.mark.parametrize(("memory", "gone", "back"), [(2, 2, True), (2, 3, False), (0, 1, False)])
+def test_a_cluster_that_was_gone_has_its_id_again(shop, memory, gone, back):
+    continuity = {"memory": memory}
+    night(shop, "2026-03-01", ALL, continuity=continuity)
+    for number in range(gone):
+        ids, _ = night(shop, f"2026-03-0{2 + number}", TWO, continuity=continuity)
+        assert ids == {0: 0, 1: 1}
+    date = f"2026-03-0{2 + gone}"
+    ids, report = night(shop, date, ALL, continuity=continuity)
+    assert ids == {0: 0, 1: 1, 2: 2 if back else 3}
+    [story] = [one for one in report.lineage.clusters if one.id == ids[2]]
+    assert (story.event == "returned", story.is_new) == (back, not back)
+    if back:
+        assert story.jaccard > 0.9
+        assert not story.has_ended
+
+
+def test_a_run_that_is_no_longer_there_gives_no_id_back(shop):
+    night(shop, FIRST, ALL)
+    night(shop, SECOND, TWO)
+    (shop.out(FIRST) / "manifest.json").unlink()
+    assert night(shop, THIRD, ALL)[0] == {0: 0, 1: 1, 2: 3}
+
+
+def test_a_late_night_gives_no_id_that_a_later_one_gave(shop):
+    night(shop, FIRST, TWO)
+    assert night(shop, THIRD, ALL)[0][2] == 2, "the night before is late"
+    assert night(shop, SECOND, OTHER)[0][3] == 3
+    assert night(shop, "2026-03-03", (300, 200, 100, 150))[0] == {0: 0, 1: 1, 2: 2, 3: 4}
+
+
+def test_a_night_that_is_done_again_has_the_ids_it_had(shop):
+    night(shop, FIRST, TWO)
+    first, _ = night(shop, SECOND, ALL)
+    again, _ = night(shop, SECOND, ALL, overwrite=True, cluster={"partition_rows": 50})
+    other, report = night(shop, SECOND, ALL, overwrite=True, model={"n_clusters": 3, "seed": 1})
+    assert (first[2], again[2], other[2]) == (2, 2, 3)
+    assert not [text for text in report.warnings if "later ones" in text]
+
+
+def test_a_replay_names_what_it_makes_stale(shop):
+    for date in FIRST, SECOND, THIRD:
+        night(shop, date, TWO)
+    _, report = night(shop, FIRST, TWO, overwrite=True, model={"n_clusters": 2, "seed": 9})
+    [text] = [text for text in report.warnings if "later ones" in text]
+    assert f"went on: {SECOND} ({shop.out(SECOND)}), {THIRD} ({shop.out(THIRD)}); they" in text
+    assert "--overwrite" in text
+    for date, n_stale in (SECOND, 1), (THIRD, 0), (SECOND, 1):
+        _, report = night(shop, date, TWO, overwrite=True, model={"n_clusters": 2, "seed": n_stale})
+        assert len([text for text in report.warnings if "later ones" in text]) == n_stale
+
+
+def test_ids_that_can_not_be_claimed_are_told(shop, monkeypatch):
+    from distsvc.errors import OutputPermissionError
+    from distsvc.storage.publishing.lineages import Lineage
+
+    def refuse(*_):
+        raise OutputPermissionError("the folder can't be written")
+
+    night(shop, FIRST, TWO)
+    monkeypatch.setattr(Lineage, "claim", refuse)
+    monkeypatch.setattr(Lineage, "enter", refuse)
+    ids, report = night(shop, SECOND, ALL)
+    assert ids[2] == 2
+    assert any(text.startswith("ids of new clusters could not") for text in report.warnings)
