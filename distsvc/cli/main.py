@@ -115,6 +115,7 @@ def demo(out: str) -> None:
 @FRESH
 @click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
 @click.option("--skip-missing", is_flag=True, help="Exit with 99 where the input is not there yet.")
+@click.option("--skip-empty", is_flag=True, help="Exit with 99 where the input has no rows.")
 @click.option(
     "--continue-from", metavar="OUT", help="The published run whose ids go on, for this once."
 )
@@ -126,6 +127,7 @@ def run(
     overwrite: bool,
     fresh: bool,
     skip_missing: bool,
+    skip_empty: bool,
     continue_from: str | None,
     metrics_file: str | None,
     as_json: bool,
@@ -143,7 +145,7 @@ def run(
             run_date,
             settings,
             at=ClusterAddress(**cluster),
-            start=Start(overwrite, fresh, skip_missing),
+            start=Start(overwrite, fresh, skip_missing, skip_empty),
             command=shlex.join(["distsvc", *map(masked_argument, sys.argv[1:])]),
             metrics_file=metrics_file,
             continue_from=continue_from,
@@ -369,6 +371,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @cluster_options
 @FRESH
 @click.option("--skip-missing", is_flag=True, help="Leave out days whose input is not there yet.")
+@click.option("--skip-empty", is_flag=True, help="Leave out days whose input has no rows.")
 @click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
 @click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
 def backfill(
@@ -379,6 +382,7 @@ def backfill(
     settings: tuple[str, ...],
     fresh: bool,
     skip_missing: bool,
+    skip_empty: bool,
     metrics_file: str | None,
     as_json: bool,
     **cluster: Any,
@@ -403,6 +407,7 @@ def backfill(
     def again(day: str) -> str:
         kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
         kept += ["--skip-missing"] if skip_missing else []
+        kept += ["--skip-empty"] if skip_empty else []
         kept += [f"--metrics-file={metrics_file}"] if metrics_file else []
         return command("backfill", job_file, "--from", day, "--to", until, *kept)
 
@@ -417,7 +422,7 @@ def backfill(
             last.date(),
             reprocess,
             at,
-            Start(fresh=fresh, skip_missing=skip_missing),
+            Start(fresh=fresh, skip_missing=skip_missing, skip_empty=skip_empty),
             commands=lambda day: command("run", job_file, "--run-date", day),
             metrics_file=metrics_file,
         )

@@ -57,6 +57,10 @@ class DataError(DistsvcError):
     exit_code = 65
 
 
+class EmptyInputError(DataError):
+    """The input has no rows, or none that can be used."""
+
+
 class UnusableRowsError(DataError, ValueError):
     """Rows that an estimator can't learn from: not finite, or too large for its arithmetic."""
 
@@ -68,7 +72,7 @@ class InputNotFoundError(DistsvcError):
 
 
 class SkippedError(DistsvcError):
-    """The input is not there yet, and such a run is to be skipped."""
+    """The input is not there yet, or empty, and such a run is to be skipped."""
 
     exit_code = 99
 

@@ -28,6 +28,7 @@ def run(
     overwrite: bool = False,
     fresh: bool = False,
     skip_missing: bool = False,
+    skip_empty: bool = False,
     continue_from: str | os.PathLike[str] | None = None,
     metrics_file: str | None = None,
     progress: bool = False,
@@ -54,6 +55,8 @@ def run(
         Whether to start over where an earlier run was interrupted, which otherwise goes on.
     skip_missing
         Whether an input that is not there yet is to be skipped (`distsvc.errors.SkippedError`).
+    skip_empty
+        Whether one that has no rows is.
     continue_from
         The output of the published run whose cluster ids go on, in place of
         ``continuity.previous``.
@@ -77,7 +80,7 @@ def run(
         run_date,
         overrides=overrides or {},
         at=ClusterAddress(scheduler, scheduler_file, require_tls),
-        start=Start(overwrite, fresh, skip_missing),
+        start=Start(overwrite, fresh, skip_missing, skip_empty),
         command=_call(job, run_date, overrides),
         metrics_file=metrics_file,
         continue_from=None if continue_from is None else os.fspath(continue_from),

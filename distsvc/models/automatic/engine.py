@@ -238,16 +238,19 @@ class AutomaticEngine(Engine):
         return min(one.agreement for one in asked)
 
     def _follow(self, winners: Mapping[str, Answer]) -> bool:
-        """Take the answer of the run before where the winner is not clearly better.
+        """Take the answer of the run before where none is clearly better.
 
-        It is taken from the family that has it most alike.
+        It is taken from the family that has it most alike, and left only where that family's models
+        prefer another, too: what the other family sees was there the night before.
         """
         like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
-        won = winners[self.chosen]
-        clear = won.clear if won.n_clusters > 1 else self._agreement(winners) >= EVEN
-        if not like or clear:
+        if not like:
             return False
-        self.chosen = max(like, key=like.__getitem__)
+        won, nearest = winners[self.chosen], max(like, key=like.__getitem__)
+        clear = won.clear if won.n_clusters > 1 else self._agreement(winners) >= EVEN
+        if clear and winners[nearest].clear:
+            return False
+        self.chosen = nearest
         self.tree.settle(replace(self.found, follow=True))
         return True
 

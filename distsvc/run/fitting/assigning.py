@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distsvc.errors import DataError
+from distsvc.errors import EmptyInputError
 from distsvc.job.config import Job
 from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.labeller import PREVIOUS, RULE
@@ -23,7 +23,7 @@ def assign_table(
     Returns the same as `cluster_table`; None where a model is to be learned: at once, or because
     the table passes a limit on drift.
 
-    `DataError` where every row has missing values, and the model's job drops such rows.
+    `EmptyInputError` where every row has missing values, and the model's job drops such rows.
     """
     run = steps.run
     if previous is None or job.model.mode == "refit":
@@ -31,7 +31,7 @@ def assign_table(
     if not refit_because(run):
         labelled = label_table(steps, PREVIOUS)
         if not labelled.counts.n_rows:
-            raise DataError(f"{run.plan.table.shown} has no rows without a missing value")
+            raise EmptyInputError(f"{run.plan.table.shown} has no rows without a missing value")
         why = []
         if job.model.mode == "auto":
             measured = Measured(labelled, drift=drift_of(run, labelled))

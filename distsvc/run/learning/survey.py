@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, EmptyInputError
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import ColumnSums
@@ -86,7 +86,7 @@ def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
         sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
         pilot.add(arrays["pilot"], arrays["keys"])
     if not n_rows:
-        raise DataError(f"{plan.table.shown} has no rows without a missing value")
+        raise EmptyInputError(f"{plan.table.shown} has no rows without a missing value")
     if n_rows < 2:
         raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
     return Survey(n_rows, sums, pilot)

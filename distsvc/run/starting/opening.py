@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from distsvc.errors import JobFileError, ParameterError
+from distsvc.errors import EmptyInputError, JobFileError, ParameterError, SkippedError
 from distsvc.job.config import Job, with_key
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.algorithms.begin import begin
@@ -69,7 +69,7 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Outp
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
     named, job = job.input.columns, labelled_by(job, previous)
     request, job = Request.of(job, previous), with_key(job, "input", "columns", named)
-    with naming_the_section(), begun(request, start, progress) as run:
+    with skipping(start), naming_the_section(), begun(request, start, progress) as run:
         if run is None:
             yield request.output
             return
@@ -134,6 +134,17 @@ def _planned(request: Request, staging: str, previous: Previous | None, meter: M
     job, before = request.job, previous.features if previous is not None else ()
     table = open_table(job.input, staging, job.preprocess, features_by(job, previous), request.kept)
     return Plan.of(job, table, before, meter)
+
+
+@contextmanager
+def skipping(start: Start) -> Iterator[None]:
+    """Say of an input without rows that it is skipped, where such a run is to be."""
+    try:
+        yield
+    except EmptyInputError as error:
+        if not start.skip_empty:
+            raise
+        raise SkippedError(f"{error}; skipped") from None
 
 
 @contextmanager

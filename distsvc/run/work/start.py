@@ -24,12 +24,13 @@ class Start:
     `overwrite`: whether something else that is published at the output is replaced. `fresh`:
     whether to start over where an earlier run was interrupted, which otherwise goes on.
     `skip_missing`: whether an input that is not there yet is to be skipped
-    (`distsvc.errors.SkippedError`).
+    (`distsvc.errors.SkippedError`), and `skip_empty`: whether one that has no rows is.
     """
 
     overwrite: bool = False
     fresh: bool = False
     skip_missing: bool = False
+    skip_empty: bool = False
 
 
 ANYWHERE, FIRST = ClusterAddress(), Start()

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, EmptyInputError, InputNotFoundError, JobFileError
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import store_of
@@ -110,7 +110,7 @@ def open_table(
     locations = [Location.of(path) for path in config.paths]
     source, found = find_sources(locations, config.ready)
     if not (found.infos or source.is_store(found.location)):
-        raise DataError(f"{config.shown} has no rows: it is complete, and holds no data file")
+        raise EmptyInputError(f"{config.shown} has no rows: it is complete, and holds no data file")
     found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
     encode = preprocess.encode if preprocess is not None else {}
@@ -389,7 +389,7 @@ def id_type(table: Table) -> pa.DataType:
 def _check_size(shown: str, extents: tuple[int, ...]) -> None:
     n_rows = sum(extents)
     if not n_rows:
-        raise DataError(f"{shown} has no rows")
+        raise EmptyInputError(f"{shown} has no rows")
     if n_rows > MOST_ROWS or min(extents) < 0:
         raise DataError(f"{shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
 

@@ -96,6 +96,19 @@ def test_a_path_that_is_missing(night):
     assert ran()[0] == 66
 
 
+def test_a_table_without_rows(night):
+    (night / "_SUCCESS").touch()
+    for empty in ["input.where=x0 > 1e9"], []:
+        if not empty:
+            for file in night.glob("*.parquet"):
+                file.unlink()
+        assert ran("", READY, *empty)[0] == 65
+        code, message = ran("--skip-empty", READY, *empty)
+        assert (code, message.endswith("; skipped")) == (99, True), message
+        assert "no rows" in message
+        assert not os.path.exists("out/manifest.json")
+
+
 def test_a_path_of_a_list_that_is_missing_is_named(night):
     window = "input.path=in/date={run_date-1d..run_date}"
     late = "in/date=2026-03-01"

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distsvc.errors import DataError, JobFileError
+from distsvc.errors import DataError, EmptyInputError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location
@@ -133,7 +133,7 @@ class Lake(Parquet):
             return found  # a column that is not there is told of later
         kept = {n: info for n, info in found.infos.items() if _may_match(found, n, condition)}
         if found.infos and not kept:
-            raise DataError(
+            raise EmptyInputError(
                 f"{found.location.shown} has no rows: input.where leaves none of its "
                 f"{len(found.infos)} files"
             )
