@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, EmptyInputError
 from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.categories import strangers, with_categories
@@ -81,7 +81,7 @@ class Plan:
             read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
         )
         if first is None:
-            raise DataError(
+            raise EmptyInputError(
                 f"{table.shown} has no rows: input.where = {job.input.where!r} leaves none of its "
                 f"{table.n_rows}"
             )
