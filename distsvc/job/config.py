@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetPydanticSchema,
+    PrivateAttr,
     create_model,
     field_serializer,
     model_validator,
@@ -408,6 +409,13 @@ class Job(_Section):
     continuity: ContinuityConfig = ContinuityConfig()
     checks: ChecksConfig = ChecksConfig()
     cluster: ClusterConfig = ClusterConfig()
+
+    _as_written: dict[tuple[str, str], Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def as_written(self) -> dict[tuple[str, str], Any]:
+        """Values in which dates were filled in, as the file has them, by section and key."""
+        return self._as_written
 
     @model_validator(mode="after")
     def _sections_that_do_not_go_together(self) -> Job:

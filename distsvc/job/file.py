@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from distsvc.errors import InputNotFoundError, JobFileError, shown
+from distsvc.errors.urls import masked
 from distsvc.job.config import MODELS, Job, Section, Sections
 from distsvc.job.dates import filled, filled_each, names_day, parse_day
 
@@ -92,11 +94,28 @@ def overridden(
 
 def parse_job(content: Sections, source: str = "job", run_date: str | None = None) -> Job:
     """Validate a job given as a dictionary of sections; errors as in `load_job`."""
-    content = _with_dates(content, source, run_date)
+    dated = _with_dates(content, source, run_date)
     try:
-        return Job.model_validate(content)
+        job = Job.model_validate(dated)
     except ValidationError as error:
         raise JobFileError(f"{source}: " + "; ".join(_explain(error))) from None
+    for section in DATED:
+        for key, value in content.get(section, {}).items():
+            if value != dated[section][key] and [value] != dated[section][key]:
+                job.as_written[section, key] = value
+    return job
+
+
+def written(job: Job) -> str:
+    """Return the job file of a job: dates stand in it as they were written, secrets don't."""
+    content = job.model_dump(mode="json", exclude_none=True)
+    for (section, key), value in job.as_written.items():
+        each = value if isinstance(value, list) else [value]
+        shown = [masked(one) if isinstance(one, str) else one for one in each]
+        content[section][key] = shown if isinstance(value, list) else shown[0]
+    if job.as_written:
+        content["job"].pop("run_date", None)
+    return tomli_w.dumps(content)
 
 
 def cluster_settings(settings: tuple[str, ...]) -> Section:

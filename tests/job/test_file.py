@@ -2,11 +2,12 @@
 
 import datetime
 import re
+import tomllib
 
 import pytest
 
 from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.job.file import load_job, parse_job
+from distsvc.job.file import load_job, parse_job, written
 from tests.full_job import FULL, job
 
 
@@ -179,3 +180,27 @@ def test_digest_does_not_depend_on_where_and_how(section, key, value):
 def test_digest_does_not_tell_a_default_from_the_same_value_given():
     assert job().digest() == job(model={"algorithm": "auto"}, cluster={}).digest()
     assert re.fullmatch("[0-9a-f]{64}", job().digest())
+
+
+def test_a_job_is_told_as_it_was_written():
+    content = {
+        "input": {"path": "s3://b/in/{run_date}.csv?sig=secret", "where": "day = '{run_date}'"},
+        "continuity": {"previous": ["out/{run_date-1d}"], "match": 0.5},
+        "output": {"path": "out/{run_date}"},
+        "checks": {"min_rows": 3},
+    }
+    job = parse_job(content, run_date="2026-03-01")
+    assert len(job.continuity.previous) > 20
+    told = tomllib.loads(written(job))
+    assert "secret" not in str(told)
+    assert told["input"]["path"].startswith("s3://b/in/{run_date}.csv")
+    assert told["input"]["where"] == "day = '{run_date}'"
+    assert told["continuity"] == {
+        "previous": ["out/{run_date-1d}"], "match": 0.5, "memory": 7, "prefer_previous": True
+    }  # fmt: skip
+    assert told["output"]["path"] == "out/{run_date}"
+    assert "run_date" not in told["job"]
+    told["input"]["path"] = content["input"]["path"]
+    assert parse_job(told, run_date="2026-03-01").digest() == job.digest()
+    plain = parse_job({"input": {"path": "a"}, "output": {"path": "b"}}, run_date="2026-03-01")
+    assert tomllib.loads(written(plain))["job"]["run_date"] == "2026-03-01"

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tomli_w
 
 from distsvc import __version__
 from distsvc.errors.urls import masked
 from distsvc.job.config import Job
+from distsvc.job.file import written
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
@@ -38,6 +38,12 @@ from distsvc.storage.publishing.manifest import UNNAMED
 INDEX_ROWS = 5000
 
 
+def _again(command: str, job: Job) -> str:
+    """Return the command that does the run again: with its day, if the job file has that in it."""
+    dated = command and job.as_written and "--run-date" not in command
+    return masked(f"{command} --run-date {job.job.run_date}" if dated else command)
+
+
 def make_report(
     run: RunDirectory,
     job: Job,
@@ -55,8 +61,8 @@ def make_report(
     report = Report(
         title=_title(job),
         distsvc_version=__version__,
-        command=masked(command),
-        job_file=tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)),
+        command=_again(command, job),
+        job_file=written(job),
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
         model=ModelPart(
