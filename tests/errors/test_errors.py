@@ -11,6 +11,7 @@ from distsvc.errors import DistsvcError
 CODES = {
     "DistsvcError": 1,
     "DataError": 65,
+    "EmptyInputError": 65,
     "UnusableRowsError": 65,
     "InputNotFoundError": 66,
     "SkippedError": 99,
