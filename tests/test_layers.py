@@ -44,7 +44,7 @@ INSIDE = {
         "automatic",
         "estimators",
     ),
-    "report": ("content", "formats", "figures", "sections", "page"),
+    "report": ("content", "formats", "figures", "sections", "page", "history"),
     "run": (
         "work",
         "learning",

@@ -305,8 +305,9 @@ def rollback(output_path: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("folder", metavar="FOLDER")
+@click.option("--page", metavar="FILE", help="Draw the nights, too, on a page: an HTML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the nights as JSON.")
-def history(folder: str, as_json: bool) -> None:
+def history(folder: str, page: str | None, as_json: bool) -> None:
     """Show the nights below FOLDER: what is published of each, and how it came of the one before.
 
     Outputs are looked for in FOLDER and four folders deep, as in FOLDER/shop/2026/11/20.
@@ -316,6 +317,8 @@ def history(folder: str, as_json: bool) -> None:
 
         nights = histories.history(folder)
         lines = histories.in_lines(nights)
+        if page:
+            histories.write_page(nights, page)
     if as_json:
         click.echo(json.dumps({"nights": [night.model_dump() for night in nights]}))
     else:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
-
-from pydantic import BaseModel
+from pathlib import Path
+from urllib.parse import quote
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors.urls import shown_url
 from distsvc.published.held import waiting_at
-from distsvc.report.content.night import some_ids
+from distsvc.report.content.night import Night, some_ids
 from distsvc.report.content.report import Report
-from distsvc.run.reporting.files import read_report
+from distsvc.report.history import render_history
+from distsvc.run.reporting.files import PAGE, read_report
+from distsvc.storage.places.arrays import write_text
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import AT_ONCE, check_folder, outputs_below
 
@@ -19,37 +23,6 @@ HEADER = (
     "seconds", "held",
 )  # fmt: skip
 UNKNOWN = "-"
-
-
-class Night(BaseModel):
-    """A night of a job: what is published at its output, and what checks hold back there.
-
-    Where nothing is published, or it can't be read, there is no `run_id`, and `odd` says why. What
-    a run does not measure is None. `new`, `back` and `gone` are ids, `failed` and `warned` names of
-    checks, `held` runs; `drift` is the largest population stability index, of `drifted`.
-    """
-
-    job: str = ""
-    date: str = ""
-    output: str
-    run_id: str = ""
-    previous: str = ""
-    created: str = ""
-    rows: int | None = None
-    clusters: int | None = None
-    outside: float | None = None
-    moved: float | None = None
-    new: list[int] = []
-    back: list[int] = []
-    gone: list[int] = []
-    drift: float | None = None
-    drifted: str = ""
-    failed: list[str] = []
-    warned: list[str] = []
-    passed: int = 0
-    seconds: float | None = None
-    held: list[str] = []
-    odd: str = ""
 
 
 def history(path: str) -> list[Night]:
@@ -113,12 +86,40 @@ def _told(report: Report) -> dict[str, object]:
         "failed": [name for name, state in states.items() if state == "failed"],
         "warned": [name for name, state in states.items() if state == "warned"],
         "passed": list(states.values()).count("passed"),
+        "sizes": {one.label: one.rows for one in report.clusters},
         "seconds": sum(phase.seconds for phase in report.phases),
     }
     if report.drift and report.drift.columns:
         worst = report.drift.columns[0]
         told |= {"drift": worst.index, "drifted": worst.column}
     return told
+
+
+def write_page(nights: list[Night], path: str) -> None:
+    """Write the page on nights to a file, with a link to the page of each that is on this disk.
+
+    Raises
+    ------
+    JobFileError
+        The file is not one of this machine, but in a bucket, or its folder is not there.
+    OutputPermissionError
+        It may not be written.
+
+    """
+    if "://" in path:
+        raise JobFileError(f"--page takes a file of this machine, found {shown_url(path)}")
+    file = Path(path).absolute()
+    if not file.parent.is_dir():
+        raise JobFileError(f"--page: expected a file in a folder that is there, found {path}")
+    write_text(file, render_history(nights, [_link(one, file.parent) for one in nights]))
+
+
+def _link(night: Night, folder: Path) -> str:
+    """Return the address, seen from a folder, of a night's page: nothing where it has none."""
+    if not night.run_id or "://" in night.output:
+        return ""
+    page = os.path.relpath(Path(night.output).absolute() / PAGE, folder)
+    return quote(page.replace(os.sep, "/"))
 
 
 def in_lines(nights: list[Night]) -> list[str]:
@@ -143,8 +144,6 @@ def _why(night: Night | None) -> str:
 
 def _cells(night: Night) -> tuple[str, ...]:
     """Return a line of the table."""
-    checks = [f"{name} failed" for name in night.failed] + [f"{one} warned" for one in night.warned]
-    drift = "" if night.drift is None else f"{night.drift:.2f} {night.drifted}"
     cells = (
         night.date,
         night.run_id,
@@ -154,8 +153,8 @@ def _cells(night: Night) -> tuple[str, ...]:
         _share(night.moved),
         some_ids(night.new),
         some_ids(night.gone),
-        drift,
-        ", ".join(checks) or (f"{night.passed} passed" if night.passed else ""),
+        night.drift_and_column,
+        night.checked,
         "" if night.seconds is None else f"{night.seconds:.1f}",
         ", ".join(night.held),
     )

@@ -92,6 +92,7 @@ COMMANDS = {
     "publish --held": lambda url, job, table, out: ["publish", out, "--held", url],
     "rollback": lambda url, job, table, out: ["rollback", url],
     "history": lambda url, job, table, out: ["history", url],
+    "history --page": lambda url, job, table, out: ["history", out, "--page", url],
     "history --json": lambda url, job, table, out: ["history", url, "--json"],
     "run --continue-from": lambda url, job, table, out: ["run", job({}), "--continue-from", url],
     "report": lambda url, job, table, out: ["report", url],

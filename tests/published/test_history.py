@@ -1,6 +1,7 @@
 """The nights of a lineage as a table."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -55,6 +56,27 @@ def test_the_table_has_a_line_for_each(nights):
     assert [one["run_id"] for one in told] == [
         one.run_id for one in history(str(nights.folder / "out"))
     ]
+
+
+def test_the_page_links_to_the_pages_of_the_nights(nights, tmp_path):
+    page = tmp_path / "history.html"
+    out = nights.folder / "out"
+    said = CliRunner().invoke(main, ["history", str(out), "--page", str(page)])
+    assert said.exit_code == 0, said.output
+    links = re.findall('<a href="([^"]*)"', page.read_text())
+    assert [(tmp_path / link).resolve() for link in links] == [
+        (out / day / "report.html").resolve() for day in (SECOND, FIRST)
+    ]
+
+
+def test_a_page_is_a_file_of_this_machine(nights, tmp_path):
+    out = str(nights.folder / "out")
+    said = CliRunner().invoke(main, ["history", out, "--page", "s3://bucket/history.html"])
+    assert said.exit_code == 78
+    assert "--page takes a file of this machine" in said.stderr
+    said = CliRunner().invoke(main, ["history", out, "--page", str(tmp_path / "no/h.html")])
+    assert said.exit_code == 78
+    assert "expected a file in a folder that is there" in said.stderr
 
 
 def test_nights_of_several_jobs_stand_apart(nights):

@@ -1,11 +1,58 @@
-"""What a night made of the run before it, in some words."""
+"""A night of a lineage: its figures, and in some words what it made of the run before it."""
 
 from __future__ import annotations
+
+from pydantic import BaseModel
 
 from distsvc.report.content.comparison_parts import LineagePart
 from distsvc.report.content.report import Report
 
 MOST_IDS = 5
+
+
+class Night(BaseModel):
+    """A night of a job: what is published at its output, and what checks hold back there.
+
+    Where nothing is published, or it can't be read, there is no `run_id`, and `odd` says why. What
+    a run does not measure is None. `new`, `back` and `gone` are ids, `failed` and `warned` names of
+    checks, `held` runs; `drift` is the largest population stability index, of `drifted`, and
+    `sizes` are the rows of each cluster by id.
+    """
+
+    job: str = ""
+    date: str = ""
+    output: str
+    run_id: str = ""
+    previous: str = ""
+    created: str = ""
+    rows: int | None = None
+    clusters: int | None = None
+    outside: float | None = None
+    moved: float | None = None
+    new: list[int] = []
+    back: list[int] = []
+    gone: list[int] = []
+    drift: float | None = None
+    drifted: str = ""
+    failed: list[str] = []
+    warned: list[str] = []
+    passed: int = 0
+    seconds: float | None = None
+    held: list[str] = []
+    sizes: dict[int, int] = {}
+    odd: str = ""
+
+    @property
+    def checked(self) -> str:
+        """How the checks ended: which failed and warned, else how many passed."""
+        said = [f"{name} failed" for name in self.failed]
+        said += [f"{name} warned" for name in self.warned]
+        return ", ".join(said) or (f"{self.passed} passed" if self.passed else "")
+
+    @property
+    def drift_and_column(self) -> str:
+        """The largest drift and its column, nothing where it is not measured."""
+        return "" if self.drift is None else f"{self.drift:.2f} {self.drifted}"
 
 
 def words_of_night(report: Report) -> list[str]:

@@ -1,0 +1,183 @@
+"""The figures of a history: measures from night to night, and the clusters as a river of ids."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import matplotlib.dates as mdates
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from distsvc.report.content.night import Night
+from distsvc.report.figures.clusters import COLOURS, GREY, INK, WIDTH, drawn, ink_on
+from distsvc.report.formats import compact, percent
+
+ROW, HEAD, FOOT = 0.95, 0.1, 0.35
+"""Heights in inches: of a measure, and of what is above and below all of them."""
+
+LEFT, RIGHT = 0.62, 0.12
+RIVER = 3.2
+MOST_BANDS = 12
+"""Clusters of the river that have a band of their own; all others are grey."""
+
+LEAST_LABELLED = 0.05
+"""Share of the rows, in its widest place, of a cluster whose id is written into its band."""
+
+EDGE, NEAR, NEAR_UP = 0.015, 0.04, 0.06
+"""Shares of the width and height that an id keeps from the sides, and from another id."""
+
+LINE, FAILED, WARNED = "#0072b2", "#c92a2a", "#d97706"
+FEW_NIGHTS = 60
+"""Up to so many nights have a dot each."""
+
+FEW_DATES = 4
+"""Up to so many dates are all written out."""
+
+Measure = tuple[str, Callable[[Night], float | None], Callable[[float], str]]
+
+MEASURES: tuple[Measure, ...] = (
+    ("rows", lambda night: night.rows, compact),
+    ("clusters", lambda night: night.clusters, lambda value: f"{value:.0f}"),
+    ("outside", lambda night: night.outside, percent),
+    ("moved", lambda night: night.moved, percent),
+    ("largest drift", lambda night: night.drift, lambda value: f"{value:g}"),
+    ("seconds", lambda night: night.seconds, compact),
+)
+
+
+@drawn
+def trends(nights: Sequence[Night]) -> Figure:
+    """Draw a measure a row over the dates; nights whose checks failed or warned have a ring."""
+    height = HEAD + ROW * len(MEASURES) + FOOT
+    figure = Figure(figsize=(WIDTH, height))
+    days = _days(nights)
+    width = (WIDTH - LEFT - RIGHT) / WIDTH
+    for i, (name, measured, shown) in enumerate(MEASURES):
+        bottom = (FOOT + ROW * (len(MEASURES) - 1 - i) + 0.12) / height
+        axes = figure.add_axes((LEFT / WIDTH, bottom, width, (ROW - 0.36) / height))
+        values = np.array([np.nan if (v := measured(n)) is None else v for n in nights], float)
+        _line(axes, days, values, nights)
+        axes.set_title(name, loc="left", fontsize=10, pad=3)
+        axes.yaxis.set_major_locator(MaxNLocator(2, integer=name in ("rows", "clusters")))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _, shown=shown: shown(value)))
+        axes.tick_params(labelsize=8.5, length=0)
+        axes.grid(axis="y")
+        _dates(axes, days, last=i == len(MEASURES) - 1)
+        if np.isfinite(values).any():
+            low, high = min(0.0, float(np.nanmin(values))), float(np.nanmax(values))
+            axes.set_ylim(low, 1.15 * high if high > 0 else 1.0)
+        else:
+            axes.set_yticks([])
+            axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center",
+                      va="center", fontsize=9, color=GREY)  # fmt: skip
+    return figure
+
+
+def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Night]) -> None:
+    """Draw a line that has a gap where nothing is known."""
+    axes.plot(days, values, color=LINE, linewidth=1.2)
+    known = np.isfinite(values)
+    neighbours = np.append(False, known[:-1]) | np.append(known[1:], False)
+    alone = known & ~neighbours
+    dots = known if len(nights) <= FEW_NIGHTS else alone
+    axes.plot(days[dots], values[dots], "o", color=LINE, markersize=2.6)
+    for colour, marked in (
+        (WARNED, [bool(night.warned) and not night.failed for night in nights]),
+        (FAILED, [bool(night.failed) for night in nights]),
+    ):
+        at = np.array(marked, bool) & known
+        axes.plot(days[at], values[at], "o", markersize=6, markerfacecolor="none",
+                  markeredgecolor=colour, markeredgewidth=1.2)  # fmt: skip
+
+
+@drawn
+def river(nights: Sequence[Night]) -> Figure:
+    """Draw the shares of the clusters over the dates, a band for each id that many rows had."""
+    figure = Figure(figsize=(WIDTH, RIVER))
+    bottom = FOOT / RIVER
+    axes = figure.add_axes(
+        (LEFT / WIDTH, bottom, (WIDTH - LEFT - RIGHT) / WIDTH, 1 - bottom - 0.12 / RIVER)
+    )
+    told = [night for night in nights if night.sizes]
+    days, ids = _days(told), bands(told)
+    shares = np.array([[n.sizes.get(i, 0) / sum(n.sizes.values()) for i in ids] for n in told])
+    rest = np.maximum(1.0 - shares.sum(axis=1), 0.0)
+    edges = np.column_stack([np.zeros(len(told)), np.cumsum(np.column_stack([shares, rest]), 1)])
+    if len(days) == 1:
+        days, edges = days[0] + np.array([-0.5, 0.5]), np.repeat(edges, 2, axis=0)
+    taken: list[tuple[float, float]] = []
+    for k in range(edges.shape[1] - 1):
+        colour = COLOURS[k % len(COLOURS)] if k < len(ids) else GREY
+        axes.fill_between(days, edges[:, k], edges[:, k + 1], color=colour, linewidth=0.4,
+                          edgecolor="white")  # fmt: skip
+        if k < len(ids) and (at := _place(days, edges[:, k], edges[:, k + 1], taken)) is not None:
+            taken.append(at)
+            axes.text(*at, str(ids[k]), ha="center", va="center", fontsize=9,
+                      color=ink_on(colour))  # fmt: skip
+    axes.set_ylim(0.0, 1.0)
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    axes.tick_params(labelsize=8.5, length=0)
+    _dates(axes, _days(told), last=True)
+    return figure
+
+
+def _place(
+    days: np.ndarray, low: np.ndarray, high: np.ndarray, taken: Sequence[tuple[float, float]]
+) -> tuple[float, float] | None:
+    """Return where a band's id is written: where it is widest, off the edges and other ids."""
+    if len(days) == 2:  # between the two
+        low, high = low.mean(keepdims=True), high.mean(keepdims=True)
+        days, first, span = days.mean(keepdims=True), days[0], np.ptp(days)
+    else:
+        first, span = days[0], np.ptp(days)
+    for i in np.argsort(low - high, kind="stable"):
+        x, y = (days[i] - first) / span, (low[i] + high[i]) / 2
+        if high[i] - low[i] < LEAST_LABELLED:
+            break
+        near = any(abs((other - first) / span - x) < NEAR and abs(at - y) < NEAR_UP
+                   for other, at in taken)  # fmt: skip
+        if EDGE <= x <= 1 - EDGE and not near:
+            return float(days[i]), float(y)
+    return None
+
+
+def bands(nights: Sequence[Night]) -> list[int]:
+    """Return the ids that have a band: the largest in any night, in the order of their ids."""
+    most: dict[int, float] = {}
+    for night in nights:
+        rows = max(sum(night.sizes.values()), 1)
+        for one, n in night.sizes.items():
+            most[one] = max(most.get(one, 0.0), n / rows)
+    largest = sorted(most, key=lambda one: (-most[one], one))[:MOST_BANDS]
+    return sorted(largest)
+
+
+def _days(nights: Sequence[Night]) -> np.ndarray:
+    """Return the day (n,) float64 of every night; several of one day follow each other closely."""
+    days: list[float] = []
+    for date, several in groupby(nights, key=lambda night: night.date):
+        n = len(list(several))
+        day = datetime.date.fromisoformat(date).toordinal()
+        first = float(mdates.date2num(datetime.date.fromordinal(day)))
+        days += [first + i / n for i in range(n)]
+    return np.array(days)
+
+
+def _dates(axes: Axes, days: np.ndarray, last: bool) -> None:
+    """Write dates below the last axes only."""
+    axes.set_xlim(days[0] - 0.5, days[-1] + 0.5)
+    whole = np.unique(np.floor(days))
+    if len(whole) <= FEW_DATES:
+        axes.set_xticks(whole)
+        axes.xaxis.set_major_formatter(mdates.DateFormatter("%Y-%m-%d"))
+    else:
+        locator = mdates.AutoDateLocator(minticks=2, maxticks=6)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))
+    axes.tick_params(axis="x", labelbottom=last, colors=INK)
+    axes.xaxis.get_offset_text().set(fontsize=8.5, visible=last)

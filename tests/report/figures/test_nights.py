@@ -1,0 +1,51 @@
+"""What the drawings of a history show."""
+
+from distsvc.report.content.night import Night
+from distsvc.report.figures import nights as figures
+from tests.report.reports import texts
+
+
+def night(day: int, **facts) -> Night:
+    date = f"2026-11-{day:02d}"
+    return Night(job="shop", date=date, output=f"/out/{date}", **{"run_id": "r", **facts})
+
+
+def test_every_measure_has_its_row_and_what_is_not_measured_says_so():
+    drawn = texts(figures.trends([night(1, rows=600, clusters=3), night(2, rows=650, clusters=3)]))
+    for name, _, _ in figures.MEASURES:
+        assert name in drawn
+    assert drawn.count("not measured") == 4  # outside, moved, drift, seconds
+    assert [one for one in drawn if one.startswith("2026")] == ["2026-11-01", "2026-11-02"]
+
+
+def test_a_cluster_has_its_id_in_the_river_where_it_is_wide():
+    told = [night(d, sizes={0: 500, 7: 400, 9: 10 if d < 5 else 600}) for d in range(1, 9)]
+    drawn = texts(figures.river(told))
+    assert {"0", "7", "9"} <= set(drawn)
+    drawn = texts(figures.river([night(d, sizes={0: 900, 7: 900, 9: 10}) for d in range(1, 9)]))
+    assert {"0", "7"} <= set(drawn)
+    assert "9" not in drawn
+
+
+def test_one_night_is_drawn():
+    drawn = texts(figures.river([night(1, sizes={0: 500, 4: 400})]))
+    assert {"0", "4", "2026-11-01"} <= set(drawn)
+
+
+def test_the_largest_of_any_night_have_bands():
+    sizes = dict.fromkeys(range(20), 100)
+    told = [night(1, sizes=sizes), night(2, sizes=sizes | {19: 5000})]
+    assert figures.bands(told) == [*range(figures.MOST_BANDS - 1), 19]
+
+
+def test_ids_do_not_overlap():
+    """Two narrow bands that are widest on the same night are written beside each other."""
+    told = [
+        night(d, sizes={0: 800, 1: 100 if d == 15 else 95, 2: 100 if d == 15 else 95})
+        for d in range(1, 30)
+    ]
+    days = figures._days(told)
+    low = [0.8 + 0 * days, 0.85 + 0 * days]
+    taken = [figures._place(days, low[0], low[0] + 0.05, [])]
+    second = figures._place(days, low[1], low[1] + 0.05, taken)
+    assert abs(second[0] - taken[0][0]) / (days[-1] - days[0]) >= figures.NEAR

@@ -1,0 +1,55 @@
+"""The page of a history."""
+
+import re
+
+from distsvc.report.content.night import Night
+from distsvc.report.history import SHOWN, render_history
+
+
+def nights(n: int, job: str = "shop", **facts) -> list[Night]:
+    days = [f"2026-{1 + i // 28:02d}-{1 + i % 28:02d}" for i in range(n)]
+    told = {"run_id": "r", "rows": 600, "clusters": 2, "sizes": {0: 400, 1: 200}, **facts}
+    return [Night(job=job, date=day, output=f"/out/{day}", **told) for day in days]
+
+
+def words(page: str) -> str:
+    text = re.sub(r"<(svg|style).*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(re.sub("<[^>]*>", " ", text).split())
+
+
+def test_every_night_has_a_line_the_last_ones_first():
+    page = render_history(nights(SHOWN + 9), [""] * (SHOWN + 9))
+    said = words(page)
+    assert "History of shop" in said
+    assert f"{SHOWN + 9} nights published, from 2026-01-01 to 2026-02-12." in said
+    assert said.index("2026-02-12 600") < said.index("2026-01-01 600")
+    assert "9 earlier nights" in said
+    assert "<a href" not in page
+
+
+def test_what_came_went_and_was_held_back_is_said():
+    first, second, third = nights(3)
+    second = second.model_copy(
+        update={"new": [5], "back": [3], "gone": [1], "warned": ["max_rows"]}
+    )
+    held = Night(job="shop", date=third.date, output="/o", held=["r9"], odd="nothing is published")
+    said = words(render_history([first, second, held], ["a.html", "b.html", ""]))
+    assert "2 nights published" in said
+    assert "1 night with candidates that checks hold back. 1 cluster came, 1 cluster went" in said
+    assert "5, 3 back" in said
+    assert "max_rows warned" in said
+    assert "nothing is published, held: r9" in said
+
+
+def test_jobs_have_a_section_each_and_text_is_escaped():
+    page = render_history(nights(2, "<b>a</b>") + nights(3, "b"), ["x.html?a=1&b=2"] * 5)
+    assert "<h1>History</h1>" in page
+    assert "<h2>&lt;b&gt;a&lt;/b&gt;</h2>" in page
+    assert "<h2>b</h2>" in page
+    assert 'href="x.html?a=1&amp;b=2"' in page
+
+
+def test_nights_without_a_date_or_figures_are_only_listed():
+    page = render_history([Night(output="/out/x", odd="manifest.json: damaged")], [""])
+    assert "manifest.json: damaged" in words(page)
+    assert "<svg" not in page
