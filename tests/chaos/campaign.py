@@ -7,6 +7,7 @@ python -m tests.chaos --overwrites 200          a reader in a loop while results
 python -m tests.chaos --overwrites 50 --held 50   the same, with 50 that a check holds back
 python -m tests.chaos --races 100               drivers that start at the same moment
 python -m tests.chaos --lineage 500             commands on one lineage, of which 500 are killed
+python -m tests.chaos --histories 10000         late nights, replays, candidates and the like
 python -m tests.chaos --spoiled 1000            a run's own files are damaged between two starts
 python -m tests.chaos --unreachable sampled     each look at a run's own files fails, one by one
 python -m tests.chaos --unreachable sampled --store   the same, and each request, in a store
@@ -29,6 +30,7 @@ from pathlib import Path
 
 from chaos.case import KINDS, STORED, Case, every_step
 from chaos.disturb import disturbed
+from chaos.histories import histories, history
 from chaos.lab import Lab
 from chaos.lineage import killed_lineage
 from chaos.races import race
@@ -57,6 +59,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
     parser.add_argument("--lineage", type=int, default=0, help="kills on one lineage")
+    parser.add_argument("--histories", type=int, default=0, help="histories of nights")
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--spoiled", type=int, default=0, help="runs whose files are damaged")
     parser.add_argument("--unreachable", nargs="+", default=[], metavar="JOB", help=UNREACHABLE)
@@ -98,6 +101,18 @@ def attempted(lab: Lab, case: Case) -> dict:
         return {"seed": case.seed, "kind": case.kind, "job": case.job, "problems": [problem]}
 
 
+def drawn_histories(given: argparse.Namespace) -> Iterator[dict]:
+    """Do the histories of nights, in folders or in a store of this process."""
+    seeds = range(PER_SEED * given.seed, PER_SEED * given.seed + given.histories)
+    if not given.store:
+        yield from histories(seeds, given.jobs)
+        return
+    from tests.s3_server import BUCKET, s3_server
+
+    with s3_server():
+        yield from (history(seed, f"s3://{BUCKET}") for seed in seeds)
+
+
 def in_this_process(given: argparse.Namespace, work: Path) -> Iterator[dict]:
     """Do the small runs whose own files are damaged, or can't be reached."""
     from chaos import own_files
@@ -131,7 +146,8 @@ def main() -> int:
                 asked = given.seed, given.overwrites, only, given.held
                 todo.append(pool.submit(read_while_replaced, lab, *asked))
             small = in_this_process(given, work) if given.spoiled or given.unreachable else ()
-            for outcome in itertools.chain(small, (f.result() for f in as_completed(todo))):
+            drawn = drawn_histories(given) if given.histories else ()
+            for outcome in itertools.chain(small, drawn, (f.result() for f in as_completed(todo))):
                 outcomes.append(outcome)
                 lines.write(json.dumps(outcome) + "\n")
                 lines.flush()
