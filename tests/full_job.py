@@ -48,6 +48,7 @@ FULL = {
         "match": 0.4,
         "memory": 3,
         "prefer_previous": False,
+        "reference": "out/2026-01-01",
     },
     "checks": {
         "min_rows": {"level": "warn", "limit": 1000.0},

@@ -224,13 +224,15 @@ class ContinuityConfig(_Section):
 
     In a job file it is one text; the days that it may stand for are filled in. A cluster that was
     gone for at most `memory` runs gets its id back. With `prefer_previous` the clusters of that run
-    are left only for an answer that is clearly better.
+    are left only for an answer that is clearly better. The drift is measured from the table of the
+    `reference`, too: a run that stays the same while `previous` is another each night.
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
     match: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
     memory: Annotated[int, Field(ge=0, le=366)] = 7
     prefer_previous: bool = True
+    reference: PathOrUrl | None = None
 
 
 def _limit(value: Any) -> Any:
@@ -318,6 +320,8 @@ class ChecksConfig(_Section):
     max_new_share: Limit | None = None
     max_gone_share: Limit | None = None
     max_drift: Limit | None = None
+    max_reference_drift: Limit | None = None
+    same_columns: Never | None = None
     min_agreement: Limit | None = None
     unique_id: Never | None = None
 
@@ -393,7 +397,7 @@ UNDECIDING: Any = {
     "checks": True,
     "cluster": True,
     "output": {"path"},
-    "continuity": {"previous"},
+    "continuity": {"previous", "reference"},
 }
 """Keys that do not affect labels. (The previous run enters through its model's digest.)"""
 
@@ -437,6 +441,12 @@ class Job(_Section):
         ids = self.checks.unique_id
         if ids is not None and ids.limit is not None and self.input.id is None:
             raise ValueError("checks.unique_id needs input.id, the column whose values it compares")
+        drift = self.checks.max_reference_drift
+        if drift is not None and drift.limit is not None and self.continuity.reference is None:
+            raise ValueError(
+                "checks.max_reference_drift needs continuity.reference, the run that it compares "
+                "with"
+            )
         if self.model.mode != "refit" and not self.continuity.previous:
             raise ValueError(
                 f"model.mode = {self.model.mode!r} needs continuity.previous, the run whose model "

@@ -34,6 +34,7 @@ PARTS = (
         "nights/lineage", lambda r, colours: r.lineage and lineage.section(r.lineage, colours)
     ),
     PagePart("nights/drift", lambda r, _: r.drift and drift.section(r.drift)),
+    PagePart("nights/reference", lambda r, _: r.reference and drift.of_reference(r.reference)),
     PagePart("nights/checks", lambda r, _: checks.section(r.checks)),
     PagePart("model/choice", lambda r, _: r.choice),
     PagePart(

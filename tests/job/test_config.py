@@ -142,6 +142,13 @@ def test_a_check_of_ids_without_ids():
     )
 
 
+def test_a_check_of_a_reference_without_one():
+    refused(
+        "job: checks.max_reference_drift needs continuity.reference, the run that it compares with",
+        checks={"max_reference_drift": 1.0},
+    )
+
+
 @pytest.mark.parametrize("mode", ["assign", "auto"])
 def test_a_mode_without_the_run_whose_model_it_uses(mode):
     refused(
@@ -255,6 +262,9 @@ WRONG = {
         (2.5, "must be a valid integer, found 2.5"),
     ],
     "continuity.prefer_previous": [("yes", "must be a valid boolean, found 'yes'")],
+    "continuity.reference": [(3, "must be a valid string, found 3")],
+    "checks.max_reference_drift": LIMITS,
+    "checks.same_columns": LIMITS,
     "checks.min_rows": LIMITS,
     "checks.max_rows": LIMITS,
     "checks.max_null_share": LIMITS,

@@ -69,6 +69,7 @@ COMMANDS = {
     "run input.path": lambda url, job, table, out: ["run", job({"input.path": url})],
     "run output.path": lambda url, job, table, out: ["run", job({"output.path": url})],
     "run previous": lambda url, job, table, out: ["run", job({"continuity.previous": url})],
+    "run reference": lambda url, job, table, out: ["run", job({"continuity.reference": url})],
     "run, its metrics": lambda url, job, table, out: ["run", url, "--metrics-file", "m.prom"],
     "run --metrics-file": lambda url, job, table, out: ["run", job({}), "--metrics-file", url],
     "run --scheduler-file": lambda url, job, table, out: ["run", job({}), "--scheduler-file", url],

@@ -108,6 +108,18 @@ class ColumnDrift(ReportPart):
     missing_after: Number
 
 
+class ReferencePart(ReportPart):
+    """The distance of the table from that of a run that stays the same, the reference.
+
+    The column that drifted most comes first. `run_date` is the day of that run.
+    """
+
+    path: str
+    run_id: str
+    run_date: str
+    columns: list[ColumnDrift]
+
+
 class DriftPart(ReportPart):
     """The distance of the table from the one that the model before was learned from.
 

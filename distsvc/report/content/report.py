@@ -9,7 +9,12 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from distsvc.errors.forms import parsed
-from distsvc.report.content.comparison_parts import CheckPart, DriftPart, LineagePart
+from distsvc.report.content.comparison_parts import (
+    CheckPart,
+    DriftPart,
+    LineagePart,
+    ReferencePart,
+)
 from distsvc.report.content.explained_parts import MembershipPart, ProfilesPart, ReasonsPart
 from distsvc.report.content.model_parts import (
     LEAF,
@@ -212,6 +217,7 @@ class Report(ReportPart):
     forecast: Unsaid[ForecastPart | None] = None
     lineage: Unsaid[LineagePart | None] = None
     drift: Unsaid[DriftPart | None] = None
+    reference: Unsaid[ReferencePart | None] = None
     checks: list[CheckPart] = Field(default_factory=list)
     held: Unsaid[bool] = False
     publish_command: Unsaid[str | None] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart
+from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, ReferencePart
 from distsvc.report.formats import FoldedTable, count, folded, listed, one_line, percent, things
 
 STABLE, ANOTHER = 0.1, 0.25
@@ -37,7 +37,17 @@ class DriftSection(NamedTuple):
 
 def section(found: DriftPart) -> DriftSection:
     """Return the section; the text of `found` is untrusted."""
-    columns = sorted(found.columns, key=lambda column: -column.index)
+    return _section(found.columns, _besides(found))
+
+
+def of_reference(found: ReferencePart) -> DriftSection:
+    """Return the section on the drift from a reference, whose text is untrusted."""
+    run = f"{one_line(found.path, LONGEST_NAME)}, of {one_line(found.run_date, LONGEST_NAME)}"
+    return _section(found.columns, [f"The reference is the run at {run}."])
+
+
+def _section(found: Sequence[ColumnDrift], others: Iterable[str]) -> DriftSection:
+    columns = sorted(found, key=lambda column: -column.index)
     largest = max((column.index for column in columns), default=0.0)
     end = min(1.0, max(largest, 1.2 * ANOTHER))
     return DriftSection(
@@ -45,7 +55,7 @@ def section(found: DriftPart) -> DriftSection:
         columns=folded([_column(column, end) for column in columns], "more columns"),
         missing=any(column.missing_before or column.missing_after for column in columns),
         capped=largest > 1,
-        others=list(_besides(found)),
+        others=list(others),
     )
 
 

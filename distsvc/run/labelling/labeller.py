@@ -26,6 +26,8 @@ COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
 """The result with the counts of a model's own table, and its arrays."""
 
 OWN, PREVIOUS = "", "previous-"
+REFERENCE = "reference-"
+"""The name of the edges, and counts, of the run that drift is measured from on all nights."""
 """Prefixes of the names of results: of the run's own labeller, and of the previous run's."""
 
 

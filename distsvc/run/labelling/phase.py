@@ -13,7 +13,7 @@ from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.columns import asked_columns, check_asked, new_part, parts_place
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
-from distsvc.run.labelling.labeller import OWN, PREVIOUS, Labeller, read_labellers
+from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
 from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
@@ -96,10 +96,17 @@ def _id_counts(plan: Plan) -> IdCounts | None:
 def _begin(
     run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None
 ) -> tuple[Counts, list[AskedColumns]]:
-    """Return empty counts, of values between the edges of both labellers, and empty columns."""
+    """Return empty counts, of values between the edges of both labellers, and empty columns.
+
+    Where the job has a reference, values are counted between its edges, too.
+    """
     known = {of: labeller} | ({} if before is None else {PREVIOUS: before})
     edges = {name: one.column_edges for name, one in known.items()}
     places = {name: one.places(run.plan.table.columns) for name, one in known.items()}
+    if run.has(REFERENCE):
+        found, table = run.read(REFERENCE), list(run.plan.table.columns)
+        edges[REFERENCE] = found.arrays["column_edges"]
+        places[REFERENCE] = [table.index(name) for name in found.facts["columns"]]
     asked = asked_columns(labeller, run.plan.table.features, run.plan.output)
     return Counts.empty(labeller.rule.n_clusters, edges, places), asked
 

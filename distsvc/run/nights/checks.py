@@ -10,12 +10,15 @@ from typing import Any, Literal
 from distsvc.job.config import GUARDS, ChecksConfig
 from distsvc.report.content.comparison_parts import (
     CheckPart,
+    ColumnDrift,
     DriftPart,
     LineagePart,
+    ReferencePart,
     Side,
 )
 from distsvc.run.labelling.labeller import OWN
 from distsvc.run.labelling.phase import Labelled
+from distsvc.storage.rows.columns import some
 
 USUAL_DRIFT = 0.25
 """Above which a population is said to be another (`models.drift.stability_index`)."""
@@ -31,6 +34,7 @@ class Measured:
     `agreement` is how likely the answer holds, or how far trees agree, where several were learned.
     `dropped` is the share of the rows that were left out since they lack a value, None where no
     rows are, or it is not known. `rows_before` are those of earlier nights, the last one first.
+    `new_columns` are those that the model before lacks, None where there is no such model.
     """
 
     labelled: Labelled
@@ -39,6 +43,8 @@ class Measured:
     agreement: float | None = None
     dropped: float | None = None
     rows_before: Sequence[int] = ()
+    reference: ReferencePart | None = None
+    new_columns: Sequence[str] | None = None
 
 
 Value = tuple[str, float | None, str]
@@ -189,10 +195,23 @@ def _ids(run: Measured, _: Any) -> Value:
 
 
 def _drift(run: Measured, _: Any) -> Value:
-    if run.drift is None:
-        return "", None, ""
-    worst = run.drift.columns[0]
+    return _worst(run.drift.columns) if run.drift else ("", None, "")
+
+
+def _reference_drift(run: Measured, _: Any) -> Value:
+    return _worst(run.reference.columns) if run.reference else ("", None, "")
+
+
+def _worst(columns: Sequence[ColumnDrift]) -> Value:
+    worst = columns[0]
     return f"the population stability index of column {worst.column!r} is", worst.index, ""
+
+
+def _columns(run: Measured, _: Any) -> Value:
+    if run.new_columns is None:
+        return "", None, ""
+    n, names = len(run.new_columns), some([repr(name) for name in run.new_columns])
+    return "", n, f"new column{'' if n == 1 else 's'}{': ' if names else ''}{names}"
 
 
 def _agreement(run: Measured, _: Any) -> Value:
@@ -211,6 +230,8 @@ CHECKS = (
     Check("max_new_share", "at most", _new, share=True, of="of the clusters "),
     Check("max_gone_share", "at most", _gone, share=True, of="of the clusters "),
     Check("max_drift", "at most", _drift, places=3, tells_drift=True),
+    Check("max_reference_drift", "at most", _reference_drift, places=3),
+    Check("same_columns", "at most", _columns, places=0),
     Check("min_agreement", "at least", _agreement, places=2),
     Check("unique_id", "at most", _ids, places=0),
 )

@@ -17,13 +17,14 @@ from distsvc.report.content.comparison_parts import (
     DriftPart,
     LineagePart,
     Moves,
+    ReferencePart,
     StoryPart,
 )
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.nights.checks import Measured, checked
 from distsvc.run.nights.continuity import LINEAGE, UNCLAIMED
-from distsvc.run.nights.drift import drift_of, refit_because
+from distsvc.run.nights.drift import drift_of, reference_drift, refit_because
 from distsvc.run.nights.previous import Previous, rows_of_runs
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.columns import some
@@ -39,6 +40,7 @@ class Comparison:
 
     lineage: LineagePart | None
     drift: DriftPart | None
+    reference: ReferencePart | None
     checks: list[CheckPart]
     notes: list[str]
 
@@ -60,12 +62,13 @@ def compare_and_check(
     lineage = _lineage(run, job, previous, labelled)
     if lineage is not None:
         lineage = lineage.model_copy(update={"followed": followed})
-    drift = drift_of(run, labelled)
-    checks = _checked(run, job, previous, Measured(labelled, lineage, drift, agreement))
+    drift, reference = drift_of(run, labelled), reference_drift(run, labelled)
+    known = Measured(labelled, lineage, drift, agreement, reference=reference)
+    checks = _checked(run, job, previous, known)
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *told, *_notes(run, job, lineage), *_told_of_ids(run, labelled)]
     notes += told_of_outliers(labelled.outlier_share, _parameters(job, previous))
-    return Comparison(lineage, drift, checks, notes)
+    return Comparison(lineage, drift, reference, checks, notes)
 
 
 def _checked(
@@ -77,7 +80,8 @@ def _checked(
         known = replace(known, dropped=1.0 - known.labelled.counts.n_rows / plan.table.n_rows)
     if previous is not None:
         n_runs = 1 if asked is None else asked.nights
-        known = replace(known, rows_before=rows_of_runs(previous, n_runs))
+        before = rows_of_runs(previous, n_runs)
+        known = replace(known, rows_before=before, new_columns=_unknown(run, job))
     return checked(job.checks, known, guarded=bool(job.continuity.previous))
 
 
@@ -125,9 +129,7 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
             "ids of new clusters could not be claimed for this run alone, so another that goes on "
             f"from the same one may give them, too: {unclaimed}"
         )
-    extra = ignored_columns(run.plan.table) if job.model.mode != "refit" else []
-    extra = [name for name in extra if name in (job.input.columns or extra)]
-    extra += new_columns(run.plan.table)
+    extra = _unknown(run, job)
     if extra:
         names = some(extra)
         notes.append(
@@ -135,6 +137,13 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
             "a refit takes them if input.columns names all features"
         )
     return notes
+
+
+def _unknown(run: RunDirectory, job: Job) -> list[str]:
+    """Return the columns that could be features, and that the model of the run before lacks."""
+    extra = ignored_columns(run.plan.table) if job.model.mode != "refit" else []
+    extra = [name for name in extra if name in (job.input.columns or extra)]
+    return extra + new_columns(run.plan.table)
 
 
 def _lineage(

@@ -85,6 +85,7 @@ def make_report(
     held = any(check.state == "failed" for check in checks)
     words = ["distsvc", "publish", masked(job.output.path), "--held", run.name]
     more: dict[str, Any] = {"lineage": comparison.lineage, "drift": comparison.drift}
+    more |= {"reference": comparison.reference}
     more |= {"checks": checks, "held": held, "publish_command": shlex.join(words) if held else None}
     return named.model_copy(update=more)
 

@@ -12,6 +12,7 @@ from distsvc.job.config import Job, with_key
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import check_output
+from distsvc.run.nights.drift import keep_reference
 from distsvc.run.nights.previous import (
     Previous,
     adopt,
@@ -88,6 +89,8 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Outp
                 adopt(previous, run, list(table.columns))
             elif wanted:
                 progress.event("begins a lineage", not_published=wanted[0])
+            reference = job.continuity.reference
+            keep_reference(reference, run, request.output.store, list(table.columns))
         inputs = fingerprint(table)
         held = request.output, request.digest, inputs
         lineage = _lineage(request, run, inputs, previous)

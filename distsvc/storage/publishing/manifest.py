@@ -151,6 +151,11 @@ class Manifest(Listed):
         """The output as the job named it."""
         return str(self._of_job("output", "path"))
 
+    @property
+    def reference(self) -> str:
+        """The run that drift is measured from on all nights; empty for none."""
+        return str(self._of_job("continuity", "reference"))
+
     def _of_job(self, section: str, key: str) -> JsonValue:
         """Return a key of the job file; empty where it is not known."""
         found = self.job.get(section)

@@ -46,8 +46,9 @@ class DatedRun:
 
     `path` and `address` are those of its output, `date` is the day that it was for, else that it
     was made, and `before` holds id and address of the run that it continues; None where that is not
-    known any more. `job` is the name of its job, and `like` what tells it from others where it has
-    none. An output where nothing is has no `run_id`.
+    known any more. `reference` is the address of the one that drift is measured from. `job` is the
+    name of its job, and `like` what tells it from others where it has none. An output where nothing
+    is has no `run_id`.
     """
 
     path: str
@@ -58,6 +59,7 @@ class DatedRun:
     before: frozenset[str] | None = frozenset()
     job: str = ""
     like: str = ""
+    reference: str = ""
 
     def told(self) -> dict[str, str]:
         """Return path, id and date, for the answer of `retain`."""
@@ -96,7 +98,8 @@ def kept_because(
 
     The last `keep` of every job stay, and those at whose output a run is begun. So do those from
     which one of the last, a `begun` run, or a candidate that is `waiting` at an output that stays,
-    continues. The runs from which these continue may go: else a lineage would be kept whole.
+    continues, and those that are their reference. The runs from which these continue may go: else a
+    lineage would be kept whole.
     """
     because: dict[str, str] = {}
     latest: list[DatedRun] = []
@@ -111,8 +114,14 @@ def kept_because(
     staying = [*latest, *(one for one in waiting if one.address not in leaving), *begun]
     for one in runs:
         needing = [other for other in staying if other.continues(one)]
-        if needing and one.address not in because:
+        measured = [other for other in staying if other.reference == one.address]
+        if one.address in because:
+            continue
+        if needing:
             because[one.address] = _needed_by(needing[0])
+        elif measured:
+            user = measured[-1]
+            because[one.address] = f"run {user.run_id} at {user.path} has it as its reference"
     return because
 
 
@@ -330,6 +339,7 @@ def _dated(output: Output, manifest: Manifest) -> DatedRun:
         _names(previous, _address(previous.path) if previous else ""),
         manifest.job_name,
         "" if manifest.job_name else re.sub(r"\d+", "#", manifest.job_path),
+        _address(manifest.reference),
     )
 
 

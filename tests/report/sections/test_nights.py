@@ -295,6 +295,17 @@ def test_drift_of_many_columns_with_missing_values():
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_drift_from_a_reference():
+    report = make_report()
+    columns = make_drift([0.4, 0.05], missing=0.07)["columns"]
+    report["reference"] = {"path": "out/<1>", "run_id": "r", "run_date": "2026-01-01",
+                           "columns": columns}  # fmt: skip
+    text = page_text(report)
+    assert "Drift from the reference Of 2 columns, 1 has changed much." in text
+    assert "The reference is the run at out/<1>, of 2026-01-01." in text
+    assert "Missing before" in text
+
+
 def test_no_drift():
     report = make_night_report()
     report["drift"] = make_drift([0.1, 0.0])
