@@ -173,6 +173,11 @@ class AutomaticEngine(Engine):
         """Its trees, and their answer."""
         return self.tree.levels
 
+    @property
+    def numbers(self) -> np.ndarray | None:
+        """The numbers (k,) that the rule gives to the clusters of `found`; None for their own."""
+        return self.graph.numbers(self.found) if self.chosen == GRAPH else None
+
     def cut(self, n_clusters: int) -> Rule:
         """Return the rule of another number of clusters, as if that had been given."""
         divisions = self._divisions(n_clusters)

@@ -128,11 +128,23 @@ class GraphEngine:
 
     def labels(self, found: LevelSets) -> np.ndarray:
         """Return the clusters (m,) int32 of the points in a cut of the tree, 0 the largest."""
+        return self._numbered(found)[0]
+
+    def numbers(self, found: LevelSets) -> np.ndarray:
+        """Return the number (k,) int32 that each cluster of a cut has in `labels`.
+
+        The tree counts clusters on other rows, so it may number them otherwise. Those without rows
+        have none, which is -1.
+        """
+        return self._numbered(found)[1]
+
+    def _numbered(self, found: LevelSets) -> tuple[np.ndarray, np.ndarray]:
         labels = found.voter(found.rows(self.seen))[0]
-        sizes = np.bincount(labels[self.point_of])
+        sizes = np.bincount(labels[self.point_of], minlength=found.answer.n_clusters)
         number = np.empty(len(sizes), np.int32)
         number[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-        return number[labels]
+        number[sizes == 0] = -1
+        return number[labels], number
 
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
         """Return the rule of labels (m,) of the points, with the fields of `Scored`.

@@ -85,7 +85,7 @@ class Automatic(AlgorithmJob):
         def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
             if engine.chosen == CENTRES:
                 return Parts(choice=choice)
-            found = alone.parts(run, pilot) | {"levels": levels_part(engine.found)}
+            found = alone.parts(run, pilot) | {"levels": levels_part(engine.found, engine.numbers)}
             return Parts(**found, choice=choice)
 
         return replace(learned, facts=engine.fitted_facts(), warnings=engine.notes, parts=parts)

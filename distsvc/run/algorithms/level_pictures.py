@@ -23,10 +23,15 @@ LISTED = 40
 PROFILE_POINTS = 40
 
 
-def levels_part(found: LevelSets) -> LevelsPart:
-    """Return the part of the page about a vote."""
+def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPart:
+    """Return the part of the page about a vote; `numbers` (k,) are those of its clusters there.
+
+    They are the vote's own where none are given, and -1 for a cluster without rows.
+    """
+    if numbers is None:
+        numbers = np.arange(found.answer.n_clusters)
     return LevelsPart(
-        tree=_tree(found),
+        tree=_tree(found, numbers),
         models=_models(found),
         candidates=[CandidatePart.model_validate(row) for row in found.answer.candidates],
         granularity=[
@@ -62,7 +67,7 @@ def _models(found: LevelSets) -> list[LevelModel]:
     ]
 
 
-def _tree(found: LevelSets) -> LevelTreePart:
+def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
     """Return the branches, the root first: all that are kept, and the most significant others."""
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
@@ -83,6 +88,7 @@ def _tree(found: LevelSets) -> LevelTreePart:
         reached = np.minimum(heights, _bottlenecks(tree, int(tree.peaks[branch]))[nearest])
         inside = reached if is_root else reached[reached > tree.deaths[branch]]
         inside = np.minimum(inside, tree.births[branch])
+        label = int(numbers[found.part[tree.peaks[branch]]]) if kept[branch] else -1
         branches.append(
             Branch(
                 id=branch,
@@ -91,8 +97,8 @@ def _tree(found: LevelSets) -> LevelTreePart:
                 death=0.0 if is_root else float(tree.deaths[branch]) / top,
                 mass=1.0 if is_root else float(tree.masses[branch]),
                 z=None if is_root else float(tree.z[branch]),
-                kept=bool(kept[branch]),
-                label=int(found.part[tree.peaks[branch]]) if kept[branch] else None,
+                kept=label >= 0,
+                label=label if label >= 0 else None,
                 profile=_profile(inside / top, len(rows)),
             )
         )

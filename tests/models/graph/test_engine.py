@@ -87,3 +87,30 @@ def test_wide_rows_are_near_along_their_principal_components():
     engine = engine_of(X)
     assert engine.axes.shape == (100, 150)
     assert engine.labels(engine.tree.levels).max() == 3
+
+
+def test_clusters_of_the_tree_have_the_numbers_of_their_rows(learned):
+    """Where rows are alike, the points say nothing of how many rows a cluster has."""
+    engine = learned[2]
+    found = engine.tree.levels
+    own = found.voter(found.rows(engine.seen))[0]
+    smallest = np.argmin(np.bincount(own))
+    again = GraphEngine(engine.parameters, 0)
+    again.tree, again.points, again.coordinates = engine.tree, engine.points, engine.coordinates
+    again.point_of = np.repeat(np.arange(len(own)), np.where(own == smallest, 9, 1))
+    labels, numbers = again.labels(found), again.numbers(found)
+    assert numbers[smallest] == 0
+    assert (labels == numbers[own]).all()
+    assert (np.diff(np.bincount(labels[again.point_of])) <= 0).all()
+
+
+def test_a_cluster_of_the_tree_without_rows_has_no_number(learned):
+    engine = learned[2]
+    found = engine.tree.levels
+    own = found.voter(found.rows(engine.seen))[0]
+    again = GraphEngine(engine.parameters, 0)
+    again.tree, again.points, again.coordinates = engine.tree, engine.points, engine.coordinates
+    again.point_of = np.flatnonzero(own != 2)
+    numbers = again.numbers(found)
+    assert numbers[2] == -1
+    assert sorted(numbers) == [-1, 0, 1, 2]

@@ -40,6 +40,19 @@ def part(run):
     return levels_part(run.algorithm.engine.levels)
 
 
+def test_branches_have_the_numbers_of_the_clusters(run, part):
+    """The rule of a graph numbers clusters by other rows; one that has none is no cluster."""
+    k = run.algorithm.engine.levels.answer.n_clusters
+    numbers = np.arange(k - 2, -2, -1)
+    other = levels_part(run.algorithm.engine.levels, numbers)
+    for one, now in zip(part.tree.branches, other.tree.branches, strict=True):
+        if one.label is None or numbers[one.label] < 0:
+            assert (now.label, now.kept) == (None, False)
+        else:
+            assert (now.label, now.kept) == (numbers[one.label], True)
+    assert sum(one.kept for one in other.tree.branches) == k - 1
+
+
 def test_branches_are_those_of_the_winner(run, part):
     tree, answer = run.algorithm.engine.levels.tree, run.algorithm.engine.levels.answer
     listed = {branch.id: branch for branch in part.tree.branches}

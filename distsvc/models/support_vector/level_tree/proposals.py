@@ -183,10 +183,25 @@ def most_like(
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
     for number, tree in enumerate(trees):
-        kept = _joined_like(number, tree, labels, rows)
+        kept = _with_rows(number, tree, _joined_like(number, tree, labels, rows), rows)
         [cut] = _candidates(number, tree, [(kept, 0.0)], scale, rows)
         found.append((cut, rand_index(cut.labels[: len(labels)], labels)))
     return max(found, key=lambda pair: pair[1])
+
+
+def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -> np.ndarray:
+    """Return the branches (b,) bool without those of clusters to which no row goes.
+
+    A cluster of few support vectors can lose all its rows to one that others were joined to.
+    """
+    while True:
+        sizes = np.bincount(rows.under(number, tree, kept.tobytes())[0], minlength=kept.sum())
+        if sizes.all():
+            return kept
+        own = np.flatnonzero(kept & (tree.parents >= 0))
+        ends = tree.parts(kept)[tree.edges[tree.joints[own]]]
+        kept = kept.copy()
+        kept[own[np.argmax((sizes[ends] == 0).any(axis=1))]] = False
 
 
 def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRows) -> np.ndarray:

@@ -17,6 +17,7 @@ from distsvc.models.support_vector.level_tree.proposals import (
     DEPTH_WEIGHT,
     PROPOSALS,
     VoteRows,
+    _with_rows,
     cuts_into,
     entropy,
     most_like,
@@ -408,6 +409,15 @@ def test_the_cut_most_like_an_answer_is_found_in_any_tree():
         assert adjusted_rand_score(cut.labels, labels) == likeness
         assert cut.n_clusters == len(np.unique(labels))
         assert cut.weight == 0.0
+
+
+def test_a_cluster_without_rows_is_none():
+    view, y = pilot()
+    tree, rows = tree_of([9.0, 8.0, 7.0]), VoteRows(view[y != 2])
+    kept = _with_rows(0, tree, np.ones(4, bool), rows)
+    assert kept.sum() == 3
+    assert np.bincount(rows.under(0, tree, kept.tobytes())[0]).all()
+    assert _with_rows(0, tree, np.ones(4, bool), VoteRows(view)).all()
 
 
 def test_no_more_clusters_than_before():
