@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import CronDataIntervalTimetable, dag, task
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-COMMAND = ["distsvc", "run", "/etc/distsvc/nightly.toml"]  # add "--skip-missing" to skip late days
+# With --overwrite a task that is cleared replaces its night where the table or the night before is
+# another now, and leaves it else. Add "--skip-missing" to skip late days.
+COMMAND = ["distsvc", "run", "/etc/distsvc/nightly.toml", "--overwrite"]
 RETRY = 75, 143  # temporary failure, terminated: a new start goes on where this one ended
 SKIP = 99
 

@@ -4,7 +4,9 @@ import subprocess
 
 import dagster as dg
 
-COMMAND = ["distsvc", "run", "/etc/distsvc/nightly.toml"]  # add "--skip-missing" to skip late days
+# With --overwrite a partition that is materialized again is replaced where the table or the night
+# before is another now, and left else. Add "--skip-missing" to skip late days.
+COMMAND = ["distsvc", "run", "/etc/distsvc/nightly.toml", "--overwrite"]
 RETRY = 75, 143  # temporary failure, terminated: a new start goes on where this one ended
 SKIP = 99
 

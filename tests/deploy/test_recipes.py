@@ -123,7 +123,22 @@ def test_only_the_driver_and_the_operator_reach_the_cluster():
     assert {port["port"] for port in operator["ports"]} == {8786, 8787}
 
 
-@pytest.mark.parametrize("name", ["volume.yaml", "cronjob.yaml", "dask-cluster.yaml"])
+def test_a_backfill_is_a_job_like_a_night():
+    [job] = documents("backfill.yaml")
+    theirs, ours = json.loads(json.dumps([JOB, job["spec"]]))
+    container = ours["template"]["spec"]["containers"][0]
+    program, subcommand, path, *arguments = container.pop("args")
+    theirs["template"]["spec"]["containers"][0].pop("args")
+    assert ours == theirs
+    assert (program, subcommand, path) == ("distsvc", "backfill", POD["containers"][0]["args"][1])
+    assert used(arguments) <= options(main.commands["backfill"])
+    dates = [arguments[arguments.index(name) + 1] for name in ("--from", "--to")]
+    assert sorted(map(datetime.fromisoformat, dates)) == [*map(datetime.fromisoformat, dates)]
+
+
+@pytest.mark.parametrize(
+    "name", ["volume.yaml", "cronjob.yaml", "dask-cluster.yaml", "backfill.yaml"]
+)
 def test_manifests_follow_the_schemas_of_kubernetes(name):
     validate = pytest.importorskip(
         "kubernetes_validate", reason="pip install kubernetes-validate"
