@@ -161,7 +161,10 @@ def run(
     clusters = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
     where = outside(report, "" if alone else " every cluster")
     night = [f"{clusters}{report.input.n_rows:,} rows", where, *words_of_night(report)]
-    say(", ".join([*night, f"{seconds:.1f} s"]))
+    if report.was_there:
+        say(f"already published: {', '.join(night)}")
+    else:
+        say(", ".join([*night, f"{seconds:.1f} s"]))
     for warning in report.warnings:
         say(f"warning: {warning}")
     say(f"{job.output.path}/report.html")

@@ -54,13 +54,10 @@ class Announcer:
         self._report: Report | None = None
         self._events: Events | None = None
         self._began = time.monotonic()
-        self._run_id = ""
 
     def begins(self, job: Job) -> Job:
         """Tell that a run of the job begins; return the job."""
         self._job = job
-        if _hooked(job):
-            self._run_id = _published(job)
         if lineage_is_wanted():
             try:
                 from distsvc.monitoring.openlineage import Events
@@ -100,8 +97,8 @@ class Announcer:
             return
         from distsvc.monitoring import hooks
 
-        if outcome.published and _published(job) == self._run_id:
-            return  # as before this start
+        if outcome.published and self._report is not None and self._report.was_there:
+            return
         wrong = hooks.call(job, outcome)
         if wrong:
             warn(f"[job] on_{hooks.event_of(outcome)}: {wrong}")
@@ -128,15 +125,6 @@ class Announcer:
 
 def _hooked(job: Job) -> bool:
     return bool(job.job.on_published or job.job.on_held or job.job.on_failed)
-
-
-def _published(job: Job) -> str:
-    """Return the id of the run at a job's output; empty where none is, or it can't be read."""
-    from distsvc.storage.publishing.publication import Output
-
-    with suppress(DistsvcError, OSError):
-        return Output(job.output.path).run_id
-    return ""
 
 
 def lineage_is_wanted() -> bool:

@@ -103,7 +103,8 @@ def backfill(
                 asked = announcer.begins(job)
                 report = run_job(asked, at, start, command=commands(day), progress=progress)
                 announcer.ends(report)
-            done = BackfilledDay(day, job.output.path, "published", _words(report))
+            state: Literal["kept", "published"] = "kept" if report.was_there else "published"
+            done = BackfilledDay(day, job.output.path, state, _words(report))
         except Exception as error:
             code, words = blame(error)
             if code == DEFECT:

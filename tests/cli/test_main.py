@@ -174,6 +174,8 @@ def test_an_identical_run_says_so(job):
     again = runner.invoke(main, ["run", str(job)])
     assert (first.exit_code, again.exit_code) == (0, 0)
     assert first.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
+    line, _, _ = first.stdout.partition("\n")
+    assert again.stdout.splitlines()[0] == f"already published: {line.rpartition(', ')[0]}"
     events = [json.loads(line)["event"] for line in again.stderr.splitlines()]
     assert "already published" in events
     assert "already published" not in first.stderr

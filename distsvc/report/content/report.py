@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, PrivateAttr, model_validator
 
 from distsvc.errors.forms import parsed
 from distsvc.report.content.comparison_parts import (
@@ -222,6 +222,18 @@ class Report(ReportPart):
     held: Unsaid[bool] = False
     publish_command: Unsaid[str | None] = None
     phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
+    _was_there: bool = PrivateAttr(default=False)
+
+    def of_before(self) -> Self:
+        """Return the report of a result that was published before, and not made now."""
+        found = self.model_copy()
+        found._was_there = True
+        return found
+
+    @property
+    def was_there(self) -> bool:
+        """Whether the result was published before the run that was asked for it."""
+        return self._was_there
 
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:
         """Return the report with what each phase took."""

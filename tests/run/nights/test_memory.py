@@ -43,8 +43,7 @@ def test_a_cluster_is_remembered_for_a_week(shop):
     for gone in range(1, 11):
         last = f"2026-03-{1 + gone:02}"
         night(shop, last, TWO)
-        X, y = rows(*ALL, seed=100 + gone)
-        shop.table("2026-04-01", X)
+        shop.table("2026-04-01", rows(*ALL, seed=100 + gone)[0])
         out = shop.folder / f"back-{gone}"
         report = shop.run(
             "2026-04-01", output={"path": str(out)}, continuity={"previous": str(shop.out(last))}
