@@ -246,18 +246,31 @@ class AutomaticEngine(Engine):
         """Take the answer of the run before where none is clearly better.
 
         It is taken from the family that has it most alike, and left only where that family's models
-        prefer another, too: what the other family sees was there the night before.
+        prefer another, too: what the other family sees was there the night before. It is left, too,
+        where both families have the same other answer, and one of them clearly.
         """
         like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
         if not like:
             return False
         won, nearest = winners[self.chosen], max(like, key=like.__getitem__)
         clear = won.clear if won.n_clusters > 1 else self._agreement(winners) >= EVEN
-        if clear and winners[nearest].clear:
+        if (clear and winners[nearest].clear) or self._see_the_same(winners):
             return False
         self.chosen = nearest
         self.tree.settle(replace(self.found, follow=True))
         return True
+
+    def _see_the_same(self, winners: Mapping[str, Answer]) -> bool:
+        """Return whether winners of both families are alike, and one is clear of the run before."""
+        if len(winners) == 1 or not any(one.clear for one in winners.values()):
+            return False
+        if any(one.n_clusters == 1 for one in winners.values()):
+            return False
+        several = (
+            self._columns_labels(self.levels.levels),
+            self._graph_labels(self.graph.tree.levels),
+        )
+        return rand_index(*several) > AGREEMENT
 
     def _confirm(self) -> bool:
         """Take winners that stand too low by themselves, where both have nearly the same labels."""

@@ -426,6 +426,16 @@ def test_no_more_clusters_than_before():
     assert (cut.n_clusters, likeness < 1.0) == (2, True)
 
 
+def test_a_change_that_some_models_can_not_see():
+    """Two clusters were one, and still are for models that lack the direction between them."""
+    seeing, blind = tree_of([9.0, 8.0, 7.0]), tree_of([9.0, 8.0, 0.1])
+    for n_blind, clear in (4, True), (6, False):
+        answer = elected_after([seeing] * (12 - n_blind) + [blind] * n_blind, before((1, 3)))
+        assert (answer.n_clusters, answer.last.n_clusters) == (4, 3)
+        assert answer.agreement >= 0.9
+        assert answer.clear == clear
+
+
 def test_a_clear_change_is_seen():
     """A cluster has split, and all models say so."""
     trees = [tree_of([9.0, 8.0, 7.0]) for _ in range(6)]
@@ -438,11 +448,11 @@ def test_a_clear_change_is_seen():
 
 
 def test_what_is_nearly_as_good_changes_nothing():
-    """Three models of five see a split that the others don't."""
-    trees = [tree_of([9.0, 8.0, 7.0])] * 3 + [tree_of([9.0, 8.0, 0.1])] * 2
+    """Six models see a split that six others don't."""
+    trees = [tree_of([9.0, 8.0, 7.0])] * 6 + [tree_of([9.0, 8.0, 0.1])] * 6
     alone = elected(trees)
     assert alone.n_clusters == 4
-    three = labels_of(elected(trees[3:]), trees[3:])
+    three = labels_of(elected(trees[6:]), trees[6:])
     answer = elected_after(trees, three)
     assert (answer.n_clusters, answer.clear, answer.last.n_clusters) == (4, False, 3)
     assert adjusted_rand_score(labels_of(answer.last, trees), three) == 1.0
