@@ -29,7 +29,7 @@ def history(path: str) -> list[Night]:
     """Return the nights below a folder of outputs, by job and date.
 
     Outputs are looked for as `distsvc.storage.publishing.retention.retain` does. An output that
-    can't be read is a night that says so.
+    can't be read is a night that says so; one where nothing is published or held back is none.
 
     Raises
     ------
@@ -41,19 +41,21 @@ def history(path: str) -> list[Night]:
     """
     check_folder(path)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        nights = list(pool.map(_night, outputs_below(path)))
+        nights = [one for one in pool.map(_night, outputs_below(path)) if one is not None]
     if not nights:
         raise InputNotFoundError(f"no run was published in {path}, nor in a folder below it")
     return sorted(nights, key=lambda one: (one.job, one.date, one.created, one.output))
 
 
-def _night(output: Output) -> Night:
+def _night(output: Output) -> Night | None:
     try:
         manifest = output.manifest()
         waiting = sorted(waiting_at(output).values(), key=lambda one: (one.created, one.run_id))
         held = [one.run_id for one in waiting]
         if manifest is None:
-            job, date = (waiting[-1].job_name, waiting[-1].run_date) if waiting else ("", "")
+            if not waiting:
+                return None
+            job, date = waiting[-1].job_name, waiting[-1].run_date
             odd = "nothing is published"
             return Night(job=job, date=date, output=output.shown, held=held, odd=odd)
         report = read_report(output)
@@ -151,7 +153,7 @@ def _cells(night: Night) -> tuple[str, ...]:
         _number(night.clusters),
         _share(night.outside),
         _share(night.moved),
-        some_ids(night.new),
+        night.came,
         some_ids(night.gone),
         night.drift_and_column,
         night.checked,

@@ -102,7 +102,6 @@ def _row(night: Night, link: str) -> NightRow:
     state = "failed" if night.failed or night.held else "warned" if night.warned else "passed"
     if night.held:
         said.append(f"held: {', '.join(night.held)}")
-    came = [some_ids(night.new), f"{some_ids(night.back)} back" if night.back else ""]
     return NightRow(
         date=night.date or "–",
         link=link,
@@ -110,7 +109,7 @@ def _row(night: Night, link: str) -> NightRow:
         clusters=_known(night.clusters, count),
         outside=_known(night.outside, percent),
         moved=_known(night.moved, percent),
-        new=", ".join(filter(None, came)),
+        new=night.came,
         gone=some_ids(night.gone),
         drift=one_line(night.drift_and_column, 40),
         seconds=_known(night.seconds, lambda value: f"{value:.1f}"),

@@ -91,6 +91,8 @@ def test_a_night_that_can_not_be_read_says_so(nights, tmp_path):
     (tmp_path / "out/x/manifest.json").write_text("{")
     (night,) = history(str(tmp_path / "out"))
     assert "manifest.json" in night.odd
+    (tmp_path / "out/empty/.runs").mkdir(parents=True)
+    assert history(str(tmp_path / "out")) == [night], "there is nothing to tell of"
     with pytest.raises(InputNotFoundError, match="no run was published in"):
         history(str(tmp_path / "in"))
     with pytest.raises(JobFileError, match="where all else lies too"):

@@ -50,6 +50,12 @@ class Night(BaseModel):
         return ", ".join(said) or (f"{self.passed} passed" if self.passed else "")
 
     @property
+    def came(self) -> str:
+        """The ids that are new, and those that are back."""
+        back = f"{some_ids(self.back)} back" if self.back else ""
+        return ", ".join(filter(None, [some_ids(self.new), back]))
+
+    @property
     def drift_and_column(self) -> str:
         """The largest drift and its column, nothing where it is not measured."""
         return "" if self.drift is None else f"{self.drift:.2f} {self.drifted}"
