@@ -262,9 +262,10 @@ class AutomaticEngine(Engine):
 
     def _see_the_same(self, winners: Mapping[str, Answer]) -> bool:
         """Return whether winners of both families are alike, and one is clear of the run before."""
-        if len(winners) == 1 or not any(one.clear for one in winners.values()):
+        counts = [one.n_clusters for one in winners.values()]
+        if len(counts) == 1 or counts[0] == 1 or counts[0] != counts[1]:
             return False
-        if any(one.n_clusters == 1 for one in winners.values()):
+        if not any(one.clear for one in winners.values()):
             return False
         several = (
             self._columns_labels(self.levels.levels),
