@@ -135,9 +135,12 @@ def _place(
         days, first, span = days.mean(keepdims=True), days[0], np.ptp(days)
     else:
         first, span = days[0], np.ptp(days)
-    for i in np.argsort(low - high, kind="stable"):
+    width = high - low
+    if len(days) > FEW_DATES:  # the nights beside are as wide, or the text lies over others
+        width = np.minimum(width, np.minimum(np.append(width[1:], 0.0), np.append(0.0, width[:-1])))
+    for i in np.argsort(-width, kind="stable"):
         x, y = (days[i] - first) / span, (low[i] + high[i]) / 2
-        if high[i] - low[i] < LEAST_LABELLED:
+        if width[i] < LEAST_LABELLED:
             break
         near = any(abs((other - first) / span - x) < NEAR and abs(at - y) < NEAR_UP
                    for other, at in taken)  # fmt: skip
@@ -147,14 +150,19 @@ def _place(
 
 
 def bands(nights: Sequence[Night]) -> list[int]:
-    """Return the ids that have a band: the largest in any night, in the order of their ids."""
-    most: dict[int, float] = {}
+    """Return the ids that have a band, in their order: the largest now, and those of all nights.
+
+    Half of the bands are of the last night.
+    """
+    total: dict[int, float] = {}
     for night in nights:
         rows = max(sum(night.sizes.values()), 1)
         for one, n in night.sizes.items():
-            most[one] = max(most.get(one, 0.0), n / rows)
-    largest = sorted(most, key=lambda one: (-most[one], one))[:MOST_BANDS]
-    return sorted(largest)
+            total[one] = total.get(one, 0.0) + n / rows
+    last = nights[-1].sizes if nights else {}
+    now = sorted(last, key=lambda one: (-last[one], one))[: MOST_BANDS // 2]
+    others = sorted(total.keys() - set(now), key=lambda one: (-total[one], one))
+    return sorted([*now, *others[: MOST_BANDS - len(now)]])
 
 
 def _days(nights: Sequence[Night]) -> np.ndarray:

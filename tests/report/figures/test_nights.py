@@ -32,10 +32,17 @@ def test_one_night_is_drawn():
     assert {"0", "4", "2026-11-01"} <= set(drawn)
 
 
-def test_the_largest_of_any_night_have_bands():
-    sizes = dict.fromkeys(range(20), 100)
-    told = [night(1, sizes=sizes), night(2, sizes=sizes | {19: 5000})]
-    assert figures.bands(told) == [*range(figures.MOST_BANDS - 1), 19]
+def test_the_largest_now_and_of_all_nights_have_bands():
+    sizes = {one: 100 + one for one in range(20)}
+    told = [night(day, sizes=sizes) for day in range(1, 9)]
+    odd = night(9, sizes=dict.fromkeys(range(50, 60), 1000))
+    last = night(10, sizes={0: 900, 30: 700, 1: 10})
+    half = figures.MOST_BANDS // 2
+    assert figures.bands(told) == [*range(20 - figures.MOST_BANDS, 20)]
+    found = figures.bands([*told, odd, last])
+    assert {0, 1, 30} < set(found)
+    assert not set(found) & set(range(50, 60)), "one odd night takes no band from those that stay"
+    assert len(found) == 2 * half
 
 
 def test_ids_do_not_overlap():
