@@ -4,7 +4,7 @@ BIN := .venv/bin
 RUNS ?= 2000
 SEED ?= 0
 
-.PHONY: demo test check chaos bench format clean
+.PHONY: demo test check docs chaos bench format clean
 
 demo: .venv/ready
 	$(BIN)/distsvc demo --out demo-out
@@ -18,6 +18,11 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+# Strict: a warning is an error, and so is a link that leads nowhere. Nothing is fetched.
+docs: .venv/docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --fresh-env docs build/docs
+	@echo build/docs/index.html
 
 chaos: .venv/ready
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --races 100 --overwrites 200 --seed $(SEED)
@@ -37,6 +42,10 @@ format: .venv/ready
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+.venv/docs: .venv/ready
+	$(BIN)/pip install --quiet --editable '.[docs]'
 	touch $@
 
 clean:

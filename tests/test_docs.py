@@ -1,4 +1,4 @@
-"""README and documents say what the code does: commands, keys, exit codes, columns, paths."""
+"""README and pages say what the code does: commands, keys, exit codes, columns, paths."""
 
 import ast
 import pkgutil
@@ -23,6 +23,7 @@ from distsvc.job.config import MODELS, Job
 from distsvc.job.dates import MOST_DAYS
 from distsvc.job.file import parse_job
 from distsvc.storage.rows.features import MOST_COLUMNS
+from docs.extensions import generated
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -33,6 +34,8 @@ PAGES = sorted(
 DECISIONS = sorted(page.name for page in (ROOT / "docs/design").glob("[0-9]*.md"))
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LONGEST_LINE = 100
+OF_DEVELOPERS = ("docs/design", "docs/evaluation", "docs/performance")
+"""Pages that show options of the tests and the benchmarks, too."""
 
 
 def text_of(page: str) -> str:
@@ -41,7 +44,13 @@ def text_of(page: str) -> str:
 
 
 README = text_of("README.md")
-EVALUATION = text_of("docs/evaluation.md")
+ALGORITHMS = text_of("docs/choose/algorithms.md")
+COMMAND_PAGE = text_of("docs/reference/commands.md")
+EVALUATION = text_of("docs/evaluation/repeat.md")
+JOB_FILE = text_of("docs/reference/job-file.md")
+PUBLISHED = text_of("docs/reference/published.md")
+PYTHON = text_of("docs/guide/python.md")
+SITE = {page: text_of(page) for page in PAGES if page == "README.md" or page.startswith("docs/")}
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -79,7 +88,7 @@ def leaves(command: click.Command, name: str) -> dict[str, click.Command]:
 
 COMMANDS = leaves(main, "distsvc")
 BENCHMARKS = leaves(commands, "python -m benchmarks")
-PAGE_OF = dict.fromkeys(COMMANDS, README) | dict.fromkeys(BENCHMARKS, EVALUATION)
+PAGE_OF = dict.fromkeys(COMMANDS, COMMAND_PAGE) | dict.fromkeys(BENCHMARKS, EVALUATION)
 
 
 def anchors(page: Path) -> set[str]:
@@ -132,7 +141,7 @@ def resolves(name: str) -> bool:
     return True
 
 
-# --- the README and the command line
+# --- the command line
 
 
 @pytest.mark.parametrize("name", PAGE_OF)
@@ -152,36 +161,45 @@ def test_every_command_has_a_row(name):
     ],
 )
 def test_every_option_is_explained(name, option):
-    page = PAGE_OF[name]
-    explained = [" ".join(row) for row in cells(page, "command") if row[0].startswith(name)]
-    heading = "option" if name in COMMANDS else "option of papers run"
-    explained += [" ".join(row) for row in cells(page, heading)]
+    if name in COMMANDS:
+        _, _, section = generated.commands().partition(f"### {name}\n")
+        explained = [row[0] for row in cells(section, "option")]
+    else:
+        explained = [
+            " ".join(row) for row in cells(EVALUATION, "command") if row[0].startswith(name)
+        ]
+        explained += [" ".join(row) for row in cells(EVALUATION, "option of papers run")]
     assert any(re.search(rf"{option}(?![-\w])", row) for row in explained)
 
 
 def test_limits_are_those_of_the_code():
-    assert f"may have {MOST_COLUMNS:,} columns of numbers" in README
-    assert f"A backfill spans {MOST_DAYS:,} days at" in README
+    assert f"may have {MOST_COLUMNS:,} columns of numbers" in text_of("docs/guide/inputs.md")
+    assert f"A backfill spans {MOST_DAYS:,} days at" in text_of("docs/nights/backfill.md")
 
 
-def test_the_readme_names_no_option_that_there_is_not():
+@pytest.mark.parametrize("page", [page for page in SITE if not page.startswith(OF_DEVELOPERS)])
+def test_pages_name_no_option_that_there_is_not(page):
     known = {o for command in COMMANDS.values() for p in command.params for o in p.opts}
-    named = set(re.findall(r"(?<![-\w])--[a-z][-a-z]*", prose(README)))
+    named = set(re.findall(r"(?<![-\w])--[a-z][-a-z]*", prose(SITE[page])))
     assert named - known - {"--help", "--version"} == set()
 
 
 def test_every_exit_code_has_a_row():
     codes = {one.exit_code for one in vars(errors).values() if hasattr(one, "exit_code")}
-    rows = [code for row in cells(README, "exit code") for code in row[0].split(", ")]
+    page = text_of("docs/operate/exit-codes.md")
+    rows = [code for row in cells(page, "exit code") for code in row[0].split(", ")]
     assert sorted(map(int, rows)) == sorted({0, 1, 2, INTERRUPTED, TERMINATED} | codes)
 
 
-# --- the README and the job file
+# --- the job file
 
 
-@pytest.mark.parametrize("number", range(len(blocks(README, "toml"))))
-def test_the_job_files_of_the_readme_are_valid(number):
-    job = tomllib.loads(blocks(README, "toml")[number])
+@pytest.mark.parametrize(
+    ("page", "number"),
+    [(page, number) for page in SITE for number in range(len(blocks(SITE[page], "toml")))],
+)
+def test_the_job_files_of_the_pages_are_valid(page, number):
+    job = tomllib.loads(blocks(SITE[page], "toml")[number])
     parse_job({"input": {"path": "a.parquet"}, "output": {"path": "out"}} | job)
 
 
@@ -195,19 +213,22 @@ def test_the_job_files_of_the_readme_are_valid(number):
     ],
 )
 def test_every_key_stands_in_its_section_of_the_full_job_file(section, key):
-    full = max(blocks(README, "toml"), key=len)
+    full = max(blocks(JOB_FILE, "toml"), key=len)
     assert key in tomllib.loads(full)[section]
+    _, _, table = generated.job_keys().partition(f"### `[{section}]`")
+    assert {row[0]: row[-1] for row in cells(table, "key")}[key] != ""
 
 
 @pytest.mark.parametrize(
     ("algorithm", "key"),
     [(name, key) for name, section in MODELS.items() for key in section.model_fields],
 )
-def test_every_key_of_a_model_is_mentioned(algorithm, key):
-    listed = [row for row in cells(README, "algorithm") if f'"{algorithm}"' in row[0]]
-    in_full = tomllib.loads(max(blocks(README, "toml"), key=len))["model"]
-    assert listed
-    assert f"`{key}`" in README or key in in_full
+def test_every_key_of_a_model_is_explained(algorithm, key):
+    assert [row for row in cells(ALGORITHMS, "algorithm") if f'"{algorithm}"' in row[0]]
+    common, *own = re.split("^#### ", generated.model_keys(), flags=re.MULTILINE)
+    (section,) = [text for text in own if text.startswith(f'`algorithm = "{algorithm}"`')]
+    explained = [row for table in (common, section) for row in cells(table, "key")]
+    assert [row for row in explained if row[0] == key and row[-1]]
 
 
 def test_the_first_job_prints_what_the_readme_says(tmp_path, monkeypatch):
@@ -223,10 +244,10 @@ def test_the_first_job_prints_what_the_readme_says(tmp_path, monkeypatch):
     assert "labels" in {path.name for path in Path("out/moons").iterdir()}
 
 
-# --- the README and Python
+# --- Python
 
 
-def test_the_columns_of_the_readme_are_the_published_ones():
+def test_the_columns_of_the_page_are_the_published_ones():
     from distsvc.storage.publishing.formats.columns import COLUMNS
 
     def said(kind):
@@ -235,18 +256,18 @@ def test_the_columns_of_the_readme_are_the_published_ones():
         return {"float": "float32"}.get(str(kind), str(kind))
 
     published = [[one.name, said(one.type)] for one in COLUMNS]
-    assert [row[:2] for row in cells(README, "column")] == published
+    assert [row[:2] for row in cells(PUBLISHED, "column")] == published
 
 
-@pytest.mark.parametrize("code", blocks(README, "python") + blocks(EVALUATION, "python"))
-def test_the_examples_of_the_readme_import_what_there_is(code):
+@pytest.mark.parametrize("code", [code for page in SITE for code in blocks(SITE[page], "python")])
+def test_the_examples_of_the_pages_import_what_there_is(code):
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 pkgutil.resolve_name(f"{node.module}:{alias.name}")
 
 
-def test_published_runs_are_used_as_the_readme_says(tmp_path, monkeypatch):
+def test_published_runs_are_used_as_the_pages_say(tmp_path, monkeypatch):
     """Runs the blocks from that of `distsvc.load` on, but for the estimators and MLflow."""
     monkeypatch.chdir(tmp_path)
     section = README[README.index("## A first job") :]
@@ -260,7 +281,8 @@ def test_published_runs_are_used_as_the_readme_says(tmp_path, monkeypatch):
         "spark": SimpleNamespace(read=SimpleNamespace(parquet=lambda *names: names)),
     }
     wanted = ("run.files", "run.labels", "predict_batches")
-    used = [code for code in blocks(README, "python") if any(word in code for word in wanted)]
+    pages = blocks(PUBLISHED, "python") + blocks(PYTHON, "python")
+    used = [code for code in pages if any(word in code for word in wanted)]
     for code in sorted(used, key=lambda code: "distsvc.run(" not in code):
         exec(code, known)
     assert len(used) == 4
@@ -288,7 +310,7 @@ def test_paths_and_modules_exist(page):
 
 
 def test_decisions_are_numbered_and_listed_in_order():
-    listed = re.findall(r"\]\((\d{3}-[-\w]+\.md)\)", text_of("docs/design/README.md"))
+    listed = re.findall(r"\]\((\d{3}-[-\w]+\.md)\)", text_of("docs/design/index.md"))
     assert [name[:3] for name in DECISIONS] == [f"{n:03}" for n in range(1, len(DECISIONS) + 1)]
     assert listed == DECISIONS
 

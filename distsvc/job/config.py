@@ -89,11 +89,18 @@ class InputConfig(_Section):
     """``[input]``: the table to read, from one path or several."""
 
     path: Annotated[str | tuple[str, ...], OneOrSeveral, Field(repr=False)]
+    """A file, folder or glob, or a list of them; local, or a URL. `delta://` and `iceberg://`
+    name tables of a lake."""
     columns: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
+    """The features. Default: every column that can be one."""
     id: Text | None = None
+    """A column that is copied to the output. Default: the row's number."""
     label: Text | None = None
+    """A column of known classes, used only to score the result."""
     where: str | None = None
+    """A condition on columns: the rows to use. Default: all."""
     ready: Annotated[Text, AfterValidator(_relative)] | None = None
+    """A file below the path that is there once the input is complete. Default: wait for nothing."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -128,10 +135,15 @@ class JobConfig(_Section):
     """``[job]``: what the job is called by those who watch it, and the day that a run is for."""
 
     name: Text = "job"
+    """What metrics and lineage call the job. Default: the name of its file."""
     on_published: Command = ()
+    """A command that is called once a run has published a new result."""
     on_held: Command = ()
+    """A command that is called once a check has held a result back."""
     on_failed: Command = ()
+    """A command that is called once a run has ended with an error."""
     run_date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
+    """The day that `{run_date}` stands for, as `2026-11-20`. Default: today."""
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -145,10 +157,15 @@ class PreprocessConfig(_Section):
     """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] = "standard"
+    """How columns, or rows, are brought to one scale."""
     missing: Literal["error", "drop", "median"] = "error"
+    """What becomes of a missing value: an error, a row without a label, or the median."""
     missing_values: Annotated[tuple[Finite, ...], Field(strict=False)] = ()
+    """Numbers that stand for a missing value."""
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    """Columns whose logarithm is taken, sign(x) log(1 + |x|)."""
     encode: dict[Text, Literal["onehot", "frequency"]] = Field(default_factory=dict)
+    """Columns that are categories, and how each is encoded."""
 
 
 Rows = Annotated[int, Field(ge=1, le=MOST)]
@@ -158,8 +175,11 @@ class ModelConfig(_Section):
     """``[model]``: an algorithm of `distsvc.job.parameters`, its seed and its parameters."""
 
     algorithm: str
+    """The algorithm whose parameters the other keys are."""
     mode: Literal["refit", "assign", "auto"] = "refit"
+    """Learn a new model, label with that of the previous run, or decide by drift."""
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
+    """The seed of every random choice."""
 
     def parameters(self) -> Section:
         """Return the estimator's parameters that the job has, and the seed where it takes one."""
@@ -229,10 +249,15 @@ class ContinuityConfig(_Section):
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
+    """A published run whose cluster ids go on; with a date, that of another night."""
     match: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
+    """The least overlap (Jaccard, on the same rows) for an id to go on."""
     memory: Annotated[int, Field(ge=0, le=366)] = 7
+    """Nights for which a cluster may be gone and get its id back."""
     prefer_previous: bool = True
+    """Keep the clusters of the run before, unless others are clearly better."""
     reference: PathOrUrl | None = None
+    """A published run from whose table drift is measured on all nights."""
 
 
 def _limit(value: Any) -> Any:
@@ -310,20 +335,35 @@ class ChecksConfig(_Section):
     """
 
     min_rows: Limit | None = None
+    """The least number of rows with a label."""
     max_rows: Limit | None = None
+    """The largest number of rows with a label."""
     rows_against_last: Nights | None = None
+    """The least and the largest multiple of the rows of earlier runs."""
     max_null_share: Limit | None = None
+    """The largest share of a column's values that is missing."""
     max_outlier_share: Limit | None = None
+    """The largest share of the rows outside every cluster."""
     clusters: Range | None = None
+    """The least and the largest number of clusters."""
     min_cluster_rows: Limit | None = None
+    """The least number of rows of any cluster."""
     max_rows_moved: Limit | None = None
+    """The largest share of the rows with another id than the previous model gives."""
     max_new_share: Limit | None = None
+    """The largest share of the clusters with new ids."""
     max_gone_share: Limit | None = None
+    """The largest share of the clusters of the run before that have ended."""
     max_drift: Limit | None = None
+    """The largest population stability index of any column, from the run before."""
     max_reference_drift: Limit | None = None
+    """The same, from the table of `continuity.reference`."""
     same_columns: Never | None = None
+    """Whether columns that the run before did not know hold a result back."""
     min_agreement: Limit | None = None
+    """The least chance that another sample of the table gives this answer."""
     unique_id: Never | None = None
+    """Whether rows that share an id, or have none, hold a result back."""
 
     @model_validator(mode="after")
     def _warns_before_it_holds_back(self) -> Self:
@@ -362,20 +402,31 @@ class ClusterConfig(_Section):
     """``[cluster]``: where the work is done and how it is cut; labels never depend on it."""
 
     workers: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    """Worker processes on this machine; 0 is this process. Default: 0 below 64 MiB, else one per
+    core."""
     threads: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Threads of each worker."""
     partition_rows: Rows = 1_000_000
+    """Rows of a task and of an output file, unless they exceed 1 GiB."""
     block_rows: Rows | None = None
+    """Rows in memory at a time. Default: by the number of columns."""
     workdir: PathOrUrl | None = None
+    """A folder or bucket for a run's work. Default: in the output."""
 
 
 class OutputConfig(_Section):
     """``[output]``: where the run is published, how, and which more columns are asked for."""
 
     path: PathOrUrl
+    """The folder, or `s3://bucket/prefix`, where the run is published."""
     format: str = "parquet"
+    """The format of the labels: `parquet` or `zarr`."""
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
+    """Columns to name for each outlier."""
     membership: bool = False
+    """Whether to say how sure each row is of its cluster."""
     top: Annotated[int, Field(ge=0, le=20)] = 0
+    """Other clusters to list for each row, with their shares."""
 
     @property
     def shares(self) -> bool:

@@ -33,8 +33,9 @@ class AutoClustering(ClusterEstimator):
     nu : float in (0, 1] or None
         Share of rows that lie outside; None where the rows decide it.
     effort : {"fast", "default", "thorough"}
+        How many models vote, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}
-        As in `SupportVectorClustering`.
+        How faint a valley divides two clusters, as in `SupportVectorClustering`.
     random_state : int, RandomState or None
         Decides the order of rows.
 

@@ -119,6 +119,7 @@ class FuzzyCMeans(Baseline):
     Parameters
     ----------
     n_clusters : int
+        Clusters wanted.
     m : float
         The fuzzifier, above 1. Near 1 memberships are 0 or 1, as those of k-means; for large m all
         are 1 / k, and centres can all end at the mean.

@@ -79,7 +79,7 @@ def _heading(look: Look, to: str) -> list[str]:
         *_comment(
             f"Run it by: distsvc run {to}. What begins with # is not set, or a remark: columns "
             f"were judged by their names and types, and by the first {look.n_seen:,} rows. "
-            "The README explains every key."
+            "The documentation explains every key."
         ),
     ]
 

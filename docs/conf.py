@@ -1,0 +1,52 @@
+"""The documentation's settings: `make docs` builds it, strictly and offline, into build/docs."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from distsvc import __version__  # noqa: E402
+
+project = "distsvc"
+version = release = __version__
+copyright = "the distsvc developers"
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "docs.extensions.pages",
+    "docs.extensions.formulas",
+    "docs.extensions.links",
+]
+exclude_patterns = ["extensions", "static"]
+root_doc = "index"
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+
+autodoc_typehints = "none"  # docstrings have the types
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+default_role = "literal"
+python_use_unqualified_type_names = True
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"distsvc {__version__}"
+html_static_path = ["static"]
+html_css_files = ["distsvc.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "header_links_before_dropdown": 6,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
