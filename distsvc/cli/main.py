@@ -19,6 +19,18 @@ import click
 
 from distsvc import __version__
 from distsvc.cli.ending import failing_cleanly
+from distsvc.cli.options import (
+    FRESH,
+    METRICS_FILE,
+    RUN_DATE,
+    SET,
+    Place,
+    Setting,
+    cluster_options,
+    hint_of_option,
+    short_keys,
+    split_options,
+)
 from distsvc.errors import one_line
 from distsvc.errors.urls import masked, masked_argument
 from distsvc.job.dates import MOST_DAYS
@@ -35,16 +47,6 @@ DAY = click.DateTime(["%Y-%m-%d"])
 TOLD = "day", "output", "state", "words", "exit_code", "held"
 """Of a day of a backfill, printed as JSON."""
 
-SET = click.option(
-    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override a key."
-)
-RUN_DATE = click.option(
-    "--run-date", metavar="DATE", help="What {run_date} stands for; today by default."
-)
-FRESH = click.option(
-    "--fresh", is_flag=True, help="Start over where an earlier run was interrupted."
-)
-
 
 class Commands(click.Group):
     """The group of all commands, whose complaints about usage show neither secrets nor escapes."""
@@ -53,6 +55,9 @@ class Commands(click.Group):
         """Call the command that was asked for."""
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            words = f"No such option: {error.option_name}{hint_of_option(error)}"
+            raise click.UsageError(one_line(masked(words)), error.ctx) from None
         except click.UsageError as error:
             raise click.UsageError(one_line(masked(error.format_message())), error.ctx) from None
 
@@ -61,21 +66,6 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="distsvc")
 def main() -> None:
     """Cluster tables too big for a notebook, and say which rows lie outside every cluster."""
-
-
-def cluster_options(command: Any) -> Any:
-    """Give a command the options that say where the cluster is."""
-    for option in (
-        click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
-        click.option(
-            "--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote."
-        ),
-        click.option(
-            "--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786."
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 @contextmanager
@@ -88,7 +78,13 @@ def shown_progress() -> Iterator[Progress]:
 
 
 @main.command()
-@click.option("--out", default="demo-out", show_default=True, help="Folder for data and results.")
+@click.option(
+    "--out",
+    type=Place(),
+    default="demo-out",
+    show_default=True,
+    help="Folder for data and results.",
+)
 def demo(out: str) -> None:
     """Run the main job on bundled data, from nothing to a report."""
     with failing_cleanly(), shown_progress() as progress:
@@ -107,17 +103,21 @@ def demo(out: str) -> None:
 
 
 @main.command()
-@click.argument("job_file", metavar="JOB.toml|TABLE")
+@click.argument("job_file", metavar="JOB.toml|TABLE", type=Place())
+@short_keys
 @SET
 @cluster_options
 @RUN_DATE
 @click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
 @FRESH
-@click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
+@METRICS_FILE
 @click.option("--skip-missing", is_flag=True, help="Exit with 99 where the input is not there yet.")
 @click.option("--skip-empty", is_flag=True, help="Exit with 99 where the input has no rows.")
 @click.option(
-    "--continue-from", metavar="OUT", help="The published run whose ids go on, for this once."
+    "--continue-from",
+    type=Place(),
+    metavar="OUT",
+    help="The published run whose ids go on, for this once.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
@@ -131,20 +131,22 @@ def run(
     continue_from: str | None,
     metrics_file: str | None,
     as_json: bool,
-    **cluster: Any,
+    **options: Any,
 ) -> None:
     """Cluster a table and publish labels, model and report.
 
     The table is the one that JOB.toml names. Without a job file, give the TABLE itself (a file, a
-    folder, a glob or a URL): the default job clusters it, into out/NAME, which --set
-    output.path=... changes, as any other key.
+    folder, a glob or a URL): the default job clusters it, into out/NAME. The commonest keys of a
+    job have options of their own; --set overrides any.
     """
+    overrides, at = split_options(settings, options)
     with failing_cleanly():
         job, report = run_told(
             job_file,
             run_date,
             settings,
-            at=ClusterAddress(**cluster),
+            overrides,
+            at=at,
             start=Start(overwrite, fresh, skip_missing, skip_empty),
             command=shlex.join(["distsvc", *map(masked_argument, sys.argv[1:])]),
             metrics_file=metrics_file,
@@ -171,11 +173,16 @@ def run(
 
 
 @main.command()
-@click.argument("run_dir")
-@click.argument("input_path", metavar="INPUT")
-@click.argument("output_path", metavar="OUTPUT")
+@click.argument("run_dir", type=Place())
+@click.argument("input_path", metavar="INPUT", type=Place())
+@click.argument("output_path", metavar="OUTPUT", type=Place())
 @click.option(
-    "--set", "settings", multiple=True, metavar="cluster.KEY=VALUE", help="A key of [cluster]."
+    "--set",
+    "settings",
+    type=Setting(),
+    multiple=True,
+    metavar="cluster.KEY=VALUE",
+    help="A key of [cluster].",
 )
 @cluster_options
 @click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
@@ -205,8 +212,10 @@ def predict(
 
 
 @main.command()
-@click.argument("table")
-@click.option("--out", metavar="JOB.toml", help="Where the job file is written, if not printed.")
+@click.argument("table", type=Place())
+@click.option(
+    "--out", type=Place(), metavar="JOB.toml", help="Where the job file is written, if not printed."
+)
 def init(table: str, out: str | None) -> None:
     """Look at TABLE, and print a job file for it, with what was seen as comments.
 
@@ -224,17 +233,21 @@ def init(table: str, out: str | None) -> None:
 
 
 @main.command()
-@click.argument("job_file", metavar="JOB.toml|TABLE")
+@click.argument("job_file", metavar="JOB.toml|TABLE", type=Place())
+@short_keys
 @SET
 @RUN_DATE
 @click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
-def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool) -> None:
+def plan(
+    job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool, **options: Any
+) -> None:
     """Say what a run of JOB.toml, or of a TABLE, will take: rows, tasks, bytes, memory and time."""
+    overrides, _ = split_options(settings, options)
     with failing_cleanly():
         from distsvc.run.drafts.asked_job import asked_job
         from distsvc.run.forecast.forecast import forecast_job
 
-        forecast = forecast_job(asked_job(job_file, run_date, settings))
+        forecast = forecast_job(asked_job(job_file, run_date, settings, overrides))
     if as_json:
         click.echo(json.dumps(forecast.dumped()))
     else:
@@ -242,7 +255,7 @@ def plan(job_file: str, settings: tuple[str, ...], run_date: str | None, as_json
 
 
 @main.command()
-@click.argument("run_dir")
+@click.argument("run_dir", type=Place())
 def report(run_dir: str) -> None:
     """Write the page of a published run again, from its report.json."""
     with failing_cleanly():
@@ -252,7 +265,7 @@ def report(run_dir: str) -> None:
 
 
 @main.command()
-@click.argument("output_path", metavar="OUT")
+@click.argument("output_path", metavar="OUT", type=Place())
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(output_path: str, as_json: bool) -> None:
     """Show what is published, held, running or interrupted at OUT."""
@@ -268,7 +281,7 @@ def status(output_path: str, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("output_path", metavar="OUT")
+@click.argument("output_path", metavar="OUT", type=Place())
 @click.option("--held", "run_id", required=True, metavar="RUN_ID", help="The candidate.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def publish(output_path: str, run_id: str, as_json: bool) -> None:
@@ -287,7 +300,7 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("output_path", metavar="OUT")
+@click.argument("output_path", metavar="OUT", type=Place())
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def rollback(output_path: str, as_json: bool) -> None:
     """Publish at OUT what was published there before, while its files are kept.
@@ -307,8 +320,10 @@ def rollback(output_path: str, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("folder", metavar="FOLDER")
-@click.option("--page", metavar="FILE", help="Draw the nights, too, on a page: an HTML file.")
+@click.argument("folder", metavar="FOLDER", type=Place())
+@click.option(
+    "--page", type=Place(), metavar="FILE", help="Draw the nights, too, on a page: an HTML file."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the nights as JSON.")
 def history(folder: str, page: str | None, as_json: bool) -> None:
     """Show the nights below FOLDER: what is published of each, and how it came of the one before.
@@ -329,7 +344,7 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("output_path", metavar="OUT")
+@click.argument("output_path", metavar="OUT", type=Place())
 @click.option(
     "--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs of each job."
 )
@@ -363,7 +378,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 
 
 @main.command()
-@click.argument("job_file", metavar="JOB.toml")
+@click.argument("job_file", metavar="JOB.toml", type=Place())
 @click.option("--from", "first", type=DAY, required=True, metavar="DATE", help="The first day.")
 @click.option("--to", "last", type=DAY, required=True, metavar="DATE", help="The last day.")
 @click.option(
@@ -378,7 +393,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @FRESH
 @click.option("--skip-missing", is_flag=True, help="Leave out days whose input is not there yet.")
 @click.option("--skip-empty", is_flag=True, help="Leave out days whose input has no rows.")
-@click.option("--metrics-file", metavar="FILE", help="Where Prometheus' metrics are written.")
+@METRICS_FILE
 @click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
 def backfill(
     job_file: str,
