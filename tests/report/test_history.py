@@ -33,12 +33,14 @@ def test_what_came_went_and_was_held_back_is_said():
         update={"new": [5], "back": [3], "gone": [1], "warned": ["max_rows"]}
     )
     held = Night(job="shop", date=third.date, output="/o", held=["r9"], odd="nothing is published")
-    said = words(render_history([first, second, held], ["a.html", "b.html", ""]))
+    page = render_history([first, second, held], ["a.html", "b.html", ""])
+    said = words(page)
     assert "2 nights published" in said
     assert "1 night with candidates that checks hold back. 1 cluster came, 1 cluster went" in said
     assert "5, 3 back" in said
     assert "max_rows warned" in said
     assert "nothing is published, held: r9" in said
+    assert '2026-01-03</th><td colspan="9" class="state failed">nothing' in page, "beside its date"
 
 
 def test_jobs_have_a_section_each_and_text_is_escaped():

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.lib.stride_tricks import sliding_window_view
 
 from distsvc.report.content.night import Night
 from distsvc.report.figures.clusters import COLOURS, GREY, INK, WIDTH, drawn, ink_on
@@ -27,8 +28,9 @@ MOST_BANDS = 12
 LEAST_LABELLED = 0.05
 """Share of the rows, in its widest place, of a cluster whose id is written into its band."""
 
-EDGE, NEAR, NEAR_UP = 0.015, 0.04, 0.06
-"""Shares of the width and height that an id keeps from the sides, and from another id."""
+EDGE, NEAR, NEAR_UP = 0.02, 0.04, 0.06
+"""Shares of the width and height that an id keeps from the sides, and from another id; half of its
+own width is as much as the first."""
 
 LINE, FAILED, WARNED = "#0072b2", "#c92a2a", "#d97706"
 FEW_NIGHTS = 60
@@ -135,9 +137,10 @@ def _place(
         days, first, span = days.mean(keepdims=True), days[0], np.ptp(days)
     else:
         first, span = days[0], np.ptp(days)
+    if len(days) > FEW_DATES:  # the band is as wide all along the text
+        reach = max(1, round(EDGE * len(days)))
+        low, high = _over(low, reach, np.max), _over(high, reach, np.min)
     width = high - low
-    if len(days) > FEW_DATES:  # the nights beside are as wide, or the text lies over others
-        width = np.minimum(width, np.minimum(np.append(width[1:], 0.0), np.append(0.0, width[:-1])))
     for i in np.argsort(-width, kind="stable"):
         x, y = (days[i] - first) / span, (low[i] + high[i]) / 2
         if width[i] < LEAST_LABELLED:
@@ -147,6 +150,12 @@ def _place(
         if EDGE <= x <= 1 - EDGE and not near:
             return float(days[i]), float(y)
     return None
+
+
+def _over(values: np.ndarray, reach: int, extreme: Callable[..., np.ndarray]) -> np.ndarray:
+    """Return the extreme (n,) of the values (n,) of each night and of as many on either side."""
+    windows = sliding_window_view(np.pad(values, reach, mode="edge"), 2 * reach + 1)
+    return extreme(windows, axis=1)
 
 
 def bands(nights: Sequence[Night]) -> list[int]:

@@ -1,5 +1,8 @@
 """What the drawings of a history show."""
 
+import numpy as np
+import pytest
+
 from distsvc.report.content.night import Night
 from distsvc.report.figures import nights as figures
 from tests.report.reports import texts
@@ -56,3 +59,18 @@ def test_ids_do_not_overlap():
     taken = [figures._place(days, low[0], low[0] + 0.05, [])]
     second = figures._place(days, low[1], low[1] + 0.05, taken)
     assert abs(second[0] - taken[0][0]) / (days[-1] - days[0]) >= figures.NEAR
+
+
+def test_an_id_is_written_where_its_band_is_wide_all_along_it():
+    """A band that is widest on one night, or steep, has its id elsewhere."""
+    days = np.arange(365.0)
+    low, high = np.full(365, 0.2), np.full(365, 0.3)
+    high[100] = 0.9
+    low[200:], high[200:] = 0.2 + 0.2 * (days[200:] - 200), 0.4 + 0.2 * (days[200:] - 200)
+    x, y = figures._place(days, low, high, [])
+    reach = figures.EDGE * 365
+    assert y == pytest.approx(0.25)
+    assert x + reach < 200
+    high[:] = low + 0.01
+    high[50:55] = 0.9
+    assert figures._place(days, low, high, []) is None, "four nights are narrower than a number"
