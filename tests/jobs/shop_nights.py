@@ -265,7 +265,7 @@ class Nights:
         bad = self.date()
         self.day += 1
         self.table()
-        self.run(76, "max_drift")
+        self.run(76, "max_drift", f"--continue-from OUT; .*: distsvc rollback out/{bad}$")
         self.told(66, "--continue-from", command=["rollback", f"out/{bad}"])
         self.run(0, more=["--continue-from", f"out/{self.date(good)}"])
         self.same()

@@ -67,6 +67,8 @@ def compare_and_check(
     checks = _checked(run, job, previous, known)
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *told, *_notes(run, job, lineage), *_told_of_ids(run, labelled)]
+    if previous is not None and previous.way_back and any(c.state == "failed" for c in checks):
+        notes.append(previous.way_back)
     notes += told_of_outliers(labelled.outlier_share, _parameters(job, previous))
     return Comparison(lineage, drift, reference, checks, notes)
 

@@ -41,6 +41,17 @@ class Previous:
         """The features of its model."""
         return self.model.learned_from
 
+    @property
+    def way_back(self) -> str:
+        """What helps where it was published although checks failed; empty where none did."""
+        if not self.manifest.override:
+            return ""
+        return (
+            f"the run before, {self.path}, was published although checks failed: to go on from "
+            "another one: distsvc run JOB.toml --continue-from OUT; to publish what was there "
+            f"before it: distsvc rollback {self.path}"
+        )
+
     def named(self) -> dict[str, str]:
         """Return its path, id and digest, for manifest and lineage."""
         return {"path": self.path, "run_id": self.run_id, "model_sha256": self.digest}

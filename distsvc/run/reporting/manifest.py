@@ -56,10 +56,11 @@ def publish(opening: Opened, labelled: Labelled, report: Report) -> None:
             _LOG.info("older candidate given up", extra={"fields": {"run": gone}})
         failed = "; ".join(check.words for check in report.failed)
         run_id, shown = opening.run.name, opening.output.shown
+        back = opening.previous.way_back if opening.previous else ""
         error = CheckFailedError(
             f"run {run_id} is held back: {failed}. What was published in {shown} stays. See "
             f"{shown}/{opening.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
-            f"publish {shown} --held {run_id}"
+            f"publish {shown} --held {run_id}{back and f'; {back}'}"
         )
         error.report = report
         raise error

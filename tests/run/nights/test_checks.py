@@ -1,10 +1,12 @@
 """Checks on what has changed since the night before, and runs that they hold back."""
 
 import json
+import re
 
 import pytest
 
 from distsvc.errors import CheckFailedError
+from distsvc.published.held import publish_held
 from distsvc.storage.publishing.publication import Output, collect
 from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
 from tests.published_files import listed
@@ -60,6 +62,26 @@ def test_a_check_that_fails_holds_the_run_or_warns(shop, name, level):
     assert [check.state for check in report.checks if check.name == name] == ["warned"]
     assert any(text.startswith(words) for text in report.warnings)
     assert not report.held
+
+
+def test_a_night_after_one_that_was_published_all_the_same_is_told_the_way_back(shop):
+    """Only where a check fails again."""
+    shop.table(FIRST, rows(300, 200, 100)[0])
+    shop.table(SECOND, rows(100, 100, 500, seed=1)[0])
+    shop.table(THIRD, rows(300, 200, 100, seed=2)[0])
+    shop.run(FIRST)
+    checks = {"max_drift": 0.3}
+    with pytest.raises(CheckFailedError) as caught:
+        shop.run(SECOND, checks=checks)
+    assert "rollback" not in str(caught.value)
+    [run_id] = Output(shop.out(SECOND)).held()
+    publish_held(str(shop.out(SECOND)), run_id)
+    with pytest.raises(CheckFailedError) as caught:
+        shop.run(THIRD, checks=checks)
+    ways = f"--continue-from OUT; .* distsvc rollback {shop.out(SECOND)}$"
+    assert re.search(ways, str(caught.value))
+    assert any(re.search(ways, text) for text in caught.value.report.warnings), "the page says so"
+    assert not any("rollback" in text for text in shop.run(THIRD).warnings)
 
 
 def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
