@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from distsvc.report.figures.clusters import COLOURS, GREY, INK, compact, drawn
+from distsvc.report.figures.drawing import COLOURS, GREY, INK, drawn
+from distsvc.report.formats import compact
 
 MARKERS = "os^Dv<>P*Xhd"
 LOWEST = 1e-9

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from distsvc import __version__
 from distsvc.report.content.night import Night, some_ids
+from distsvc.report.figures import drawing
 from distsvc.report.figures import nights as figures
 from distsvc.report.formats import FoldedTable, count, one_line, percent, template, things
 
@@ -56,8 +57,9 @@ def render_history(nights: Sequence[Night], links: Sequence[str]) -> str:
         if (several := list(group))
     ]
     alone = one_line(nights[0].job, 300) if len(sections) == 1 else ""
-    return template("history.html").render(
+    return template("history.html", themed=drawing.themed).render(
         title=f"History of {alone}" if alone else "History", sections=sections, version=__version__,
+        theme=drawing.THEME,
         made=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
 

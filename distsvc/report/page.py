@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
+from distsvc.report.figures import drawing
 from distsvc.report.formats import percent, template, things
 from distsvc.report.sections import basics, checks, consensus, drift, lineage, profiles, splits
 
@@ -76,13 +77,14 @@ PARTS = (
 
 def render_page(report: Report) -> str:
     """Return the page of one run as HTML; the report's text is untrusted and is escaped."""
-    colours = figures.cluster_colours(report.clusters)
+    colours = drawing.cluster_colours(report.clusters)
     parts = ((part, part.content(report, colours)) for part in PARTS)
-    return template("page.html").render(
+    return template("page.html", themed=drawing.themed).render(
+        theme=drawing.THEME,
         report=report,
         answer=answer(report),
-        colours=colours,
-        grey=figures.GREY,
+        colours={label: drawing.variable(colour) for label, colour in colours.items()},
+        grey=drawing.variable(drawing.GREY),
         held=checks.section(report.failed) if report.held else [],
         compares=bool(report.checks or report.lineage or report.drift or report.held),
         parts=[(part.name, found, part.figure(report)) for part, found in parts if found],

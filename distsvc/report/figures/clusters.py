@@ -1,25 +1,14 @@
-"""The report's figures: each function takes a part of the report and returns one SVG string.
-
-The same input gives the same bytes. Text stays text (escaped, and never read as mathematics), so
-that the page's font applies and a reader can search it; layers of points are embedded as images.
-"""
+"""The report's figures of every run: each takes a part of the report and returns one SVG string."""
 
 from __future__ import annotations
 
-import functools
-import io
 import math
-import re
 import textwrap
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from collections.abc import Sequence
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -28,83 +17,27 @@ from numpy.typing import NDArray
 
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import ClusterRow, PhaseCost, Sample, ScoreHistogram
-from distsvc.report.formats import compact, one_line, percent
+from distsvc.report.figures.drawing import (
+    AXIS,
+    BOUNDARY,
+    CARD,
+    COLOURS,
+    EDGE,
+    GREY,
+    INK,
+    REGION,
+    SOFT,
+    STEPS,
+    WIDTH,
+    cluster_colours,
+    count_axis,
+    dots,
+    drawn,
+)
+from distsvc.report.formats import one_line, percent
 
-Arguments = ParamSpec("Arguments")
-
-# Chosen to stay apart under normal, deuteranopic and protanopic vision, from the grey of outliers
-# and from the region's orange; beyond twenty clusters the colours repeat.
-COLOURS = (
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#882255", "#999933",
-    "#e1c300", "#6969ff", "#780000", "#78c378", "#0000ff", "#d20f4b", "#6996ff", "#1e00b4",
-    "#f0a5b4", "#780f69", "#a52d00", "#2d5ac3",
-)  # fmt: skip
-MAX_SHOWN = 20  # clusters that get a bar, a table row and a number of their own
-INK, GREY, REGION, EDGE = "#1f2933", "#7a7f87", "#ffe3bf", "#e08a1e"
+MAX_SHOWN = 20  # clusters that get a number in a figure
 UNITS_OF_TIME = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
-STEPS = [1, 2, 2.5, 5, 10]  # between ticks
-WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
-RASTER_DPI = 200
-STYLE: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#9aa3ad",
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 10.5,
-    "grid.color": "#e6e9ed",
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "text.color": INK,
-    "text.parse_math": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
-
-
-def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
-    """Return the colour of each label, by rank: the largest cluster comes first."""
-    return {row.label: COLOURS[i % len(COLOURS)] for i, row in enumerate(clusters)}
-
-
-def ink_on(colour: str) -> str:
-    """Return white or ink, whichever is easier to read on a colour."""
-    if colour == "white":
-        return INK
-    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    luminance = float(parts**2.2 @ (0.2126, 0.7152, 0.0722))
-    return "white" if luminance < 0.25 else INK
-
-
-def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
-    """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG."""
-
-    @functools.wraps(draw)
-    def figure_as_svg(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
-        name = draw.__name__.replace("_", "-")
-        with mpl.rc_context(), warnings.catch_warnings():
-            mpl.rcdefaults()
-            mpl.rcParams.update(STYLE | {"svg.hashsalt": name})
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-            svg = io.StringIO()
-            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-            draw(*args, **kwargs).savefig(svg, format="svg", dpi=RASTER_DPI, metadata=nothing)
-        return _inline(svg.getvalue(), name)
-
-    return figure_as_svg
-
-
-def _inline(svg: str, name: str) -> str:
-    """Cut a stand-alone SVG file down to an element that scales and whose ids are its own."""
-    svg = svg[svg.index("<svg") :]
-    head, end, body = svg.partition(">")
-    head = re.sub(r' (width|height)="[^"]*"', "", head)
-
-    def rename(tag: re.Match[str]) -> str:
-        text = re.sub(r' id="(?=[^"]*")', f' id="{name}-', tag.group())
-        return re.sub(r'href="#|url\(#', lambda m: f"{m.group()}{name}-", text)
-
-    return head + end + re.sub(r"<[^<>]*>", rename, body)
 
 
 @drawn
@@ -140,14 +73,14 @@ def plane(
         name = f"boundary, {boundary:.4g}"
         legend.append(axes.axhline(boundary, color=EDGE, linewidth=1.2, label=name))
 
-    colour_of = cluster_colours(clusters)
-    colours = np.array([colour_of.get(label, GREY) for label in labels.tolist()], dtype=object)
+    colours = cluster_colours(clusters)
     size = float(np.clip(12_000 / max(1, len(x)), 5, 26))
     inside = ~outlier
-    axes.scatter(
-        x[inside], y[inside], size, list(colours[inside]),
-        alpha=0.85, linewidths=0, rasterized=True, zorder=2,
-    )  # fmt: skip
+    for label in dict.fromkeys([*colours, *labels.tolist()]):
+        own = inside & (labels == label)
+        if own.any():
+            dots(axes, x[own], y[own], colours.get(label, GREY), size**0.5)
+    axes.autoscale_view()
     axes.scatter(
         x[outlier], y[outlier], size * 1.3, GREY,
         marker="x", linewidths=0.8, rasterized=True, zorder=2.1,
@@ -195,10 +128,10 @@ def cluster_sizes(clusters: Sequence[ClusterRow], with_outside: bool = True) -> 
     axes.set_xlim(0, max([*rows, 1]) * 1.38)
     axes.set_ylabel("cluster")
     axes.set_xlabel("rows")
-    _count_axis(axes.xaxis)
+    count_axis(axes.xaxis)
     axes.grid(axis="x")
     if any(outside):
-        handles = [Patch(color="#52606d", label="inside"), Patch(color="#52606d", alpha=0.35)]
+        handles = [Patch(color=SOFT, label="inside"), Patch(color=SOFT, alpha=0.35)]
         handles[1].set_label("outside every cluster")
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
@@ -219,7 +152,7 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
             cuts = np.insert(cuts, cut_bin + 1, boundary)
             heights = np.insert(heights, cut_bin, heights[cut_bin])
     below = cuts[:-1] < (-np.inf if boundary is None else boundary)
-    for side, colour in ((below, GREY), (~below, "#0072b2")):
+    for side, colour in ((below, GREY), (~below, COLOURS[0])):
         if side.any():
             part = np.append(cuts[:-1][side], cuts[1:][side][-1])
             axes.stairs(heights[side], part, fill=True, color=colour, alpha=0.85)
@@ -233,13 +166,13 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
             f"boundary, {'' if scores.title else 'f = '}{boundary:.4g}",
             (boundary, 1), xycoords=("data", "axes fraction"),
             xytext=(6 if right else -6, -2), textcoords="offset points",
-            ha="left" if right else "right", va="top", color="#8a4b00", fontsize=9.5,
+            ha="left" if right else "right", va="top", color=BOUNDARY, fontsize=9.5,
         )  # fmt: skip
     title = scores.title or "decision value f(x); negative is outside every cluster"
     axes.set_xlabel(textwrap.fill(one_line(title, 120), 60))
     axes.set_ylabel("rows")
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS))
-    _count_axis(axes.yaxis)
+    count_axis(axes.yaxis)
     axes.grid(axis="y")
     return figure
 
@@ -251,12 +184,12 @@ def membership(counts: Sequence[int]) -> Figure:
     axes = figure.add_subplot()
     heights = np.asarray(counts, float)
     edges = np.linspace(0.0, 1.0, len(heights) + 1)
-    axes.stairs(heights, edges, fill=True, color="#0072b2", alpha=0.85)
+    axes.stairs(heights, edges, fill=True, color=COLOURS[0], alpha=0.85)
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(0, max(heights.max(), 1) * 1.1)
     axes.set_xlabel("share of the row's own cluster; 1 is sure")
     axes.set_ylabel("rows")
-    _count_axis(axes.yaxis)
+    count_axis(axes.yaxis)
     axes.grid(axis="y")
     return figure
 
@@ -269,13 +202,13 @@ def phase_costs(phases: Sequence[PhaseCost]) -> Figure:
     at = np.arange(len(phases))
     durations = np.array([row.seconds for row in phases], float)
     size, unit = next((s, u) for s, u in UNITS_OF_TIME if s == 1 or durations.max() >= 3 * s)
-    time.barh(at, durations / size, color="#0072b2", height=0.62)
+    time.barh(at, durations / size, color=COLOURS[0], height=0.62)
     time.set_yticks(at, [one_line(row.name, 22) for row in phases])
     time.set_ylim(len(phases) - 0.4, -0.6)
     time.set_xlabel(unit)
     peaks = (
-        ("driver", [row.driver_peak_mb for row in phases], "#009e73", -0.17),
-        ("worker", [row.worker_peak_mb for row in phases], "#cc79a7", 0.17),
+        ("driver", [row.driver_peak_mb for row in phases], COLOURS[2], -0.17),
+        ("worker", [row.worker_peak_mb for row in phases], COLOURS[3], 0.17),
     )
     for name, sizes, colour, shift in peaks:
         known = [size or 0.0 for size in sizes]
@@ -314,7 +247,7 @@ def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
             legend += axes.plot(
                 points[:, 0], points[:, 1], linestyle="", marker=marker, markersize=size,
                 markerfacecolor=face, markeredgecolor=edge, markeredgewidth=0.8,
-                zorder=3, label=name, rasterized=len(points) > 200,
+                zorder=3, label=name, rasterized=len(points) > 2000,
             )  # fmt: skip
     return legend
 
@@ -353,12 +286,7 @@ def _number_clusters(
                 axes.annotate(
                     str(label), tuple(at * scale), ha="center", va="center", fontsize=10,
                     fontweight="bold", zorder=4,
-                    bbox={"boxstyle": "round,pad=0.18", "facecolor": "white",
-                          "edgecolor": "#9aa3ad", "linewidth": 0.6, "alpha": 0.9},
+                    bbox={"boxstyle": "round,pad=0.18", "facecolor": CARD,
+                          "edgecolor": AXIS, "linewidth": 0.6, "alpha": 0.9},
                 )  # fmt: skip
                 break
-
-
-def _count_axis(axis: Axis) -> None:
-    axis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))

@@ -18,15 +18,14 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from distsvc.report.content.model_parts import LevelTreePart
-from distsvc.report.figures import clusters as figures
-from distsvc.report.figures.clusters import GREY, INK
+from distsvc.report.figures import drawing
+from distsvc.report.figures.drawing import GREY, INK, JOINED, WEAK
 from distsvc.report.formats import one_line
 
 Array = NDArray[np.float64]
 
 MAX_CLUSTERS, MAX_HILLS, MAX_WEAK = 36, 40, 6  # drawn; the others are counted in the caption
 MOST_HILLS = 200  # drawn, where clusters stand on long chains of others
-WEAK, JOINED = "#a9afb7", "#e3e7ec"
 PHONE, DESKTOP = 4.05, 7.4  # what is shown without scrolling
 BESIDE, HEIGHT, BELOW, MARGIN = 0.9, 3.1, 0.56, 0.06  # the axis of levels, the hills, the legend
 HEAD, GROUND = 0.22, 0.36  # room for a number on the highest hill, for a z under the lowest valley
@@ -77,7 +76,7 @@ class Slot(NamedTuple):
         return self.left - self.unit / 2 * (own - peak), last.end + self.unit / 2 * grown
 
 
-@figures.drawn
+@drawing.drawn
 def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     """Draw the tree of level sets as hills that run together as the level falls.
 
@@ -97,7 +96,7 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
         shade = _shade(slot.hill, colours)
         _draw_hill(axes, slot, shade, joins[slot.hill.id], scale)
         inks |= {
-            child.hill.id: INK if child.hill.death <= joins[slot.hill.id] else figures.ink_on(shade)
+            child.hill.id: INK if child.hill.death <= joins[slot.hill.id] else drawing.ink_on(shade)
             for child in slot.children
         }
     _draw_valleys(axes, slots, inks, scale)

@@ -17,14 +17,14 @@ from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from distsvc.report.content.comparison_parts import Moves
-from distsvc.report.figures import clusters as figures
-from distsvc.report.figures.clusters import GREY
+from distsvc.report.figures import drawing
+from distsvc.report.figures.drawing import GREY, SOFT
 from distsvc.report.figures.levels import unit_length
 from distsvc.report.formats import one_line, percent, things
 
 Array = NDArray[np.float64]
 
-MAX_SHOWN = figures.MAX_SHOWN  # clusters of each run; one more is drawn, not joined into "others"
+MAX_SHOWN = 20  # clusters of each run; one more is drawn, not joined into "others"
 LOWEST, HIGHEST, ROOMY = 1.8, 6.6, 0.34  # heights of all bars, and of a slot
 HEAD, FOOT = 0.3, 0.04
 GAP, WIDEST_GAP, NARROWEST = 0.05, 0.35, 0.165  # between slots, of a slot
@@ -33,7 +33,6 @@ FINEST, HAIR = 0.002, 0.007  # narrower bands are left out, but for the widest o
 TEXT, SMALL, DIGIT = 9.5, 7.0, 0.56  # sizes of text; the width of a digit in units of its size
 MOST_ROOM = 1.75  # for texts beside the bars
 LONGEST_ID = 20
-SOFT = "#52606d"
 
 Id = int | None
 """Of a cluster; None stands for the others."""
@@ -127,7 +126,7 @@ class Bar(NamedTuple):
     length: float
 
 
-@figures.drawn
+@drawing.drawn
 def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[int, str]) -> Figure:
     """Draw who went where, of one row at least.
 
@@ -141,14 +140,14 @@ def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[i
     longest = DIGIT * max(len(text) for side in texts for text in side)
     size = max(SMALL, min(TEXT, 72 * MOST_ROOM / longest))
     room = size * longest / 72 + 0.08
-    figure = Figure(figsize=(figures.WIDTH, height + HEAD))
+    figure = Figure(figsize=(drawing.WIDTH, height + HEAD))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, figures.WIDTH), ylim=(height + FOOT, FOOT - HEAD))
+    axes.set(xlim=(0, drawing.WIDTH), ylim=(height + FOOT, FOOT - HEAD))
     axes.set_axis_off()
     rooms = [height - GAP * (len(side) - 1) for side in sides]
     unit = min(map(lambda side, rest: unit_length(side, 0.0, rest, NARROWEST), sides, rooms))
     bars = [_bars(side, unit, height) for side in sides]
-    ends = room + BAR, figures.WIDTH - room - BAR
+    ends = room + BAR, drawing.WIDTH - room - BAR
     _draw_bands(axes, found, shares * unit, bars, ends, colours)
     for k, (edge, way, side) in enumerate(((ends[0], -1, "right"), (ends[1], 1, "left"))):
         for bar, one, text in zip(bars[k], ids[k], texts[k], strict=True):

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.lib.stride_tricks import sliding_window_view
 
 from distsvc.report.content.night import Night
-from distsvc.report.figures.clusters import COLOURS, GREY, INK, WIDTH, drawn, ink_on
+from distsvc.report.figures.drawing import CARD, COLOURS, GREY, INK, WIDTH, drawn, ink_on
 from distsvc.report.formats import compact, percent
 
 ROW, HEAD, FOOT = 0.95, 0.1, 0.35
@@ -32,7 +32,7 @@ EDGE, NEAR, NEAR_UP = 0.02, 0.04, 0.06
 """Shares of the width and height that an id keeps from the sides, and from another id; half of its
 own width is as much as the first."""
 
-LINE, FAILED, WARNED = "#0072b2", "#c92a2a", "#d97706"
+LINE, FAILED, WARNED = COLOURS[0], "#c92a2a", "#d97706"
 FEW_NIGHTS = 60
 """Up to so many nights have a dot each."""
 
@@ -115,7 +115,7 @@ def river(nights: Sequence[Night]) -> Figure:
     for k in range(edges.shape[1] - 1):
         colour = COLOURS[k % len(COLOURS)] if k < len(ids) else GREY
         axes.fill_between(days, edges[:, k], edges[:, k + 1], color=colour, linewidth=0.4,
-                          edgecolor="white")  # fmt: skip
+                          edgecolor=CARD)  # fmt: skip
         if k < len(ids) and (at := _place(days, edges[:, k], edges[:, k + 1], taken)) is not None:
             taken.append(at)
             axes.text(*at, str(ids[k]), ha="center", va="center", fontsize=9,

@@ -13,16 +13,25 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Rectangle
-from matplotlib.path import Path
+from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import Bbox, TransformedBbox
 from numpy.typing import NDArray
 
 from distsvc.report.content.model_parts import Curve, LeafNode, SplitNode, Term, TreeNode
 from distsvc.report.content.report import ClusterRow
-from distsvc.report.figures import clusters as figures
-from distsvc.report.figures.clusters import EDGE, GREY, INK
+from distsvc.report.figures import drawing
+from distsvc.report.figures.drawing import (
+    AXIS,
+    BOUNDARY,
+    CARD,
+    COLOURS,
+    EDGE,
+    GREY,
+    INK,
+    PAPER,
+    SOFT,
+)
 from distsvc.report.formats import compact, one_line, percent, things
 
 MAX_LEAVES = 12  # a larger tree is drawn down to its most important splits
@@ -35,7 +44,7 @@ HEAD = 2 * BADGE + 2 * LINE + 0.07  # what stands above a panel
 CHIP_WIDTH, CHIP_HEIGHT, STRIP = 0.7, 0.27, 0.06
 FONT = 9
 CHARACTER = 0.55 * FONT / 72  # the mean width of one
-LINES, PAPER = "#9aa3ad", "#eef1f4"
+NUMBER = "#5a6775"  # behind the number of a split
 GOLDEN = 0.6180339887498949
 REASONS = {"elbow": "at the elbow", "n_clusters": "as asked for"}
 
@@ -84,7 +93,7 @@ def direction(
     return _cut(text, room) if terms else ""
 
 
-@figures.drawn
+@drawing.drawn
 def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
     """Draw the splits as panels from the first down to the clusters.
 
@@ -92,7 +101,7 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
     colour.
     """
     places = _places(nodes)
-    unit, colours = _leaf_width(places), figures.cluster_colours(clusters)
+    unit, colours = _leaf_width(places), drawing.cluster_colours(clusters)
     tops = _tops(places)
     figure = Figure(figsize=(unit * _leaves(places), tops[-1]))
     canvas = figure.add_axes((0, 0, 1, 1))
@@ -116,21 +125,21 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
             between = (low + high) / 2
             canvas.plot(
                 [start, start, end, end], [low, between, between, high],
-                color=LINES, linewidth=1.1, zorder=1, solid_joinstyle="round",
+                color=AXIS, linewidth=1.1, zorder=1, solid_joinstyle="round",
             )  # fmt: skip
     return figure
 
 
-@figures.drawn
+@drawing.drawn
 def curve(found: Curve) -> Figure:
     """Draw the share of the sum of squares that is left within clusters, and the chosen number."""
-    figure = Figure(figsize=(figures.WIDTH, 3.2), layout="constrained")
+    figure = Figure(figsize=(drawing.WIDTH, 3.2), layout="constrained")
     axes = figure.add_subplot()
     end, chosen = shown_clusters(found), found.chosen
     x, y = np.asarray(found.clusters, float), np.asarray(found.share, float)
     x, y = x[x <= end], y[x <= end]
     few = len(x) <= 40
-    axes.plot(x, y, color="#0072b2", linewidth=1.6, marker="o" if few else "", markersize=3.2)
+    axes.plot(x, y, color=COLOURS[0], linewidth=1.6, marker="o" if few else "", markersize=3.2)
     at = x == chosen
     if at.any():
         left = float(y[at][0])
@@ -142,14 +151,14 @@ def curve(found: Curve) -> Figure:
         axes.annotate(
             textwrap.fill(text, 50), (chosen, 1), xycoords=("data", "axes fraction"),
             xytext=(6 if right else -6, -2), textcoords="offset points",
-            ha="left" if right else "right", va="top", color="#8a4b00", fontsize=9.5,
+            ha="left" if right else "right", va="top", color=BOUNDARY, fontsize=9.5,
         )  # fmt: skip
     axes.set_xlim(1 - 0.02 * (end - 1), max(end, 2) * 1.02)
     axes.set_ylim(0, max(float(y.max()), 1e-12) * 1.18)
     axes.set_xlabel("clusters")
     axes.set_ylabel("sum of squares within clusters")
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=figures.STEPS))
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=figures.STEPS))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=drawing.STEPS))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=drawing.STEPS))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     axes.grid(axis="y")
     return figure
@@ -222,7 +231,7 @@ def _labels(node: TreeNode, by_id: Mapping[int, TreeNode]) -> Iterator[int]:
 
 def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:
     """Write a split's number, its rows and its direction above its panel."""
-    canvas.add_patch(Circle((middle, top + BADGE), BADGE, color=INK, linewidth=0, zorder=2))
+    canvas.add_patch(Circle((middle, top + BADGE), BADGE, color=NUMBER, linewidth=0, zorder=2))
     canvas.text(
         middle, top + BADGE, str(node.rank), color="white", fontsize=FONT, fontweight="bold",
         ha="center", va="center_baseline", zorder=3,
@@ -251,7 +260,7 @@ def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbo
     if peak > 0:
         density = density / peak
         axes.fill_between(grid, density, color=PAPER, linewidth=0)
-        axes.plot(grid, density, color="#52606d", linewidth=1, zorder=3)
+        axes.plot(grid, density, color=SOFT, linewidth=1, zorder=3)
         heights: NDArray[np.float64] = np.maximum(np.interp(x, grid, density), 0.1)
     else:
         heights = np.full(len(x), 0.9)
@@ -259,25 +268,12 @@ def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbo
     size = float(np.clip(30 * (box.width / max(1, len(x))) ** 0.5, 1.8, 3.6))
     for label in sorted(set(labels.tolist())):
         own = labels == label
-        _dots(axes, x[own], heights[own], colours.get(label, GREY), size)
+        drawing.dots(axes, x[own], heights[own], colours.get(label, GREY), size)
     axes.axvline(node.split, color=EDGE, linewidth=1.8, zorder=4)
     ends = np.concatenate([grid, x, [node.split]])
     margin = 0.03 * float(np.ptp(ends)) or 1.0
     axes.set(xlim=(ends.min() - margin, ends.max() + margin), ylim=(0, 1.08), xticks=[], yticks=[])
     axes.spines["left"].set_visible(False)
-
-
-def _dots(
-    axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], colour: str, size: float
-) -> None:
-    """Draw points as one path of round line ends: a tenth of the bytes of a marker for each."""
-    path = Path(np.repeat(np.column_stack([x, y]), 2, axis=0), [Path.MOVETO, Path.LINETO] * len(x))
-    path.should_simplify = False
-    dots = PathPatch(
-        path, fill=False, edgecolor=colour, linewidth=size, capstyle="round", alpha=0.85,
-        clip_on=False, zorder=2,
-    )  # fmt: skip
-    axes.add_artist(dots)
 
 
 def _chip(
@@ -290,7 +286,7 @@ def _chip(
 ) -> None:
     """Draw a cluster, or a box that stands for several, with its share."""
     one = isinstance(node, LeafNode)
-    shade = colours.get(labels[0], GREY) if one else "white"
+    shade = colours.get(labels[0], GREY) if one else CARD
     across = CHIP_WIDTH * (0.75 if one else 1)
     left = middle - across / 2
     size = FONT + 1.5 if one else FONT - (0.5 if len(labels) < 100 else 2)
@@ -302,7 +298,7 @@ def _chip(
     canvas.add_patch(box)
     canvas.text(
         middle, top + CHIP_HEIGHT / 2, str(labels[0]) if one else f"{len(labels)} clusters",
-        color=figures.ink_on(shade), fontsize=size, fontweight="bold" if one else "normal",
+        color=drawing.ink_on(shade), fontsize=size, fontweight="bold" if one else "normal",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
     bottom = top + CHIP_HEIGHT

@@ -1,7 +1,8 @@
 from xml.etree import ElementTree
 
-from distsvc.report.content.report import ClusterRow, PhaseCost, Sample, ScoreHistogram
+from distsvc.report.content.report import Sample, ScoreHistogram
 from distsvc.report.figures import clusters as figures
+from distsvc.report.figures import drawing
 from tests.report.reports import make_report, texts
 
 
@@ -26,23 +27,5 @@ def test_boundary_of_the_scores():
     assert sum(text.startswith("distance") for text in titled) == 2  # lines
     plain = figures.score_histogram(ScoreHistogram(**scores, boundary=None, title="distance"))
     assert not any("boundary" in text for text in texts(plain))
-    assert figures.GREY not in plain
+    assert drawing.GREY not in plain
     assert drawn_scores(edges=[1.0, 1.0], counts=[3], boundary=None)
-
-
-def test_user_settings_of_matplotlib_do_not_matter():
-    import matplotlib as mpl
-
-    phases = [PhaseCost(**phase) for phase in make_report()["phases"]]
-    usual = figures.phase_costs(phases)
-    with mpl.rc_context({"font.size": 30, "axes.facecolor": "black"}):
-        assert figures.phase_costs(phases) == usual
-        assert mpl.rcParams["font.size"] == 30
-
-
-def test_colours():
-    assert len(set(figures.COLOURS)) == 20
-    colours = figures.cluster_colours(
-        [ClusterRow(label=label, rows=1, share=0.1) for label in range(45)]
-    )
-    assert colours[0] == colours[20] == colours[40]

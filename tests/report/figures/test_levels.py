@@ -11,8 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from distsvc.report.content.model_parts import LevelTreePart
-from distsvc.report.figures import clusters as figures
-from distsvc.report.figures import levels
+from distsvc.report.figures import drawing, levels
 from tests.report.reports import TREES, make_level_tree, make_levels_report, page_text, texts
 
 
@@ -30,7 +29,7 @@ def hills(tree):
 
 def draw(tree):
     """Return the figure itself, laid out, where its parts are to be measured."""
-    with mpl.rc_context(figures.STYLE):
+    with mpl.rc_context(drawing.STYLE):
         figure = levels.level_tree.__wrapped__(typed(tree), dict.fromkeys(range(200), "#0072b2"))
         FigureCanvasAgg(figure).draw()
     return figure
@@ -161,9 +160,9 @@ def test_a_hill_has_its_colour_down_to_where_another_cluster_merges():
             assert np.count_nonzero(np.diff(steps[steps != 0])) <= 2  # down one side, up the other
             pieces.append((mpl.colors.to_hex(piece.get_facecolor()[0]), height.min(), height.max()))
     expected = [
-        ("#0072b2", scale(0.5), scale(1.0)), (levels.JOINED, -levels.GROUND, scale(0.5)),
-        (levels.WEAK, scale(0.7), scale(0.8)), ("#0072b2", scale(0.5), scale(0.6)),
-        (levels.WEAK, scale(0.2), scale(0.4)),
+        ("#0072b2", scale(0.5), scale(1.0)), (drawing.JOINED, -levels.GROUND, scale(0.5)),
+        (drawing.WEAK, scale(0.7), scale(0.8)), ("#0072b2", scale(0.5), scale(0.6)),
+        (drawing.WEAK, scale(0.2), scale(0.4)),
     ]  # fmt: skip
     assert [colour for colour, *_ in pieces] == [colour for colour, *_ in expected]
     assert np.array([ends for _, *ends in pieces]) == pytest.approx(
@@ -215,7 +214,7 @@ def test_the_largest_clusters_and_the_clearest_of_the_others_are_drawn():
 
 def test_one_cluster_keeps_its_colour_down_to_the_ground():
     drawn = svg_of(TREES["one of many"], {0: "#d55e00"})
-    assert levels.JOINED not in drawn
+    assert drawing.JOINED not in drawn
     assert "too weak for a cluster" in texts(drawn)
     dark, light = (
         svg_of(TREES["one of many"], {0: shade}).count("#ffffff")

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from distsvc.report.figures import clusters as figures
-from distsvc.report.figures import levels
+from distsvc.report.figures.drawing import COLOURS, JOINED, WEAK, cluster_colours, variable
 from tests.report.reports import Page, make_levels_report, make_report, page_text, rendered, typed
 
 
@@ -13,12 +12,13 @@ def test_colours_are_those_of_the_page():
     report = make_levels_report("bumps")
     report["clusters"].reverse()
     html = rendered(report)
-    drawing = html[html.index('aria-label="Hills') : html.index("clusters run together")]
-    fills = set(re.findall(r"fill: (#\w{6})", drawing))
-    assert set(figures.COLOURS) & fills == set(figures.COLOURS[:2])
-    assert {levels.WEAK, levels.JOINED} <= fills
-    colours = figures.cluster_colours(typed(report).clusters)
-    assert drawing.index(f"fill: {colours[0]}") < drawing.index(f"fill: {colours[1]}")
+    hills = html[html.index('aria-label="Hills') : html.index("clusters run together")]
+    fills = set(re.findall(r"fill: (var\(--\w+\))", hills))
+    assert set(map(variable, COLOURS)) & fills == set(map(variable, COLOURS[:2]))
+    assert {variable(WEAK), variable(JOINED)} <= fills
+    colours = cluster_colours(typed(report).clusters)
+    first, second = (hills.index(f"fill: {variable(colours[label])}") for label in (0, 1))
+    assert first < second
 
 
 @pytest.mark.usefixtures("undrawn")

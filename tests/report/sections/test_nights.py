@@ -5,8 +5,8 @@ import pytest
 
 from distsvc.errors import DataError
 from distsvc.report.content.comparison_parts import Moves
-from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import moves
+from distsvc.report.figures.drawing import GREY, cluster_colours, variable
 from distsvc.report.page import answer
 from tests.report.reports import (
     Page,
@@ -113,9 +113,9 @@ def test_who_went_where():
         "0 (47.4 %), split", "1 (26.3 %)", "2 (26.3 %)", "the run before",
         "4 (31.6 %), new", "5 (15.8 %), new", "1 (26.3 %)", "2 (26.3 %)", "this run",
     ]  # fmt: skip
-    colours = figures.cluster_colours(typed(report).clusters)
-    fills = set(re.findall(r"fill: (#\w{6})", drawing(html)))
-    assert set(colours.values()) | {figures.GREY} <= fills
+    colours = cluster_colours(typed(report).clusters)
+    fills = set(re.findall(r"fill: (var\(--\w+\))", drawing(html)))
+    assert {variable(one) for one in (*colours.values(), GREY)} <= fills
     ids = [content for name, content in Page(html).attributes if name == "id"]
     assert len(ids) == len(set(ids))
 

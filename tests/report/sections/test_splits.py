@@ -3,8 +3,7 @@ import re
 
 import pytest
 
-from distsvc.report.figures import clusters as figures
-from distsvc.report.figures import tree
+from distsvc.report.figures import drawing, tree
 from tests.report.reports import Page, make_report, make_tree_report, page_text, rendered, typed
 
 
@@ -76,14 +75,16 @@ def test_colours_are_those_of_the_page():
     report = make_tree_report(3)
     report["clusters"].reverse()
     html = rendered(report)
-    colours = figures.cluster_colours(typed(report).clusters)
-    assert colours[2] == figures.COLOURS[0]
+    colours = drawing.cluster_colours(typed(report).clusters)
+    assert colours[2] == drawing.COLOURS[0]
     for label, colour in colours.items():
-        swatch = f'<span class="swatch" style="background:{colour}"></span>{label}<'
+        swatch = (
+            f'<span class="swatch" style="background:{drawing.variable(colour)}"></span>{label}<'
+        )
         assert html.count(swatch) == 2
     drawn = tree.tree(typed(report).tree.nodes, typed(report).clusters)
     boxes = re.findall(r"fill: (#\w{6}); stroke: \1", drawn)
-    assert set(colours.values()) == set(boxes) & set(figures.COLOURS)
+    assert set(colours.values()) == set(boxes) & set(drawing.COLOURS)
 
 
 def test_untrusted_text_is_escaped():

@@ -1,0 +1,167 @@
+"""What all figures of the report share: colours, style, and how one becomes an SVG string.
+
+The same input gives the same bytes. Text stays text (escaped, and never read as mathematics), so
+that the page's font applies and a reader can search it.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from distsvc.report.content.report import ClusterRow
+from distsvc.report.formats import compact
+
+Arguments = ParamSpec("Arguments")
+
+# Chosen to stay apart under normal, deuteranopic and protanopic vision, from the grey of outliers
+# and from the region's orange; beyond twenty clusters the colours repeat.
+COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#882255", "#999933",
+    "#e1c300", "#6969ff", "#780000", "#78c378", "#0000ff", "#d20f4b", "#6996ff", "#1e00b4",
+    "#f0a5b4", "#780f69", "#a52d00", "#2d5ac3",
+)  # fmt: skip
+# On a dark page as light as they must be to stand out from it and below white text.
+DARK_COLOURS = (
+    "#0076b9", "#d55e00", "#009e73", "#cc79a7", "#8156c9", "#56b4e9", "#cb337f", "#999933",
+    "#e1c300", "#6969ff", "#e50000", "#78c378", "#3f6bff", "#df104f", "#6996ff", "#9147f5",
+    "#f0a5b4", "#cb19b1", "#d13900", "#406cd3",
+)  # fmt: skip
+INK, SOFT, GREY, AXIS, GRID = "#1f2933", "#52606d", "#7a7f87", "#9aa3ad", "#e6e9ed"
+CARD, PAPER, WEAK, JOINED = "#fefefe", "#eef1f4", "#a9afb7", "#e3e7ec"
+REGION, EDGE, BOUNDARY = "#ffe3bf", "#e08a1e", "#8a4b00"
+ON_COLOUR = "#1f2934"  # ink on a colour, on a dark page too
+THEME = {
+    INK: ("ink", "#e6e9ed"),
+    SOFT: ("soft", "#a3aebb"),
+    GREY: ("grey", "#969ca5"),
+    AXIS: ("axis", "#6b7683"),
+    GRID: ("grid", "#343c46"),
+    CARD: ("card", "#1d2228"),
+    PAPER: ("paper", "#2a323b"),
+    WEAK: ("weak", "#8b949e"),
+    JOINED: ("joined", "#3a434e"),
+    REGION: ("region", "#4a3a22"),
+    EDGE: ("edge", "#f0a53a"),
+    BOUNDARY: ("boundary", "#f5c07a"),
+} | {
+    light: (f"c{k}", dark)
+    for k, (light, dark) in enumerate(zip(COLOURS, DARK_COLOURS, strict=True))
+}
+"""Of each colour the name of its variable on the page, and what it is on a dark page."""
+STEPS = [1, 2, 2.5, 5, 10]  # between ticks
+WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
+RASTER_DPI = 200
+STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": AXIS,
+    "axes.facecolor": "none",
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.size": 10.5,
+    "grid.color": GRID,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
+    """Return the colour of each label, by rank: the largest cluster comes first."""
+    return {row.label: COLOURS[i % len(COLOURS)] for i, row in enumerate(clusters)}
+
+
+def ink_on(colour: str) -> str:
+    """Return white or ink, whichever is easier to read on a colour."""
+    if colour == CARD:
+        return INK
+    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    luminance = float(parts**2.2 @ (0.2126, 0.7152, 0.0722))
+    return "white" if luminance < 0.25 else ON_COLOUR
+
+
+def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
+    """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG."""
+
+    @functools.wraps(draw)
+    def figure_as_svg(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
+        name = draw.__name__.replace("_", "-")
+        with mpl.rc_context(), warnings.catch_warnings():
+            mpl.rcdefaults()
+            mpl.rcParams.update(STYLE | {"svg.hashsalt": name})
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            svg = io.StringIO()
+            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            draw(*args, **kwargs).savefig(svg, format="svg", dpi=RASTER_DPI, metadata=nothing)
+        return _inline(svg.getvalue(), name)
+
+    return figure_as_svg
+
+
+def variable(colour: str) -> str:
+    """Return a colour as the page has it: a variable, which may be another on a dark page."""
+    name, _ = THEME.get(colour, ("", ""))
+    return f"var(--{name})" if name else colour
+
+
+def themed(svg: str) -> str:
+    """Return an SVG whose colours are the page's."""
+    return re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda found: variable(found.group()), svg)
+
+
+def _inline(svg: str, name: str) -> str:
+    """Cut a stand-alone SVG file down to an element that scales and whose ids are its own."""
+    svg = svg[svg.index("<svg") :]
+    head, end, body = svg.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)
+
+    def rename(tag: re.Match[str]) -> str:
+        text = re.sub(r' id="(?=[^"]*")', f' id="{name}-', tag.group())
+        return re.sub(r'href="#|url\(#', lambda m: f"{m.group()}{name}-", text)
+
+    body = re.sub(r"M (\S+ \S+) \nL \1 (?:\n)?", r"M\1h0", body)  # a dot
+    return head + end + re.sub(r"<[^<>]*>", rename, body)
+
+
+def count_axis(axis: Axis) -> None:
+    """Write numbers of things on an axis, few and without decimals."""
+    axis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
+
+
+def dots(
+    axes: Axes,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    colour: str,
+    size: float,
+    zorder: float = 2,
+) -> None:
+    """Draw points as one path of round line ends: a tenth of the bytes of a marker for each."""
+    path = Path(np.repeat(np.column_stack([x, y]), 2, axis=0), [Path.MOVETO, Path.LINETO] * len(x))
+    path.should_simplify = False
+    patch = PathPatch(
+        path, fill=False, edgecolor=colour, linewidth=size, capstyle="round", alpha=0.85,
+        clip_on=False, zorder=zorder,
+    )  # fmt: skip
+    patch.set_in_layout(False)
+    axes.add_patch(patch)

@@ -1,0 +1,78 @@
+"""Colours on a light and on a dark page, and an SVG that is small and the report's own."""
+
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from distsvc.report.content.report import ClusterRow, PhaseCost
+from distsvc.report.figures import clusters as figures
+from distsvc.report.figures import drawing
+from tests.report.reports import make_report
+
+
+def luminance(colour):
+    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_user_settings_of_matplotlib_do_not_matter():
+    phases = [PhaseCost(**phase) for phase in make_report()["phases"]]
+    usual = figures.phase_costs(phases)
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "black"}):
+        assert figures.phase_costs(phases) == usual
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_colours():
+    assert len(set(drawing.COLOURS)) == 20
+    colours = drawing.cluster_colours(
+        [ClusterRow(label=label, rows=1, share=0.1) for label in range(45)]
+    )
+    assert colours[0] == colours[20] == colours[40]
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_dark_page_shows_every_cluster_and_what_is_written_on_it(number):
+    light, dark = drawing.COLOURS[number], drawing.DARK_COLOURS[number]
+    card = drawing.THEME[drawing.CARD][1]
+    assert contrast(dark, card) >= 3.0
+    ink = drawing.ink_on(light)
+    written = "#ffffff" if ink == "white" else ink
+    assert contrast(dark, written) >= min(3.0, contrast(light, written))
+
+
+def test_ink_is_legible_on_both_pages():
+    for ink in (drawing.INK, drawing.SOFT, drawing.BOUNDARY):
+        name, dark = drawing.THEME[ink]
+        assert contrast(ink, drawing.CARD) >= 4.5, name
+        assert contrast(dark, drawing.THEME[drawing.CARD][1]) >= 4.5, name
+
+
+def test_only_colours_of_styles_become_variables():
+    svg = '<path id="#0072b2" style="fill: #0072b2; stroke: #123456"/><text>: #0072b2x</text>'
+    themed = drawing.themed(svg)
+    assert themed.startswith('<path id="#0072b2" style="fill: var(--c0); stroke: #123456"/>')
+    assert ": #0072b2x" in themed
+
+
+def test_points_take_few_bytes():
+    @drawing.drawn
+    def some(n):
+        figure = Figure()
+        axes = figure.add_subplot()
+        drawing.dots(axes, np.arange(n) / n, np.arange(n) / n, drawing.COLOURS[0], 2.0)
+        axes.autoscale_view()
+        return figure
+
+    few, many = some(1000), some(2000)
+    assert len(re.findall(r"M[\d.]+ [\d.]+h0", many)) == 2000
+    assert (len(many) - len(few)) / 1000 < 25
