@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "baselines": {"models"},
     "mlflow": {"published", "run", "storage"},
     "__init__": {"published", "run"},
-    "__main__": {"cli"},
+    "__main__": {"cli", "run"},
 }
 """The packages that each package may import, besides itself and `distsvc`; lowest first."""
 

@@ -15,7 +15,7 @@ from distsvc.errors import DataError, shown
 class Form(BaseModel):
     """The form of JSON in a file, or of a part of it; nothing is converted."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
+    model_config = ConfigDict(frozen=True, strict=True, defer_build=True)
 
 
 Some = TypeVar("Some", bound=BaseModel)

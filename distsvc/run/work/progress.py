@@ -19,25 +19,16 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.progress import Progress as Bars
-from rich.progress import Task as Bar
-from rich.table import Column
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from distsvc.errors import one_line
 from distsvc.errors.urls import masked
 from distsvc.report.content.report import PhaseCost
 from distsvc.storage.places.lease import Doing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
 
 LOG = logging.getLogger("distsvc")
 FINISHED = "phase finished"
@@ -45,10 +36,6 @@ WARNING = "warning"
 """The event of each warning of the report. A terminal has the report's own, at the end."""
 HERE = "this process"
 """The name for a worker where there is none."""
-
-
-BAR_WIDTH = 16
-"""Characters of a bar; a line is to fit into 80."""
 
 
 class JsonLines(logging.Formatter):
@@ -184,17 +171,10 @@ class Progress:
 
     def _handler(self) -> logging.Handler:
         if sys.stderr.isatty():
-            console = Console(stderr=True)
-            self._bars = Bars(
-                TextColumn("{task.description:<12}"),
-                BarColumn(bar_width=BAR_WIDTH),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                _TimeLeft(self),
-                console=console,
-            )
-            self._shown.enter_context(self._bars)
-            return AboveBars(console)
+            from distsvc.run.work.bars import bars_of  # rich is for people
+
+            self._bars = self._shown.enter_context(bars_of(self.state))
+            return AboveBars(self._bars.console)
         lines = logging.StreamHandler()
         lines.setFormatter(JsonLines())
         return lines
@@ -253,22 +233,6 @@ class Progress:
             counts = {"done": meter.done, "total": meter.total, "rows": meter.rows}
             times = {"rows_per_s": round(pace), "seconds_left": meter.seconds_left()}
             meter.event("progress", **meter.latest, **counts, **times)
-
-
-class _TimeLeft(ProgressColumn):
-    """The time left of the phase that runs."""
-
-    def __init__(self, progress: Progress):
-        super().__init__(Column(no_wrap=True, overflow="ellipsis"))
-        self._progress = progress
-
-    def render(self, task: Bar) -> Text:
-        """Return it as hours, minutes and seconds."""
-        state = self._progress.state()
-        left = state["seconds_left"]
-        if task.finished or state["phase"] != task.description or not isinstance(left, float):
-            return Text()
-        return Text(f"{datetime.timedelta(seconds=math.ceil(left))} left")
 
 
 def peak_memory_mb() -> float:

@@ -1,0 +1,38 @@
+"""A process of ours does without libraries that it never uses."""
+
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import sys
+from distsvc.run.work.lean import lean
+lean()
+lean()
+{}
+print(sorted({{"pandas", "rich", "matplotlib", "sklearn"}} & set(sys.modules)))
+"""
+
+
+def loaded(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", CODE.format(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pyarrow; print(pyarrow.array([1, None]).to_pylist())",
+        "import distsvc.run.job, distsvc.cli.main, distsvc.run.drafts.asked_job",
+        "import scipy.spatial; scipy.spatial.cKDTree([[0.0], [1.0]]).query([0.2])",
+    ],
+)
+def test_it_imports_little(code):
+    assert loaded(code) == "[]"
+
+
+def test_others_find_pandas_as_always():
+    done = subprocess.run([sys.executable, "-c", "import distsvc.run.job, pandas"])
+    assert done.returncode == 0
