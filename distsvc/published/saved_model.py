@@ -164,7 +164,7 @@ class Model:
         rule = self._labeller.rule
         if name == "share":
             return rule.shares(Z)
-        return self.ids[rule.labels(Z)] if name == "label" else rule.label(Z)["score"]
+        return self.ids[rule.labels(Z)] if name == "label" else rule.scores(Z)
 
     def _rows(self, X: Any) -> Input:
         return given_rows(X, self._features, choose_block_rows(len(self._numbers)))

@@ -356,7 +356,7 @@ class AutomaticEngine(Engine):
         """Return the labels of the pilot rows, or of the graph's if fewer, by the level tree."""
         asked = GRAPH in self.answers
         rows = found.pilot[: len(self.graph.point_of)] if asked else found.pilot
-        return found.voter(found.rows(rows))[0]
+        return found.voter.labels(found.rows(rows))
 
     def _graph_labels(self, found: LevelSets) -> np.ndarray:
         """Return the labels of the same rows by the graph."""

@@ -82,6 +82,14 @@ class Centres(Rule):
             labels[part], scores[part] = nearest, borders.min(axis=1)
         return {"label": labels, "score": scores, "outlier": np.zeros(len(Z), bool)}
 
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of prepared rows Z (n, d) float64, without their scores."""
+        labels = np.empty(len(Z), np.int32)
+        for first in range(0, len(Z), BLOCK_ROWS):
+            part = slice(first, first + BLOCK_ROWS)
+            labels[part] = cdist(Z[part], self.centres, "sqeuclidean").argmin(axis=1)
+        return labels
+
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float64.
 

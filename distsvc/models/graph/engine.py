@@ -139,7 +139,7 @@ class GraphEngine:
         return self._numbered(found)[1]
 
     def _numbered(self, found: LevelSets) -> tuple[np.ndarray, np.ndarray]:
-        labels = found.voter(found.rows(self.seen))[0]
+        labels = found.voter.labels(found.rows(self.seen))
         sizes = np.bincount(labels[self.point_of], minlength=found.answer.n_clusters)
         number = np.empty(len(sizes), np.int32)
         number[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))

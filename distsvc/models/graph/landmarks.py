@@ -77,7 +77,7 @@ class LandmarkRule(Scored, Rule):
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the published columns of centred rows Z (n, d) float32 by name."""
-        score = self.unrounded_scores(Z).astype(np.float32)
+        score = self.scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:

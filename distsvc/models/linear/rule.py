@@ -40,6 +40,18 @@ class LinearRule(Rule):
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return label, score and outlier (n,) of prepared rows Z (n, d) float64.
 
+        Errors are those of `scores`.
+        """
+        score = self.scores(Z)
+        return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
+
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of prepared rows Z (n, d): 0."""
+        return np.zeros(len(Z), np.int32)
+
+    def scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float32 of prepared rows Z (n, d) float64.
+
         Raises
         ------
         UnusableRowsError
@@ -49,15 +61,15 @@ class LinearRule(Rule):
         with np.errstate(over="ignore"):
             score = self.unrounded_scores(Z).astype(np.float32)
         check_finite(score)
-        return {"label": np.zeros(len(Z), np.int32), "score": score, "outlier": score < 0.0}
+        return score
 
-    def scores(self, Z: np.ndarray) -> np.ndarray:
+    def values(self, Z: np.ndarray) -> np.ndarray:
         """Return the decision values (n,) float64 of rows Z (n, d) float64, before the offset."""
         return scores(Z, self.weights, self.ball)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) of prepared rows Z (n, d) as float64."""
-        return self.scores(Z) - self.offset
+        return self.values(Z) - self.offset
 
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray

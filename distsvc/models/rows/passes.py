@@ -70,11 +70,11 @@ class Values:
         Z = np.ascontiguousarray(X - self.centre, np.float32)
         if self.column == "share":
             return self.rule.shares(Z)
-        if self.column == "label" and self.least == -np.inf:
+        if self.column == "score":
+            return self.rule.scores(Z).astype(np.float64)
+        if self.least == -np.inf:
             return self.rule.labels(Z)
         found = self.rule.label(Z)
-        if self.column == "score":
-            return found["score"].astype(np.float64)
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
 

@@ -65,6 +65,10 @@ class Rule(ABC):
         """Return the labels (n,) int32 of prepared rows Z (n, d), those of `label`, alone."""
         return self.label(Z)["label"]
 
+    def scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float32 of prepared rows Z (n, d), those of `label`, alone."""
+        return self.unrounded_scores(Z).astype(np.float32, copy=False)
+
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
 

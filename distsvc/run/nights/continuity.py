@@ -151,7 +151,7 @@ def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> _Commo
     for X in raw_sample(run, survey.n_rows, MATCHED_ROWS):
         Z = own(X), other(np.ascontiguousarray(X[:, places]))
         usable = np.logical_and(*(_usable(rows) for rows in Z))
-        labels = rule.label(Z[0][usable])["label"]
+        labels = rule.labels(Z[0][usable])
         then = before.rule.label(Z[1][usable])
         pairs = then["label"].astype(np.int64) * k + labels
         for counts, of_pairs in (overlap, pairs), (inside, pairs[~then["outlier"]]):
@@ -171,7 +171,7 @@ def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray:
     pilot = np.ascontiguousarray(survey.pilot[:, places])
     Z = Preparation.read(run, PREVIOUS + PREPARATION)(pilot)
     usable, labels = _usable(Z), np.zeros(len(Z), np.int32)
-    labels[usable] = before.rule.label(Z[usable])["label"]
+    labels[usable] = before.rule.labels(Z[usable])
     return labels
 
 

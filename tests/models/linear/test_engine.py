@@ -65,7 +65,7 @@ def test_rows_in_memory_have_the_answer_of_the_estimator(engine_type, make, tabl
     rule = engine.rule(table.mean(axis=0))
     assert rule.form == engine.algorithm
     assert rule.offset == model.offset_
-    np.testing.assert_array_equal(rule.scores(table), model.score_samples(table))
+    np.testing.assert_array_equal(rule.values(table), model.score_samples(table))
     np.testing.assert_array_equal(rule.mean, table.mean(axis=0))
     facts = engine.fitted_facts()
     assert facts["objective"] == model.objective_
@@ -89,7 +89,7 @@ def test_outer_steps_end_at_the_answer_of_all_rows(engine_type, make, table):
     assert facts["offset"] == pytest.approx(model.offset_, rel=1e-5)
     assert engine.solution.converged
     np.testing.assert_allclose(
-        engine.rule(np.zeros(D)).scores(table), model.score_samples(table), rtol=1e-4
+        engine.rule(np.zeros(D)).values(table), model.score_samples(table), rtol=1e-4
     )
 
 

@@ -15,8 +15,8 @@ BOTH = pytest.mark.parametrize(
 
 def test_scores_by_hand():
     x = np.array([[2.0, 0.0, 2.0]])
-    assert OneClassRule(W, MEAN, 0.75).scores(x).tolist() == [3.0]
-    assert BallRule(W, MEAN, -4.0).scores(x).tolist() == [-(1.0 + 4.0 + 2.25)]
+    assert OneClassRule(W, MEAN, 0.75).values(x).tolist() == [3.0]
+    assert BallRule(W, MEAN, -4.0).values(x).tolist() == [-(1.0 + 4.0 + 2.25)]
 
 
 @BOTH
@@ -26,7 +26,7 @@ def test_a_label_is_0_and_the_score_less_the_offset_decides(rule):
     assert [part.dtype for part in found.values()] == [np.int32, np.float32, bool]
     assert not found["label"].any()
     np.testing.assert_array_equal(
-        found["score"], (rule.scores(ROWS) - rule.offset).astype(np.float32)
+        found["score"], (rule.values(ROWS) - rule.offset).astype(np.float32)
     )
     np.testing.assert_array_equal(found["outlier"], found["score"] < 0.0)
     assert 0 < found["outlier"].sum() < len(ROWS)
@@ -37,7 +37,7 @@ def test_a_row_is_outside_by_the_score_that_is_published():
     """A score that float32 rounds to 0 is not negative."""
     rule = OneClassRule(np.ones(1), np.zeros(1), 1e-50)
     found = rule.label(np.zeros((1, 1)))
-    assert (rule.scores(np.zeros((1, 1))) < rule.offset).all()
+    assert (rule.values(np.zeros((1, 1))) < rule.offset).all()
     assert not found["outlier"].any()
 
 
@@ -47,9 +47,9 @@ def test_pulls_add_up_to_the_score(rule):
     for firsts in (np.arange(d), np.array([0, 1])):
         found = rule.pulls(ROWS, None, None, firsts)
         assert found.shape == (len(ROWS), len(firsts))
-        expected = -rule.scores(ROWS)
+        expected = -rule.values(ROWS)
         if not rule.ball:
-            expected += rule.scores(MEAN[None])
+            expected += rule.values(MEAN[None])
         np.testing.assert_allclose(found.sum(axis=1), expected, atol=1e-12)
 
 

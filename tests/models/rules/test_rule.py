@@ -172,6 +172,34 @@ def test_labels_scores_and_outliers_agree(rule):
 
 
 @EACH
+def test_labels_and_scores_alone_are_those_of_label(rule):
+    rows = rows_for(rule, 300)
+    found = rule.label(rows)
+    assert rule.labels(rows).dtype == np.int32
+    assert rule.labels(rows).tobytes() == found["label"].tobytes()
+    assert rule.scores(rows).dtype == np.float32
+    assert rule.scores(rows).tobytes() == found["score"].tobytes()
+    assert rule.scores(rows[:0]).shape == rule.labels(rows[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if r.words.has_outliers], ids=lambda r: r.form)
+def test_scores_need_no_labels_and_labels_no_scores(rule, monkeypatch):
+    """Where the one does not follow from the other, only what is asked for is computed."""
+    rows = rows_for(rule)
+    labels, scores = rule.labels(rows), rule.scores(rows)
+
+    def asked(*_):
+        raise AssertionError("it was not asked for")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(rule), "labels", asked)
+        assert rule.scores(rows).tobytes() == scores.tobytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(rule), "unrounded_scores", asked)
+        assert rule.labels(rows).tobytes() == labels.tobytes()
+
+
+@EACH
 def test_shares_add_up_and_depend_on_no_other_row(rule):
     rows = rows_for(rule, 300)
     if not rule.shared:

@@ -236,7 +236,7 @@ class BoundaryEngine(SupportVectorEngine):
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         """Return the cluster (n,) int32 of centred rows (n, d)."""
-        return self.rule.label(rows)["label"]
+        return self.rule.labels(rows)
 
     def values(self, rows: np.ndarray) -> np.ndarray:
         """Return f (n,) float32 of centred rows (n, d)."""

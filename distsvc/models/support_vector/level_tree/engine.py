@@ -132,7 +132,7 @@ class LevelTreeEngine(SupportVectorEngine):
         levels = self.levels if n_clusters is None else self.levels.cut(n_clusters)
         kept = levels.answer.kept if n_clusters is not None else levels.kept_by(level, significance)
         labeller = levels.labeller(levels.numbered(kept))
-        return labeller(levels.rows(rows))[0]
+        return labeller.labels(levels.rows(rows))
 
     @property
     def support_vectors(self) -> np.ndarray:
@@ -185,7 +185,7 @@ class LevelTreeEngine(SupportVectorEngine):
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         """Return the cluster (n,) int32 of seen rows (n, q)."""
-        return self.levels.voter(self.levels.rows(rows))[0]
+        return self.levels.voter.labels(self.levels.rows(rows))
 
     def values(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float32 of seen rows (n, q)."""

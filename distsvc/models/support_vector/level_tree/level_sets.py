@@ -114,7 +114,7 @@ class LevelSets:
     @cached_property
     def score(self) -> DensityScore:
         """The score of rows, negative outside."""
-        labels = self.voter(self.rows(self.pilot))[0]
+        labels = self.voter.labels(self.rows(self.pilot))
         return DensityScore.of(self.trees, self.pilot, labels, self.nu)
 
     @cached_property
@@ -135,7 +135,7 @@ class LevelSets:
     def numbered(self, kept: np.ndarray) -> np.ndarray:
         """Return clusters (B,) of the support vectors, 0 the largest as counted on the pilot."""
         part = self.tree.parts(kept)
-        label = self.labeller(part)(self.rows(self.pilot))[0]
+        label = self.labeller(part).labels(self.rows(self.pilot))
         sizes = np.bincount(label, minlength=int(kept.sum()))
         number = np.empty(sizes.size, np.int64)
         number[np.argsort(-sizes, kind="stable")] = np.arange(sizes.size)
@@ -171,7 +171,7 @@ class LevelSets:
         """Share of the pilot whose nearest support vector has another label than the vote."""
         tree, rows = self.tree, self.rows(self.pilot)
         nearest = Nearest(np.ascontiguousarray(tree.S.T))(rows)
-        vote = Voter(tree.S, tree.a, tree.gamma, self.part)(rows)[0]
+        vote = Voter(tree.S, tree.a, tree.gamma, self.part).labels(rows)
         return float((self.part[nearest] != vote).mean())
 
     def doubts(self) -> list[str]:

@@ -47,7 +47,7 @@ class VoteRows:
         """Return the labels (m,) int32 under a cut of a tree, `separated` and `entropy`."""
         if (number, kept) not in self._asked:
             seen = np.ascontiguousarray(self.view[:, : tree.S.shape[0]])
-            labels = tree.voter(np.frombuffer(kept, bool))(seen)[0]
+            labels = tree.voter(np.frombuffer(kept, bool)).labels(seen)
             self._asked[number, kept] = labels, self.separated(labels), entropy(labels)
         return self._asked[number, kept]
 

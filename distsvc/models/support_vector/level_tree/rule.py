@@ -158,7 +158,7 @@ class LevelRule(Scored, Rule):
         self.check_components("S")
 
     def _voted(self, view: np.ndarray) -> np.ndarray:
-        return self._voter(np.ascontiguousarray(view[:, : len(self.S)]))[0]
+        return self._voter.labels(np.ascontiguousarray(view[:, : len(self.S)]))
 
     @cached_property
     def _power(self) -> float:

@@ -243,10 +243,17 @@ class Voter:
 
     def __call__(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return clusters (n,) int32 and scores (n,) float32 of the rows X (n, q) float32."""
-        label, sums = kernels.vote(X, self._S, self._a, self._ends, self._gamma)
+        label, sums = self._vote(X)
         if self._nearest is not None:
-            label = self._part[self._nearest(X)]
+            label = self.labels(X)
         return label, sums / self._level - np.float32(1.0)
+
+    def labels(self, X: np.ndarray) -> np.ndarray:
+        """Return the clusters (n,) int32 of the rows X (n, q) float32, without their scores."""
+        return self._vote(X)[0] if self._nearest is None else self._part[self._nearest(X)]
+
+    def _vote(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return kernels.vote(X, self._S, self._a, self._ends, self._gamma)
 
 
 def neighbours(V: np.ndarray) -> np.ndarray:
