@@ -14,9 +14,10 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast", "flag", "nights", "wide", "membership_cost", "cuts", "pins")
+WITHOUT_DATA = ("forecast", "flag", "nights", "wide", "membership_cost", "cuts", "pins", "calls")
 HOMES = {
     "methods.kernels": ("kernels",),
+    "methods.calls": ("calls",),
     "quality.visual": ("visual",),
     "quality.structureless": ("mdh_null", "structureless"),
     "methods.exactness": ("exactness",),

@@ -42,7 +42,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--sets", type=names_in, metavar="A,B", help="only these data sets")
     add("--methods", type=names_in, metavar="A,B",
         help="blind, blind_large, categories, given_k, outliers, stability: only these methods; an "
-        "unknown one is told which there are")  # fmt: skip
+        "unknown one is told which there are; calls: only those that begin so")  # fmt: skip
+    add("--against", action="append", metavar="NAME=DIR",
+        help="calls: a checkout of another version to measure beside this one (repeatable)",
+        )  # fmt: skip
     add("--processes", type=int, metavar="N", default=2,
         help="blind, categories, flag, given_k, stability, structureless: fits at a time "
         "(default: %(default)s)")  # fmt: skip

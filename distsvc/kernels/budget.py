@@ -13,7 +13,7 @@ vector just added is never the one: with removal the model would freeze.
 
 import numpy as np
 
-from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.jit import inlined, kernel, unchecked
 from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, squared_distances
 
 REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
@@ -155,6 +155,46 @@ def _project(S, counts, counts32, p, row, chosen, m, scale):
         _set_count(counts, counts32, j, counts[j] + counts[p] * share[i])
 
 
+@unchecked
+def _losses(counts32, n, n_p, row, loss, scale):
+    """Set loss[j] to what merging a vector of weight n_p and vector j costs; see `_merge`.
+
+    row[j] is their squared distance. The first summand is found in a loop of its own, so that how
+    products and sums are contracted does not depend on the vector registers.
+    """
+    one = np.float32(1.0)
+    for j in range(n):
+        h = n_p / (n_p + counts32[j])
+        loss[j] = n_p * exp2(scale * row[j] * (one - h) * (one - h))
+    for j in range(n):
+        n_j = counts32[j]
+        h = n_p / (n_p + n_j)
+        log_k = scale * row[j]
+        between = loss[j] + n_j * exp2(log_k * h * h)
+        best = max(between, n_j + n_p * exp2(log_k))
+        loss[j] = n_p * n_p + n_j * n_j + np.float32(2.0) * n_p * n_j * exp2(log_k) - best * best
+
+
+@inlined
+def _ordered(bits):
+    """Return an integer for the bits of a float32, negative or not, so that order is kept."""
+    return bits if bits >= 0 else -(bits & np.int32(0x7FFFFFFF))
+
+
+@inlined
+def _cheapest(loss, n, p):
+    """Return the slot other than p with the smallest of the first n losses, the first of equals."""
+    loss[p] = np.float32(np.inf)
+    bits = loss.view(np.int32)
+    low = _ordered(bits[0])
+    for j in range(n):
+        low = min(low, _ordered(bits[j]))
+    q = 0
+    while _ordered(bits[q]) != low:
+        q += 1
+    return q
+
+
 @inlined
 def _merge(S, counts, counts32, n, p, row, loss, scale):
     """Replace vector p and its best partner by one vector z on the line between them.
@@ -167,20 +207,9 @@ def _merge(S, counts, counts32, n, p, row, loss, scale):
     weight of z never falls.
     """
     n_p = counts32[p]
-    one = np.float32(1.0)
     squared_distances(S, n, np.ascontiguousarray(S[:, p]), row)
-    for j in range(n):
-        n_j = counts32[j]
-        h = n_p / (n_p + n_j)
-        log_k = scale * row[j]
-        k = exp2(log_k)
-        between = n_p * exp2(log_k * (one - h) * (one - h)) + n_j * exp2(log_k * h * h)
-        best = max(between, n_j + n_p * k)
-        loss[j] = n_p * n_p + n_j * n_j + np.float32(2.0) * n_p * n_j * k - best * best
-    q = -1
-    for j in range(n):
-        if j != p and (q < 0 or loss[j] < loss[q]):
-            q = j
+    _losses(counts32, n, n_p, row, loss, scale)
+    q = _cheapest(loss, n, p)
     log_k = np.float64(scale) * row[q]
     h = counts[p] / (counts[p] + counts[q])
     if (

@@ -13,6 +13,8 @@ FAINTEST = np.float32(0.57)
 """Of the wide kernel, where the narrow one is as good as 0: 0.57^128 is 2^-104. Arithmetic on
 numbers below 2^-126 is a hundred times slower."""
 
+LAST_BITS = np.int32(2147483647)
+
 
 @kernel
 def log_sums(X, S, a, gamma, out):
@@ -55,18 +57,17 @@ def log_nearness(X, P, k, least, out):
     """
     m = P.shape[1]
     squares = np.empty(m, np.float32)
-    nearest = np.empty(k + 1, np.float32)
+    bits = squares.view(np.int32)  # integers order distances, which are not negative, alike
     for i in range(X.shape[0]):
         squared_distances(P, m, X[i], squares)
-        nearest[:] = np.float32(np.inf)
-        for j in range(m):
-            value = squares[j]
-            if value >= nearest[k]:
-                continue
-            p = k
-            while p > 0 and nearest[p - 1] > value:
-                nearest[p] = nearest[p - 1]
-                p -= 1
-            nearest[p] = value
-        own = nearest[0] == np.float32(0.0)
-        out[i] = -0.5 * np.log(np.float64(max(nearest[k if own else k - 1], least)))
+        found, wanted, nearest = np.int32(0), k, np.int32(-1)
+        while found < wanted:
+            last, nearest = nearest, LAST_BITS
+            for j in range(m):
+                nearest = min(nearest, bits[j] if bits[j] > last else LAST_BITS)
+            if nearest == 0:
+                wanted = k + 1
+            for j in range(m):
+                found += np.int32(bits[j] == nearest)
+        square = np.int32(nearest).view(np.float32)
+        out[i] = -0.5 * np.log(np.float64(max(square, least)))

@@ -158,3 +158,11 @@ def in_order(function: Callable[..., Any]) -> Any:
     as long on processors that guard them against side channels.
     """
     return numba.njit(function, nogil=True, fastmath=FASTMATH - {"reassoc"})
+
+
+def unchecked(function: Callable[..., Any]) -> Any:
+    """Do as `inlined`, with divisions by zero that give infinity or NaN instead of an exception.
+
+    The check is a branch, which keeps a loop out of the vector registers.
+    """
+    return numba.njit(function, nogil=True, fastmath=FASTMATH, error_model="numpy")

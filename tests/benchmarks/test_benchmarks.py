@@ -6,6 +6,7 @@ import pytest
 from benchmarks import NAMES, benchmark
 from benchmarks.datasets.catalogue import find
 from benchmarks.harness.measure import publish
+from benchmarks.methods.calls import HERE, Version, compared
 from benchmarks.quality.blind import PEER, beside_peer
 from benchmarks.quality.blind_large import choice
 from benchmarks.quality.given_k import K_GROUPS, beside_best
@@ -129,3 +130,15 @@ def test_rows_of_a_membership_and_the_cluster_of_their_class():
     assert found["membership"] == pytest.approx(2.75 / 3)
     expected = abs(1.9 - 2.0) + abs(0.85 - 0.0) + abs(1.05 - 2.0)
     assert calibration_error(own, right) == pytest.approx(expected / 5)
+
+
+def test_calls_are_timed_in_every_version_that_has_them():
+    with Version(HERE) as now, Version(HERE) as other:
+        assert {"level tree: fit, 1,000 rows", "imdh: cut, 10,000 rows"} <= set(now.offered)
+        name = "metrics.purity, 10,000 rows"
+        row = compared(name, {"now": now, "other": other}, 1)
+        assert row["over other"] == pytest.approx(row["now"] / row["other"])
+        assert 0.0 < row["now"] < 10_000.0
+        other.offered.remove(name)
+        row = compared(name, {"now": now, "other": other}, 1)
+        assert (row["call"], row["other"], row["over other"]) == (name, None, None)

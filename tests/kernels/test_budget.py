@@ -258,6 +258,17 @@ def test_merging_is_nearly_the_best_of_all(seed):
     assert loss("merge", vectors, counts) <= 1.05 * best + 1e-5
 
 
+@given(st.lists(st.sampled_from([-2.5, -1e-30, -0.0, 0.0, 1e-30, 0.5, 3e38]), min_size=2))
+@settings(max_examples=60, deadline=None)
+def test_the_cheapest_partner_is_the_first_of_the_least_losses(values):
+    for p in range(len(values)):
+        loss = np.array([*values, -9.0], np.float32)  # the last slot holds no vector
+        others = [j for j in range(len(values)) if j != p]
+        expected = min(others, key=lambda j: values[j])
+        assert kernels._cheapest(loss.copy(), len(values), p) == expected
+        assert reference.plain(kernels._cheapest)(loss, len(values), p) == expected
+
+
 def test_merging_agrees_with_its_formulas():
     vectors, counts = np.array([[0.0, 0.0], [0.5, 0.2]]), [1.0, 3.0]
     k = reference.gaussian(vectors[:1], vectors[1:], 0.5)[0, 0]

@@ -59,6 +59,19 @@ def test_a_row_beyond_the_range_of_distances_has_finite_sums():
     assert (found < -1e30).all()
 
 
+@pytest.mark.parametrize("kernel", [density.log_nearness, reference.plain(density.log_nearness)])
+def test_nearness_counts_ties_and_leaves_a_point_out_once(kernel):
+    P = np.array([[0.0, 0.0, 1.0, 1.0, 1.0, 4.0]], np.float32)
+    X = np.array([[0.0], [2.0], [1.0], [-1.0], [1e30]], np.float32)
+    found = np.empty(5)
+    kernel(X, P, 4, np.float32(0.25), found)
+    # From 0: itself, 0, 1, 1, 1, so the fourth of the others is a 1; from 1: 1, 1, then 0 and 0.
+    np.testing.assert_allclose(np.exp(-found[:4]), [1.0, 2.0, 1.0, 2.0], rtol=1e-6)
+    assert found[4] == -np.inf  # its squared distances are beyond float32
+    kernel(P.T.copy()[:1], P, 1, np.float32(0.25), found[:1])
+    assert np.exp(-found[0]) == pytest.approx(0.5)  # another row lies on it: `least` counts
+
+
 # --- the score
 
 
