@@ -21,7 +21,24 @@ BLOCK_DISTANCES = 4_000_000  # distances held at once, 32 MB
 
 
 class Index(NamedTuple):
-    """The description of one index for a reader."""
+    """The description of one index for a reader.
+
+    Parameters
+    ----------
+    title : str
+        Its name.
+    direction : {"higher", "lower"}
+        Which values are better.
+    definition : str
+        What it is, in a sentence.
+
+    Examples
+    --------
+    >>> from distsvc.metrics import INDICES
+    >>> INDICES["purity"].direction
+    'higher'
+
+    """
 
     title: str
     direction: str
@@ -76,7 +93,7 @@ def clustering_report(
         The rows, on the scale on which distances are meant.
     labels : array of shape (n_rows,)
         The cluster of each row; negative means unlabelled (see the module's text).
-    y_true : array of shape (n_rows,), optional
+    y_true : array of shape (n_rows,) or None, default=None
         The known class of each row.
 
     Returns
@@ -85,6 +102,20 @@ def clustering_report(
         ``n_clusters``, ``compactness`` and ``davies_bouldin``; with `y_true` also ``purity``,
         ``rand_index``, ``adjusted_rand_index`` and ``normalized_mutual_information``. An index
         that is not defined is NaN.
+
+    See Also
+    --------
+    compactness, davies_bouldin, purity : Single indices.
+
+    Examples
+    --------
+    >>> from distsvc.metrics import clustering_report
+    >>> X = [[0.0], [1.0], [2.0], [8.0], [9.0]]
+    >>> report = clustering_report(X, [0, 0, 0, 1, 1], ["a", "a", "b", "b", "b"])
+    >>> report["n_clusters"], report["purity"]
+    (2, 0.8)
+    >>> round(report["adjusted_rand_index"], 3)
+    0.167
 
     """
     _, kept = _labelled_rows(X, labels)
@@ -112,6 +143,18 @@ def contingency_table(labels: ArrayLike, y_true: ArrayLike) -> Any:
     -------
     scipy.sparse.csr_array of int64, shape (n_clusters, n_classes)
         Rows and columns in sorted order of the labels.
+
+    See Also
+    --------
+    indices_from_contingency : Indices of such a table.
+
+    Examples
+    --------
+    >>> from distsvc.metrics import contingency_table
+    >>> labels, classes = [0, 0, 0, 1, 1], ["a", "a", "b", "b", "b"]
+    >>> contingency_table(labels, classes).toarray()
+    array([[2, 1],
+           [0, 2]])
 
     """
     clusters, classes = np.asarray(labels), np.asarray(y_true)
@@ -149,6 +192,17 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
     Pham, Le and Dang, section 5.2. Departure: purity divides N_ij by the rows of the *cluster*,
     N_i, where the paper prints N_j; only so it is a share of the rows. Single-cluster and
     single-row cases follow scikit-learn.
+
+    See Also
+    --------
+    clustering_report : Of labels instead of counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distsvc.metrics import indices_from_contingency
+    >>> indices_from_contingency(np.array([[2, 1], [0, 2]]))["rand_index"]
+    0.6
 
     """
     cells = coo_array(table)
@@ -192,7 +246,29 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
 def purity(labels: ArrayLike, y_true: ArrayLike) -> float:
     """Return the share of rows in the most frequent class of their cluster.
 
-    Unlabelled rows (negative) are one cluster of their own. See `indices_from_contingency`.
+    Parameters
+    ----------
+    labels : array of shape (n_rows,)
+        Clusters; all negative labels together are one cluster.
+    y_true : array of shape (n_rows,)
+        Classes: integers, booleans or strings.
+
+    Returns
+    -------
+    float
+        0 to 1; it grows with the number of clusters.
+
+    See Also
+    --------
+    indices_from_contingency : The definition, and where it departs from the paper.
+
+    Examples
+    --------
+    >>> from distsvc.metrics import purity
+    >>> labels, classes = [0, 0, 0, 1, 1], ["a", "a", "b", "b", "b"]
+    >>> purity(labels, classes)
+    0.8
+
     """
     return indices_from_contingency(contingency_table(labels, y_true))["purity"]
 
@@ -212,12 +288,12 @@ def compactness(
         The rows; the index has their unit, so it depends on how the columns were scaled.
     labels : array of shape (n_rows,)
         The cluster of each row; rows with a negative label are dropped.
-    max_rows
+    max_rows : int, default=10000
         Clusters of up to so many rows are summed exactly. A larger one is estimated from pairs
         drawn uniformly with replacement.
-    random_state
+    random_state : int, default=0
         Seed of that draw.
-    return_error
+    return_error : bool, default=False
         Return ``(value, standard_error)``; the error is 0 when every cluster was summed exactly.
 
     Returns
@@ -230,6 +306,16 @@ def compactness(
     Pham, Le and Dang, section 5.2. Departures: each pair counts once, as the divisor
     N_k (N_k - 1) / 2 asks (the printed sum runs over ordered pairs and would double the index);
     a cluster of one row, where the paper has 0 / 0, adds 0.
+
+    See Also
+    --------
+    davies_bouldin : Spread beside distance.
+
+    Examples
+    --------
+    >>> from distsvc.metrics import compactness
+    >>> compactness([[0.0], [1.0], [8.0], [10.0]], [0, 0, 1, 1])
+    1.5
 
     """
     if max_rows < 2:
@@ -260,8 +346,31 @@ def compactness(
 def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     """Return scikit-learn's Davies-Bouldin index of the labelled rows; smaller is better.
 
-    NaN unless there are at least two clusters and fewer clusters than rows. Pham, Le and Dang,
-    section 5.2; their tables print this index as "larger is better", against its definition.
+    Pham, Le and Dang, section 5.2; their tables print this index as "larger is better", against its
+    definition.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+        The rows.
+    labels : array of shape (n_rows,)
+        The cluster of each row; rows with a negative label are dropped.
+
+    Returns
+    -------
+    float
+        NaN unless there are at least two clusters and fewer clusters than rows.
+
+    See Also
+    --------
+    sklearn.metrics.davies_bouldin_score : The same, without unlabelled rows.
+
+    Examples
+    --------
+    >>> from distsvc.metrics import davies_bouldin
+    >>> davies_bouldin([[0.0], [1.0], [8.0], [9.0]], [0, 0, 1, 1])
+    0.125
+
     """
     rows, kept = _labelled_rows(X, labels)
     if not 2 <= len(np.unique(kept)) <= len(rows) - 1:

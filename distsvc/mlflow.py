@@ -33,9 +33,9 @@ def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options:
 
     Parameters
     ----------
-    run
+    run : Run, str or path
         A run, or the path of one.
-    name
+    name : str, default="model"
         What the model is called there.
     **options
         Those of `save_model`, and of ``mlflow.models.Model.log``, such as
@@ -49,6 +49,17 @@ def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options:
     ------
     DistsvcError
         As of `distsvc.load`, and of the run's ``model``.
+
+    See Also
+    --------
+    load_model : The way back.
+
+    Examples
+    --------
+    >>> import distsvc.mlflow
+    >>> logged = distsvc.mlflow.log_model("out/moons", "moons")
+    >>> distsvc.mlflow.load_model(logged.model_uri).n_clusters
+    2
 
     """
     from mlflow.models import Model as Logged
@@ -70,18 +81,29 @@ def save_model(
 
     Parameters
     ----------
-    run
+    run : Run, str or path
         A run, or the path of one.
-    path
+    path : str or path
         The folder.
-    mlflow_model
+    mlflow_model : mlflow.models.Model or None, default=None
         The description that is added to.
-    signature
+    signature : mlflow.models.ModelSignature or None, default=None
         By default the columns that the model needs, of any type of number, and its id.
-    pip_requirements
+    pip_requirements : list of str or None, default=None
         By default this version of distsvc.
     **options
         Those of ``mlflow.pyfunc.save_model``, such as ``metadata`` and ``input_example``.
+
+    See Also
+    --------
+    log_model : Saves it in a run of MLflow's.
+
+    Examples
+    --------
+    >>> import distsvc.mlflow
+    >>> distsvc.mlflow.save_model("out/moons", "saved")
+    >>> distsvc.mlflow.load_model("saved").n_clusters
+    2
 
     """
     import mlflow.pyfunc
@@ -113,10 +135,25 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Model:
 
     Parameters
     ----------
-    model_uri
-        As MLflow names it, such as ``models:/shuttle/1`` or ``runs:/ID/model``.
-    dst_path
+    model_uri : str
+        As MLflow names it, such as ``models:/shuttle/1`` or ``runs:/ID/model``, or a folder.
+    dst_path : str or None, default=None
         Where it is downloaded to, if that matters.
+
+    Returns
+    -------
+    Model
+
+    See Also
+    --------
+    log_model : The way there.
+
+    Examples
+    --------
+    >>> import distsvc.mlflow
+    >>> distsvc.mlflow.save_model("out/moons", "kept")
+    >>> distsvc.mlflow.load_model("kept").columns
+    ('x', 'y')
 
     """
     from mlflow.artifacts import download_artifacts

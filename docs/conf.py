@@ -14,7 +14,7 @@ copyright = "the distsvc developers"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
+    "numpydoc",
     "sphinx_copybutton",
     "docs.extensions.pages",
     "docs.extensions.formulas",
@@ -22,14 +22,15 @@ extensions = [
 ]
 exclude_patterns = ["extensions", "static"]
 root_doc = "index"
+smartquotes = False
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 
 autodoc_typehints = "none"  # docstrings have the types
 autodoc_member_order = "bysource"
-napoleon_google_docstring = False
-napoleon_use_rtype = False
+numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 default_role = "literal"
 python_use_unqualified_type_names = True
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
@@ -50,3 +51,15 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+
+
+def of_others(app, what, name, member, skip, options):
+    """Leave out what a class has from another package, such as scikit-learn."""
+    member = getattr(member, "fget", None) or getattr(member, "func", None) or member
+    home = getattr(member, "__module__", None) or ""
+    return True if callable(member) and not home.startswith("distsvc") else None
+
+
+def setup(app):
+    """Register the settings that are functions."""
+    app.connect("autodoc-skip-member", of_others)

@@ -12,6 +12,22 @@ def one_line(text: str) -> str:
     Line breaks, terminal escapes, marks of writing direction and lone surrogates become escapes
     such as ``\n``. A long word (a number of 5,000 digits, a name of a megabyte) and a long text
     lose their middle.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from distsvc.errors import one_line
+    >>> print(one_line("two\nlines"))
+    two\nlines
+
     """
     if len(text) > LONGEST_WORD:
         text = re.sub(
@@ -22,7 +38,24 @@ def one_line(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as messages quote it, shortened; where Python does not spell it, its type."""
+    """Return a value as messages quote it, shortened; where Python does not spell it, its type.
+
+    Parameters
+    ----------
+    value : object
+        Any value.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from distsvc.errors import shown
+    >>> shown("a name")
+    "'a name'"
+
+    """
     try:
         return _ends(repr(value), LONGEST_WORD)
     except (ValueError, RecursionError):  # too many digits or brackets
@@ -42,7 +75,24 @@ def _printable(character: str) -> str:
 
 
 class DistsvcError(Exception):
-    """Base of every error that the command line reports in one line instead of a traceback."""
+    """Base of every error that the command line reports in one line instead of a traceback.
+
+    Attributes
+    ----------
+    exit_code : int
+        What a command ends with.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> from distsvc.errors import DistsvcError
+    >>> try:
+    ...     distsvc.load("nowhere")
+    ... except DistsvcError as error:
+    ...     print(type(error).__name__, error.exit_code)
+    InputNotFoundError 66
+
+    """
 
     exit_code = 1
 
@@ -52,39 +102,125 @@ class DistsvcError(Exception):
 
 
 class DataError(DistsvcError):
-    """The input can be found but not used: a missing column, NaN, an unreadable file."""
+    """The input can be found but not used: a missing column, NaN, an unreadable file.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> from distsvc.errors import DataError
+    >>> try:
+    ...     distsvc.load("out/moons").labels("income")
+    ... except DataError as error:
+    ...     print(error.exit_code)
+    65
+
+    """
 
     exit_code = 65
 
 
 class EmptyInputError(DataError):
-    """The input has no rows, or none that can be used."""
+    r"""The input has no rows, or none that can be used.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import distsvc
+    >>> from distsvc.errors import EmptyInputError
+    >>> _ = Path("empty.csv").write_text("x,y\n")
+    >>> try:
+    ...     run = distsvc.run("empty.csv")
+    ... except EmptyInputError as error:
+    ...     print(error.exit_code)
+    65
+
+    """
 
 
 class UnusableRowsError(DataError, ValueError):
-    """Rows that an estimator can't learn from: not finite, or too large for its arithmetic."""
+    """Rows that an estimator can't learn from: not finite, or too large for its arithmetic.
+
+    Examples
+    --------
+    >>> from distsvc import AutoClustering
+    >>> from distsvc.errors import UnusableRowsError
+    >>> try:
+    ...     model = AutoClustering().fit([[1e200], [-1e200], [0.0]])
+    ... except UnusableRowsError as error:
+    ...     print(error.exit_code)
+    65
+
+    """
 
 
 class InputNotFoundError(DistsvcError):
-    """No file, folder or array at the path that the job names."""
+    """No file, folder or array at the path that the job names.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> from distsvc.errors import InputNotFoundError
+    >>> try:
+    ...     run = distsvc.run("nowhere.csv")
+    ... except InputNotFoundError as error:
+    ...     print(error.exit_code)
+    66
+
+    """
 
     exit_code = 66
 
 
 class SkippedError(DistsvcError):
-    """The input is not there yet, or empty, and such a run is to be skipped."""
+    """The input is not there yet, or empty, and such a run is to be skipped.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> from distsvc.errors import SkippedError
+    >>> try:
+    ...     run = distsvc.run("nowhere.csv", skip_missing=True)
+    ... except SkippedError as error:
+    ...     print(error.exit_code)
+    99
+
+    """
 
     exit_code = 99
 
 
 class PartitionFailedError(DistsvcError):
-    """One partition keeps failing for a reason that is neither its data nor the cluster."""
+    """One partition keeps failing for a reason that is neither its data nor the cluster.
+
+    Examples
+    --------
+    >>> from distsvc.errors import PartitionFailedError
+    >>> PartitionFailedError("partition 3: killed 3 workers").exit_code
+    70
+
+    """
 
     exit_code = 70
 
 
 class TemporaryError(DistsvcError):
-    """The scheduler, the workers or a store went away; the same command may succeed later."""
+    """The scheduler, the workers or a store went away; the same command may succeed later.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> from distsvc.errors import TemporaryError
+    >>> job = {
+    ...     "input": {"path": "date=2026-11-20", "ready": "_SUCCESS"},
+    ...     "output": {"path": "out/later"},
+    ... }
+    >>> try:
+    ...     run = distsvc.run(job)
+    ... except TemporaryError as error:
+    ...     print(error.exit_code)
+    75
+
+    """
 
     exit_code = 75
 
@@ -97,6 +233,17 @@ class CheckFailedError(DistsvcError):
     report : distsvc.report.content.report.Report or None
         Of that result.
 
+    Examples
+    --------
+    >>> import distsvc
+    >>> from distsvc.errors import CheckFailedError
+    >>> checks = {"output.path": "out/checked", "checks.min_rows": 5000}
+    >>> try:
+    ...     run = distsvc.run("job.toml", overrides=checks)
+    ... except CheckFailedError as error:
+    ...     print(error.exit_code)
+    76
+
     """
 
     exit_code = 76
@@ -104,16 +251,48 @@ class CheckFailedError(DistsvcError):
 
 
 class OutputPermissionError(DistsvcError):
-    """The output path can't be written."""
+    """The output path can't be written.
+
+    Examples
+    --------
+    >>> from distsvc.errors import OutputPermissionError
+    >>> OutputPermissionError("out: permission denied").exit_code
+    77
+
+    """
 
     exit_code = 77
 
 
 class JobFileError(DistsvcError):
-    """The job file, or what is already published at its output, does not allow the run."""
+    """The job file, or what is already published at its output, does not allow the run.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> from distsvc.errors import JobFileError
+    >>> try:
+    ...     run = distsvc.run("job.toml", overrides={"model.effort": "medium"})
+    ... except JobFileError as error:
+    ...     print(error.exit_code)
+    78
+
+    """
 
     exit_code = 78
 
 
 class ParameterError(JobFileError, ValueError):
-    """A parameter of an estimator is not allowed; only checks of parameters raise it."""
+    """A parameter of an estimator is not allowed; only checks of parameters raise it.
+
+    Examples
+    --------
+    >>> from distsvc import AutoClustering
+    >>> from distsvc.errors import ParameterError
+    >>> try:
+    ...     model = AutoClustering(effort="medium").fit([[0.0], [1.0]])
+    ... except ParameterError as error:
+    ...     print(error)
+    effort must be one of ('fast', 'default', 'thorough'), found 'medium'
+
+    """

@@ -40,36 +40,58 @@ def run(
 
     Parameters
     ----------
-    job
-        A job file; a table, for the default job into ``out/NAME``; or the sections of a job file
-        as dictionaries.
-    run_date
-        What ``{run_date}`` stands for: ``"YYYY-MM-DD"`` or a `datetime.date`; today by default.
-    overrides
+    job : str, path or dict
+        A job file; a table, for the default job into ``out/NAME``; or the sections of a job file as
+        dictionaries.
+    run_date : str, datetime.date or None, default=None
+        What ``{run_date}`` stands for: ``"YYYY-MM-DD"`` or a date; today by default.
+    overrides : dict or None, default=None
         Values of keys by their names, such as ``{"model.seed": 1}``.
-    scheduler, scheduler_file, require_tls
-        A Dask cluster; by default workers on this machine, as the job says.
-    overwrite
+    scheduler : str or None, default=None
+        The address of a Dask scheduler; by default workers on this machine, as the job says.
+    scheduler_file : str or None, default=None
+        A file that a Dask scheduler wrote.
+    require_tls : bool, default=False
+        Whether a scheduler whose address is not ``tls://`` is refused.
+    overwrite : bool, default=False
         Whether something else that is published at the output is replaced.
-    fresh
+    fresh : bool, default=False
         Whether to start over where an earlier run was interrupted, which otherwise goes on.
-    skip_missing
+    skip_missing : bool, default=False
         Whether an input that is not there yet is to be skipped (`distsvc.errors.SkippedError`).
-    skip_empty
+    skip_empty : bool, default=False
         Whether one that has no rows is.
-    continue_from
+    continue_from : str, path or None, default=None
         The output of the published run whose cluster ids go on, in place of
         ``continuity.previous``.
-    metrics_file
+    metrics_file : str or None, default=None
         Where Prometheus' metrics are written.
-    progress
+    progress : bool, default=False
         Whether to show on standard error how far the run is.
+
+    Returns
+    -------
+    Run
+        As `load` returns it.
 
     Raises
     ------
     DistsvcError
         One of those of `distsvc.errors`, which say what can go wrong; `CheckFailedError` where a
         check holds the result back.
+
+    See Also
+    --------
+    load : What is published already.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> run = distsvc.run("moons.csv")
+    >>> run.report.input.n_rows
+    1000
+    >>> run.labels().column_names
+    ['row', 'label', 'score', 'outlier']
 
     """
     from distsvc.published.run import load

@@ -34,6 +34,20 @@ class Run:
     manifest : dict
         The content of ``manifest.json``.
 
+    See Also
+    --------
+    load : Returns one.
+    distsvc.run : Makes and returns one.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> run = distsvc.load("out/moons")
+    >>> run
+    <distsvc run out/moons: 2 clusters in 1,000 rows>
+    >>> run.manifest["rows"]
+    1000
+
     """
 
     def __init__(self, path: str, store: Store, manifest: Manifest):
@@ -77,7 +91,7 @@ class Run:
 
     @property
     def files(self) -> list[str]:
-        """The Parquet files of labels, in order: absolute paths, or URLs.
+        """The Parquet files of the labels, in their order, as absolute paths or URLs.
 
         For ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``. Labels
         in Zarr are many small files that no such reader takes: `DataError`; see `labels`.
@@ -96,11 +110,11 @@ class Run:
 
         Parameters
         ----------
-        columns
+        columns : str, list of str or None, default=None
             Published columns, in the order wanted, or one; all when not given.
-        filter
-            Which rows: an expression of `pyarrow.compute`, such as ``pc.field("score") < 0``, or
-            a text in the language of ``input.where``, such as ``"outlier == true"``.
+        filter : str, pyarrow.compute.Expression or None, default=None
+            Which rows: an expression, such as ``pc.field("score") < 0``, or a text in the language
+            of ``input.where``, such as ``"outlier == true"``.
 
         Returns
         -------
@@ -114,6 +128,17 @@ class Run:
             No column is called so, the filter does not suit its columns, or a file is damaged.
         JobFileError
             The text of the filter can't be parsed.
+
+        See Also
+        --------
+        files : The names of the files, for other readers.
+
+        Examples
+        --------
+        >>> import distsvc
+        >>> run = distsvc.load("out/moons")
+        >>> run.labels(columns=["row", "label"], filter="outlier == true").num_rows
+        4
 
         """
         return read_labels(self._manifest, self._local, columns, filter)
@@ -166,7 +191,17 @@ SHOWN = 20
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """Return what is published at an output, a folder or ``s3://bucket/prefix``.
+    """Return what is published at an output.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder, or ``s3://bucket/prefix``.
+
+    Returns
+    -------
+    Run
+        The one that is published now; one that replaces it later is another.
 
     Raises
     ------
@@ -176,6 +211,16 @@ def load(path: str | os.PathLike[str]) -> Run:
         It was published by another version, or the path can be no output's.
     DataError
         The manifest is damaged.
+
+    See Also
+    --------
+    run : Runs a job first, where that is needed.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> len(distsvc.load("out/moons").report.clusters)
+    2
 
     """
     store = store_of(path)

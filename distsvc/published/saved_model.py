@@ -65,6 +65,19 @@ class Model:
     published : pyarrow.Schema
         The columns that `predict_batches` yields, besides the id.
 
+    See Also
+    --------
+    distsvc.load : Its ``model`` is one.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> model = distsvc.load("out/moons").model
+    >>> model
+    <distsvc model: support-vector, 2 clusters, 2 columns>
+    >>> model.columns
+    ('x', 'y')
+
     """
 
     def __init__(
@@ -87,24 +100,112 @@ class Model:
     def read(cls, folder: Path) -> Model:
         """Return the model of a folder with ``model.json`` and its arrays.
 
-        Errors as of `ModelFile.parsed`.
+        Parameters
+        ----------
+        folder : pathlib.Path
+            The folder, such as ``Run.model_folder``.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        DataError
+            The files are damaged.
+        JobFileError
+            They were written by another version.
+
+        Examples
+        --------
+        >>> import distsvc
+        >>> from distsvc.published.saved_model import Model
+        >>> Model.read(distsvc.load("out/moons").model_folder).n_clusters
+        2
+
         """
         model = read_model(folder)
         preparation, labeller, arrays = read_labeller(model, folder)
         return cls(model, preparation, labeller, used_clusters(arrays["cluster_counts"]))
 
     def predict(self, X: Any) -> Any:
-        """Return the labels (n,) int32 of raw rows."""
+        """Return the labels of raw rows.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, d)
+            Raw rows: an array with `array_columns` in their order, or a table that has `columns`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+            Published ids; `UNLABELLED` for a row that the job would have left out.
+
+        See Also
+        --------
+        predict_batches : All published columns, of a stream.
+
+        Examples
+        --------
+        >>> import distsvc
+        >>> import numpy as np
+        >>> model = distsvc.load("out/moons").model
+        >>> len(set(model.predict(np.array([[0.0, 1.0], [1.0, -0.5]]))))
+        2
+
+        """
         return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: Any) -> Any:
-        """Return the scores (n,) float32 of raw rows, explained in the manifest."""
+        """Return the scores of raw rows, explained in the manifest.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, d)
+            Raw rows, as `predict` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float32
+
+        Examples
+        --------
+        >>> import distsvc
+        >>> import numpy as np
+        >>> model = distsvc.load("out/moons").model
+        >>> model.score_samples(np.array([[0.0, 1.0], [9.0, 9.0]])) > 0
+        array([ True, False])
+
+        """
         return self._values(X, RowValues("score", np.float32))
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the shares (n, k) float32 of all clusters in raw rows, in the order of `ids`.
+        """Return the shares of all clusters in raw rows, in the order of `ids`.
 
-        A row's add up to 1. `DataError` where the model only tells rows inside from rows outside.
+        A row's shares add up to 1.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, d)
+            Raw rows, as `predict` takes them.
+
+        Returns
+        -------
+        shares : ndarray of shape (n, k), float32
+
+        Raises
+        ------
+        DataError
+            The model only tells rows inside from rows outside.
+
+        Examples
+        --------
+        >>> import distsvc
+        >>> import numpy as np
+        >>> model = distsvc.load("out/moons").model
+        >>> model.predict_proba(np.array([[0.0, 1.0]])).shape
+        (1, 2)
+
         """
         if not self._labeller.rule.shared:
             raise DataError(
@@ -118,14 +219,29 @@ class Model:
 
         Parameters
         ----------
-        X
-            A table, an array, or a stream of batches, which is read as far as it is asked for.
+        X : array, table or stream of batches
+            Raw rows; a stream is read as far as it is asked for.
 
         Yields
         ------
         pyarrow.RecordBatch
             ``label``, ``score``, ``outlier`` and what else is published, after the id where the
             model has one and X, too. A batch of X becomes one batch, or several if it is long.
+
+        See Also
+        --------
+        label : All of them as one table.
+
+        Examples
+        --------
+        >>> import pyarrow.csv
+        >>> import distsvc
+        >>> model = distsvc.load("out/moons").model
+        >>> table = pyarrow.csv.read_csv("moons.csv")
+        >>> for batch in model.predict_batches(table.to_reader(max_chunksize=500)):
+        ...     print(batch.num_rows, batch.schema.names)
+        500 ['label', 'score', 'outlier']
+        500 ['label', 'score', 'outlier']
 
         """
         rows = self._rows(X)
@@ -139,7 +255,26 @@ class Model:
             yield pa.record_batch(arrays if ids is None else {self.id: ids} | arrays)
 
     def label(self, X: Any) -> pa.Table:
-        """Return all that `predict_batches` yields as one table."""
+        """Return all that `predict_batches` yields as one table.
+
+        Parameters
+        ----------
+        X : array, table or stream of batches
+            Raw rows.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Examples
+        --------
+        >>> import distsvc
+        >>> import numpy as np
+        >>> model = distsvc.load("out/moons").model
+        >>> model.label(np.array([[0.0, 1.0], [9.0, 9.0]]))["outlier"].to_pylist()
+        [False, True]
+
+        """
         batches = list(self.predict_batches(X))
         return pa.Table.from_batches(batches, None if batches else self.published)
 

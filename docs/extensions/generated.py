@@ -24,6 +24,7 @@ NAMES = {
     "number": "number",
     "boolean": "true, false",
 }
+PARAMETERS_SECTION = re.compile(r"^(?:Other )?Parameters\n-+\n(.*?)(?:\n\n|\Z)", re.M | re.S)
 REQUIRED = "required"
 SENTENCE = re.compile(r"^.*?\.(?=\s+[A-Z\"`]|$)", re.DOTALL)
 TEXT_OR_LIST = "text or list of text"
@@ -156,7 +157,7 @@ def attribute_docs(section: Any) -> dict[str, str]:
 def parameter_docs(estimator: type) -> dict[str, str]:
     """Return what a docstring in NumPy's style says of each parameter."""
     text = inspect.getdoc(estimator) or ""
-    section = text.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    section = "\n".join(PARAMETERS_SECTION.findall(text))
     found: dict[str, str] = {}
     names: list[str] = []
     for line in section.splitlines():

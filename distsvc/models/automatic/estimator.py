@@ -28,15 +28,15 @@ class AutoClustering(ClusterEstimator):
 
     Parameters
     ----------
-    n_clusters : int or None
+    n_clusters : int or None, default=None
         Clusters wanted; None to find their number.
-    nu : float in (0, 1] or None
+    nu : float in (0, 1] or None, default=None
         Share of rows that lie outside; None where the rows decide it.
-    effort : {"fast", "default", "thorough"}
+    effort : {"fast", "default", "thorough"}, default="default"
         How many models vote, as in `SupportVectorClustering`.
-    granularity : {"coarse", "default", "fine"}
+    granularity : {"coarse", "default", "fine"}, default="default"
         How faint a valley divides two clusters, as in `SupportVectorClustering`.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Decides the order of rows.
 
     Attributes
@@ -58,6 +58,23 @@ class AutoClustering(ClusterEstimator):
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.
 
+    See Also
+    --------
+    SupportVectorClustering : The level tree alone, and the papers' method.
+    IncrementalMDH : Hyperplanes, which can be read as rules.
+
+    Examples
+    --------
+    >>> from distsvc import AutoClustering
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = StandardScaler().fit_transform(load_iris().data)
+    >>> model = AutoClustering(random_state=0).fit(X)
+    >>> model.n_clusters_
+    2
+    >>> model.algorithm_
+    'support-vector'
+
     """
 
     def __init__(
@@ -76,19 +93,91 @@ class AutoClustering(ClusterEstimator):
         self.random_state = random_state
 
     def decision_function(self, X: Any) -> Any:
-        """Return the score (n,) float64 of every row of X (n, d), negative outside all clusters."""
+        """Return the score of every row, negative outside all clusters.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        See Also
+        --------
+        score_samples : The same.
+
+        Examples
+        --------
+        >>> from distsvc import AutoClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = AutoClustering(random_state=0).fit(X)
+        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
+        array([ True, False])
+
+        """
         self._settle()
         return answered(self, X, self._values("score"))
 
     def score_samples(self, X: Any) -> Any:
-        """Return the score (n,) float64 of every row of X (n, d), as `decision_function`."""
+        """Return the score of every row, as `decision_function` does.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is; the higher, the farther inside.
+
+        See Also
+        --------
+        decision_function : The same.
+
+        Examples
+        --------
+        >>> from distsvc import AutoClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = AutoClustering(random_state=0).fit(X)
+        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
+        >>> inside > outside
+        np.True_
+
+        """
         return self.decision_function(X)
 
     def cut(self, n_clusters: int, X: Any) -> Any:
-        """Return the cluster (n,) int32 of every row of X (n, d) for another number of clusters.
+        """Return the cluster of every row for another number of clusters, without learning again.
 
-        As if that number had been given, but without learning again. There are fewer where rows
-        are too few.
+        The answer is that of a fit that is given the number.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Clusters wanted; there are fewer where rows are too few.
+        X : array-like or table of shape (n, d)
+            Rows to label, as `fit` takes them.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+            As lazy as X is.
+
+        Examples
+        --------
+        >>> from distsvc import AutoClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = AutoClustering(random_state=0).fit(X)
+        >>> len(set(model.cut(2, X).tolist()))
+        2
+
         """
         self._settle()
         COUNT.check("n_clusters", n_clusters)

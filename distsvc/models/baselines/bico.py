@@ -117,14 +117,14 @@ class BICO(Baseline):
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int, default=8
         Clusters wanted. Fewer are returned where there are fewer distinct rows, with a warning.
-    size : int or None
+    size : int or None, default=None
         Most clustering features. None: 200 ``n_clusters``, which the authors recommend, and
         at most a million.
-    n_init : int
+    n_init : int, default=10
         Restarts of k-means on the coreset, by k-means++; the one of the lowest cost is kept.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Decides the restarts of k-means. The coreset is not random: `fit` takes the rows in the
         order in which they are, as `partial_fit` does.
 
@@ -155,6 +155,23 @@ class BICO(Baseline):
     that about their common mean, as the paper has it and its code does not; until more than `size`
     distinct rows have come the threshold is 0, so that equal rows are together from the start.
 
+    See Also
+    --------
+    sklearn.cluster.MiniBatchKMeans : k-means of batches, without a summary.
+
+    References
+    ----------
+    Fichtenberger et al. (2013), "BICO: BIRCH Meets Coresets for k-Means Clustering".
+
+    Examples
+    --------
+    >>> from distsvc.baselines import BICO
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    >>> model = BICO(n_clusters=3, random_state=0).fit(X)
+    >>> model.cluster_centers_.shape
+    (3, 2)
+
     """
 
     algorithm = "bico"
@@ -175,12 +192,31 @@ class BICO(Baseline):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> BICO:
-        """Cluster the rows of X (n, d), float32 or float64.
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory, float32 or float64.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : BICO
 
         Raises
         ------
         ValueError
-            For NaN or infinity in X, or a parameter out of range.
+            For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import BICO
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> BICO(n_clusters=3, random_state=0).fit(X).cluster_centers_.shape
+        (3, 2)
 
         """
         X = validated(self, X)
@@ -193,7 +229,35 @@ class BICO(Baseline):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> BICO:
-        """Take in the next rows X (n, d) of the stream, in their order."""
+        """Take in the next rows of the stream, in their order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The next rows.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : BICO
+
+        See Also
+        --------
+        fit : All rows at once.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import BICO
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = BICO(n_clusters=3, random_state=0)
+        >>> for block in (X[:150], X[150:]):
+        ...     model = model.partial_fit(block)
+        >>> model.n_seen_
+        300
+
+        """
         first = not hasattr(self, "tree_")
         X = validated(self, X, reset=first)
         if first:
@@ -203,7 +267,27 @@ class BICO(Baseline):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
+        """Return the cluster of every row: the nearest centre.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+
+        Examples
+        --------
+        >>> from distsvc.baselines import BICO
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = BICO(n_clusters=3, random_state=0).fit(X)
+        >>> bool((model.predict(X) == model.labels_).all())
+        True
+
+        """
         check_is_fitted(self, "tree_")
         return self._nearest_centres(validated(self, X, reset=False))
 

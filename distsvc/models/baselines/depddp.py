@@ -50,18 +50,18 @@ class DePDDP(TreeBaseline):
 
     Parameters
     ----------
-    n_clusters : int or None
+    n_clusters : int or None, default=None
         Clusters wanted at most. None: until no node has a minimum. Fewer are found where there are
         no more minima, with a warning.
-    bandwidth : float
+    bandwidth : float, default=1.06
         The kernel's standard deviation, in units of s N^-1/5, with N the node's rows and s the
         standard deviation of their projections. 1.06, of normal rows the best, is Silverman's.
-    trim : float
+    trim : float, default=0.01
         A split leaves at least this share of the node's rows on each side, 0 to 0.5, so that a few
         outliers are no cluster.
-    min_samples : int
+    min_samples : int, default=5
         A split leaves at least so many rows on each side.
-    grid_size : int
+    grid_size : int, default=512
         Points of the grid on which the density is computed, at least 16. Doubled for a node until
         four steps fit into its bandwidth.
 
@@ -73,7 +73,7 @@ class DePDDP(TreeBaseline):
     directions_ : ndarray of shape (n_nodes, d), float32
         A node's first principal component, of unit length, its largest entry positive; 0 of a leaf.
     thresholds_ : ndarray of shape (n_nodes,), float64
-        A row x with direction . (x - centre_) at most this goes to the first child.
+        A row x with ``direction . (x - centre_)`` at most this goes to the first child.
     children_ : ndarray of shape (n_nodes, 2), int64
         The root is node 0; nodes are numbered as they were made; -1 in a leaf.
     densities_ : ndarray of shape (n_nodes,), float64
@@ -93,6 +93,23 @@ class DePDDP(TreeBaseline):
     a bandwidth of 0.9 or 0.53. Where several principal components have almost the same variance,
     the first is arbitrary, and so is the tree. Memory: a copy of X in float32 and d^2 float64;
     time: O(n d^2) for every level of the tree.
+
+    See Also
+    --------
+    SPDC : The same cuts, of a stream.
+    distsvc.IncrementalMDH : Hyperplanes in any direction.
+
+    References
+    ----------
+    Tasoulis, Tasoulis and Plagianakos (2010), "Enhancing Principal Direction Divisive Clustering".
+
+    Examples
+    --------
+    >>> from distsvc.baselines import DePDDP
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    >>> DePDDP().fit(X).n_clusters_
+    3
 
     """
 
@@ -114,12 +131,31 @@ class DePDDP(TreeBaseline):
         self.grid_size = grid_size
 
     def fit(self, X: Any, y: Any = None) -> DePDDP:
-        """Cluster the rows of X (n, d), float32 or float64, n >= 2.
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory, float32 or float64; n >= 2.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : DePDDP
 
         Raises
         ------
         ValueError
-            For NaN or infinity in X, fewer than 2 rows, or a parameter out of range.
+            For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import DePDDP
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> DePDDP(n_clusters=3).fit(X).n_clusters_
+        3
 
         """
         X = validated(self, X, ensure_min_samples=2)

@@ -25,7 +25,24 @@ class Baseline(ClusterMixin, BaseEstimator):
     """The states that a `fit` of more than a minute goes on from."""
 
     def check_parameters(self) -> None:
-        """Raise ParameterError for a parameter that is not allowed."""
+        """Check the parameters, as `fit` does first.
+
+        Raises
+        ------
+        ParameterError
+            For a parameter that is not allowed.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import BICO
+        >>> from distsvc.errors import ParameterError
+        >>> try:
+        ...     BICO(n_clusters=0).check_parameters()
+        ... except ParameterError as error:
+        ...     print(error)
+        n_clusters must be a whole number of at least 1, found 0
+
+        """
         check_parameters(self.algorithm, self.get_params())
 
     def _rule(self) -> Rule:
@@ -45,7 +62,27 @@ class TreeBaseline(Baseline):
     _spreads: np.ndarray
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
+        """Return the cluster of every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+
+        Examples
+        --------
+        >>> from distsvc.baselines import DePDDP
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = DePDDP(n_clusters=3).fit(X)
+        >>> bool((model.predict(X) == model.labels_).all())
+        True
+
+        """
         check_is_fitted(self, "tree_")
         X = validated(self, X, reset=False)
         return self.clusters_[self.tree_.apply(centred(X, self.centre_))]

@@ -118,18 +118,18 @@ class FuzzyCMeans(Baseline):
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int, default=8
         Clusters wanted.
-    m : float
+    m : float, default=2.0
         The fuzzifier, above 1. Near 1 memberships are 0 or 1, as those of k-means; for large m all
         are 1 / k, and centres can all end at the mean.
-    tol : float
+    tol : float, default=0.0001
         Iterations end when no membership has changed by more.
-    max_iter : int
+    max_iter : int, default=300
         Most iterations; a warning says when they were not enough.
-    n_init : int
+    n_init : int, default=3
         Starts, from rows that k-means++ draws. The one of the lowest objective is kept.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Decides the starts.
 
     Attributes
@@ -141,7 +141,7 @@ class FuzzyCMeans(Baseline):
     cluster_centers_ : ndarray of shape (k, d), float64
     objective_ : float
         Of ``memberships_`` and ``cluster_centers_``.
-    objectives_ : ndarray of shape (n_iter_,), float64
+    objectives_ : ndarray of shape (n_iter,), float64
         After every iteration of the start that was kept; never rising, but for rounding.
     n_iter_ : int
 
@@ -149,6 +149,23 @@ class FuzzyCMeans(Baseline):
     -----
     A row that coincides with a centre belongs to it alone, or in equal parts to all that it
     coincides with. A centre to which no row belongs stays where it is.
+
+    See Also
+    --------
+    sklearn.cluster.KMeans : Rows that belong to one cluster each.
+
+    References
+    ----------
+    Bezdek (1981), "Pattern Recognition with Fuzzy Objective Function Algorithms".
+
+    Examples
+    --------
+    >>> from distsvc.baselines import FuzzyCMeans
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    >>> model = FuzzyCMeans(n_clusters=3, random_state=0).fit(X)
+    >>> model.memberships_.shape
+    (300, 3)
 
     """
 
@@ -173,12 +190,31 @@ class FuzzyCMeans(Baseline):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> FuzzyCMeans:
-        """Cluster the rows of X (n, d), float32 or float64, n >= n_clusters.
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory, float32 or float64; n >= n_clusters.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : FuzzyCMeans
 
         Raises
         ------
         ValueError
             For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import FuzzyCMeans
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> FuzzyCMeans(n_clusters=3, random_state=0).fit(X).cluster_centers_.shape
+        (3, 2)
 
         """
         X = validated(self, X)
@@ -197,13 +233,57 @@ class FuzzyCMeans(Baseline):
         return self
 
     def memberships(self, X: Any) -> np.ndarray:
-        """Return the memberships (n, k) float64 of the rows X (n, d) in the clusters found."""
+        """Return how much of every row each cluster has; a row's memberships add up to 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        memberships : ndarray of shape (n, k), float64
+
+        See Also
+        --------
+        predict : The cluster of the highest membership.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import FuzzyCMeans
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = FuzzyCMeans(n_clusters=3, random_state=0).fit(X)
+        >>> model.memberships([[3.0, 0.0]]).sum().round(6)
+        np.float64(1.0)
+
+        """
         check_is_fitted(self, "cluster_centers_")
         X = validated(self, X, reset=False)
         return memberships_of(squared_distances(X, self.cluster_centers_), float(self.m))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of the highest membership of every row of X (n, d)."""
+        """Return the cluster of the highest membership of every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+
+        Examples
+        --------
+        >>> from distsvc.baselines import FuzzyCMeans
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = FuzzyCMeans(n_clusters=3, random_state=0).fit(X)
+        >>> bool((model.predict(X) == model.labels_).all())
+        True
+
+        """
         return self.memberships(X).argmax(axis=1).astype(np.int32)
 
     def _best_run(self, X: np.ndarray) -> Alternation:

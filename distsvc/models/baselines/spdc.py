@@ -80,19 +80,19 @@ class SPDC(TreeBaseline):
 
     Parameters
     ----------
-    window : int
+    window : int, default=500
         Projections of a leaf that its density is estimated from, at least 50. Its first ones are
         not looked at, because its direction is not settled then.
-    valley : float
+    valley : float, default=2.0
         A minimum is clear where its z (`distsvc.models.hyperplanes.tree.valley`) is at least this.
         A leaf is tested again and again, so that a minimum alone would come by chance.
-    bandwidth : float
+    bandwidth : float, default=1.06
         As of `DePDDP`, with ``window`` for N.
-    amnesia : float
+    amnesia : float, default=2.0
         l of CCIPCA, at least 0: a row weighs 1 + l times what it would in a mean over all rows.
-    max_clusters : int
+    max_clusters : int, default=128
         Most leaves. Memory is O(max_clusters (d + window)).
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Decides the order of the rows in `fit`.
 
     Attributes
@@ -114,6 +114,22 @@ class SPDC(TreeBaseline):
 
     Projections are relative to the mean and along the direction of their moment; both hardly move
     in the course of a window after the first. Splits are never undone.
+
+    See Also
+    --------
+    DePDDP : The same cuts, of all rows at once.
+
+    References
+    ----------
+    Tasoulis, Tasoulis and Plagianakos (2012), "Clustering of High Dimensional Data Streams".
+
+    Examples
+    --------
+    >>> from distsvc.baselines import SPDC
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(6000, centers=[[0, 0], [9, 0]], random_state=0)
+    >>> SPDC(random_state=0).fit(X).n_clusters_
+    2
 
     """
 
@@ -138,12 +154,31 @@ class SPDC(TreeBaseline):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> SPDC:
-        """Learn from the rows of X (n, d), float32 or float64, once and in random order; label all.
+        """Learn from the rows of X once and in random order, and label them all.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory, float32 or float64.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : SPDC
 
         Raises
         ------
         ValueError
-            For NaN or infinity in X, or a parameter out of range.
+            For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import SPDC
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> SPDC(random_state=0).fit(X).n_clusters_
+        1
 
         """
         X = validated(self, X)
@@ -158,9 +193,36 @@ class SPDC(TreeBaseline):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> SPDC:
-        """Learn from the next rows X (n, d) of the stream, in their order.
+        """Learn from the next rows of the stream, in their order.
 
         Clusters are numbered by the rows that the leaves have learned from.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The next rows.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : SPDC
+
+        See Also
+        --------
+        fit : All rows at once.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import SPDC
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = SPDC(random_state=0)
+        >>> for block in (X[:150], X[150:]):
+        ...     model = model.partial_fit(block)
+        >>> model.predict(X).shape
+        (300,)
+
         """
         first = not hasattr(self, "tree_")
         X = validated(self, X, reset=first)

@@ -51,44 +51,44 @@ class IncrementalMDH(ClusterEstimator):
 
     Parameters
     ----------
-    depth : int
+    depth : int, default=8
         Levels of the tree, 1 to 16: 2^(depth - 1) leaves, the most clusters there can be. (The
         paper says 256 clusters at depth 8; by its own formula, and in its code, there are 128.)
-    n_clusters : int or None
+    n_clusters : int or None, default=None
         Clusters wanted (iMDH_k), or None for the elbow (iMDH). Fewer are returned when fewer leaves
         have rows, with a warning.
-    alpha : float
+    alpha : float, default=0.5
         A hyperplane farther than alpha standard deviations of the projections from its node's mean
         is penalised. The paper has 0.1.
-    penalty : float
+    penalty : float, default=10.0
         C of eq. (3), at most 100. Below 1 or so it no longer holds hyperplanes near their means.
-    bandwidth : float
+    bandwidth : float, default=1.0
         Kernel bandwidth at a node's t-th row, in units of sigma (t + 1)^-1/5.
-    clip : float
+    clip : float, default=5.0
         b is kept within clip * alpha * sigma. 0 does not, as the paper; then the first steps, with
         their high rates, can leave a hyperplane beyond all rows for good.
-    passes : int or None
+    passes : int or None, default=None
         Passes over the rows, each in another order. None: as many as it takes to learn from 250,000
         rows, 1 to 5. The paper has 1.
-    max_effective_samples : int or None
+    max_effective_samples : int or None, default=None
         A row weighs at least 1 / max_effective_samples in its nodes, so that old rows are forgotten
         and the tree follows a drifting stream. None never forgets.
-    n_init : int
+    n_init : int, default=5
         Trees learned from other orders of the rows. The one whose clusters agree best with those of
         the others, by the mean normalised mutual information, is kept. The paper has 1.
-    growth : {"prune", "forward"}
+    growth : {"prune", "forward"}, default="prune"
         The way to the models H_K: removing splits from the full tree (section 3), or
         adding them from the root, the best first (a later option of the author's code).
-    elbow : {"weighted", "angle"}
+    elbow : {"weighted", "angle"}, default="weighted"
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
-    valley : float
+    valley : float, default=4.0
         The answer is one cluster where, on up to 10,000 rows, none of the splits at the elbow, in
         any restart, has a z of at least this much (`distsvc.models.hyperplanes.tree.valley`). 0
         does not ask, as the paper. Only with ``n_clusters=None``.
-    max_samples : int or None
+    max_samples : int or None, default=1000000
         Most rows that are learned from and counted, about, drawn at random; at least 100. None for
         all.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Decides the order of rows.
 
     Attributes
@@ -103,7 +103,7 @@ class IncrementalMDH(ClusterEstimator):
     agreement_ : float
         Mean normalised mutual information of the chosen tree's clusters with those of the other
         restarts, 0 to 1; NaN with one restart. Low: another order of the rows, other clusters.
-    valleys_ : ndarray of shape (n_clusters_ - 1,), float64
+    valleys_ : ndarray of shape (k - 1,), float64
         z of every split of the answer, by importance.
     clearest_valley_ : float
         The largest z of any split at the elbow, in any restart: what ``valley`` is compared with.
@@ -123,6 +123,26 @@ class IncrementalMDH(ClusterEstimator):
     side are not splits, so all clusters have rows; with ``n_clusters=None`` one cluster can be the
     answer; the rows are shuffled. `PUBLISHED` in this module has the parameters of the paper's
     procedure. There is no outlier: a tree of hyperplanes divides all of space.
+
+    See Also
+    --------
+    AutoClustering : Clusters of any shape.
+    distsvc.baselines.DePDDP : A tree of cuts along principal components.
+
+    References
+    ----------
+    Hofmeyr (2021), "Clustering Large Data Sets with Incremental Estimation of
+    Low-density Separating Hyperplanes".
+
+    Examples
+    --------
+    >>> from distsvc import IncrementalMDH
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(600, centers=4, n_features=10, random_state=0)
+    >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
+    >>> model = IncrementalMDH(random_state=0).fit(X)
+    >>> model.n_clusters_
+    4
 
     """
 
@@ -201,10 +221,38 @@ class IncrementalMDH(ClusterEstimator):
             self.labels_ = passes.labels(self._values("label"))
 
     def partial_fit(self, X: Any, y: Any = None) -> IncrementalMDH:
-        """Learn one tree from the rows of a block X (n, d), in their order and in one pass.
+        """Learn one tree from the rows of a block, in their order and in one pass.
 
         Rows should come in random order. The first block decides the centre. What pruning needs is
         counted as the rows come, under the tree of that moment.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The next rows of the stream.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : IncrementalMDH
+
+        See Also
+        --------
+        fit : All rows at once, or a table that is read block by block.
+
+        Examples
+        --------
+        >>> from distsvc import IncrementalMDH
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(2000, centers=4, n_features=10, random_state=0)
+        >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
+        >>> model = IncrementalMDH(random_state=0)
+        >>> for block in (X[:1000], X[1000:]):
+        ...     model = model.partial_fit(block)
+        >>> model.predict(X).shape
+        (2000,)
+
         """
         first = not hasattr(self, "_stream")
         X = validated(self, X, reset=first)
@@ -219,18 +267,67 @@ class IncrementalMDH(ClusterEstimator):
         return self
 
     def score_samples(self, X: Any) -> Any:
-        """Return the distance (n,) float64 of every row of X (n, d) to the nearest hyperplane.
+        """Return the distance of every row to the nearest hyperplane on its path.
 
-        Of those on the row's path, in units of that node's standard deviation along its normal:
-        near 0 the row could have gone to another cluster. Infinity where there is one cluster.
+        It is in units of that node's standard deviation along its normal: near 0 the row could have
+        gone to another cluster. Infinity where there is one cluster.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        distances : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        See Also
+        --------
+        predict_proba : How sure each row is of its cluster.
+
+        Examples
+        --------
+        >>> from distsvc import IncrementalMDH
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(600, centers=4, n_features=10, random_state=0)
+        >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
+        >>> IncrementalMDH(random_state=0).fit(X).score_samples(X).min() >= 0
+        np.True_
+
         """
         self._settle()
         return answered(self, X, self._values("score"))
 
     def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
-        """Return labels (n,) int32 for another number of clusters, without learning again.
+        """Return the labels for another number of clusters, without learning again.
 
-        They are those of the rows of X (n, d), or of the rows that `fit` was given.
+        Parameters
+        ----------
+        n_clusters : int
+            Clusters wanted; fewer are returned where fewer leaves have rows.
+        X : array-like of shape (n, d) or None, default=None
+            Rows to label; None for those of `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+
+        Raises
+        ------
+        ValueError
+            Where the rows of `fit` were read block by block and X is not given.
+
+        Examples
+        --------
+        >>> from distsvc import IncrementalMDH
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(600, centers=4, n_features=10, random_state=0)
+        >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
+        >>> model = IncrementalMDH(random_state=0).fit(X)
+        >>> model.cut(2).max() + 1
+        np.int32(2)
+
         """
         COUNT.check("n_clusters", n_clusters)
         self._settle()

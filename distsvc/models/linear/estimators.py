@@ -77,13 +77,33 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
     notes_: list[str]
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the rows of X (n, d), dense or sparse, float32 or float64, n >= 2.
+        """Learn from the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Rows in memory; n >= 2, float32 or float64.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator.
 
         Raises
         ------
         ValueError
             For NaN or infinity in X, indices of a sparse matrix that are not columns, fewer than 2
             rows, or a parameter out of range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from distsvc import LinearSVDD
+        >>> X = np.random.default_rng(0).normal(size=(200, 5))
+        >>> LinearSVDD(nu=0.05).fit(X).center_.shape
+        (5,)
 
         """
         X = _checked(self, X, reset=True, ensure_min_samples=2)
@@ -103,18 +123,91 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return 1 (n,) int64 for every row of X (n, d) that is inside, -1 for outliers."""
+        """Return 1 for every row that is inside, and -1 for outliers.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or table of shape (n, d)
+            Rows; a table is read block by block.
+
+        Returns
+        -------
+        sides : ndarray of shape (n,), int64
+            As lazy as X is.
+
+        See Also
+        --------
+        decision_function : How far inside.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from distsvc import LinearSVDD
+        >>> X = np.random.default_rng(0).normal(size=(200, 5))
+        >>> LinearSVDD(nu=0.05).fit(X).predict([[0] * 5, [9] * 5])
+        array([ 1, -1])
+
+        """
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
             return answered(self, X, self._of_rows(self.offset_, sides=True))
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
     def decision_function(self, X: Any) -> Any:
-        """Return `score_samples` less ``offset_``, (n,) float64: negative for outliers."""
+        """Return `score_samples` less ``offset_``: negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or table of shape (n, d)
+            Rows; a table is read block by block.
+
+        Returns
+        -------
+        values : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        See Also
+        --------
+        predict : The sign.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from distsvc import LinearSVDD
+        >>> X = np.random.default_rng(0).normal(size=(200, 5))
+        >>> LinearSVDD(nu=0.05).fit(X).decision_function([[0] * 5, [9] * 5]) > 0
+        array([ True, False])
+
+        """
         return self.score_samples(X) - self.offset_
 
     def score_samples(self, X: Any) -> Any:
-        """Return how much inside every row of X (n, d) is, (n,) float64, without the offset."""
+        """Return how much inside every row is, without the offset.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or table of shape (n, d)
+            Rows; a table is read block by block.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        See Also
+        --------
+        decision_function : The same, 0 at the border.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from distsvc import LinearSVDD
+        >>> X = np.random.default_rng(0).normal(size=(200, 5))
+        >>> inside, outside = LinearSVDD(nu=0.05).fit(X).score_samples([[0] * 5, [9] * 5])
+        >>> inside > outside
+        np.True_
+
+        """
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
             return answered(self, X, self._of_rows(0.0))
@@ -154,25 +247,26 @@ class LinearOneClassSVM(_LinearEstimator):
 
     Parameters
     ----------
-    nu : float in (0, 1]
+    nu : float in (0, 1], default=0.5
         At most this share of the rows is outside, and at least it are support vectors. The default
         is scikit-learn's; a job has 0.05.
-    solver : {"greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"}
-        Algorithm 5 with R = 0.1, Algorithm 4 with |B| = 4 and r = 1, Algorithm 2, or one most
-        violating pair at a time.
-    tol : float
-        The descent ends when no pair violates optimality by more than tol |f| / (nu n), so that
+    solver : str, default="greedy-cyclic"
+        "greedy-cyclic" is Algorithm 5 with R = 0.1, "cyclic-4cd-greedy" Algorithm 4 with 4 rows a
+        block and r = 1, "cyclic-2cd" Algorithm 2; "greedy-2cd" takes one most violating pair at a
+        time.
+    tol : float, default=1e-05
+        The descent ends when no pair violates optimality by more than ``tol |f| / (nu n)``, so that
         the objective is within `tol` of the optimum, relatively. LIBLINEAR's bound is absolute, on
         a scale that grows with nu n.
-    max_iter : int
+    max_iter : int, default=10000
         Most outer steps; for the cyclic solvers, sweeps.
-    compute_gap : bool
+    compute_gap : bool, default=False
         Whether to find ``duality_gap_``.
-    memory_rows : int or None
+    memory_rows : int or None, default=None
         Rows that a job solves in memory, 1000 at least; of a larger table that many are, as a
         sample, and then all rows in outer steps, one pass over the table each. None is as many as
         fit in 256 MiB. `fit` does not use it.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Decides the order of the cyclic solvers; the others do not use it.
 
     Attributes
@@ -186,7 +280,7 @@ class LinearOneClassSVM(_LinearEstimator):
     dual_coef_ : ndarray of shape (1, n_SV), float64
         Their alpha, at most 1 / (nu n); the sum is 1.
     objective_ : float
-        1/2 |w|^2, the optimum of (3.14).
+        ``1/2 |w|^2``, the optimum of (3.14).
     violation_ : float
         The largest difference between w.x of a row whose alpha could fall and one whose could grow.
     duality_gap_ : float
@@ -201,6 +295,27 @@ class LinearOneClassSVM(_LinearEstimator):
     The start is not the paper's, which gives the mass to the first rows: it goes to the rows that
     lie lowest along the mean of all, so that the order of rows does not matter. With nu = 1 every
     offset from the largest w.x on is optimal; the least of them is taken.
+
+    See Also
+    --------
+    LinearSVDD : The smallest ball, wherever the origin is.
+    sklearn.svm.OneClassSVM : The same problem, with kernels.
+
+    References
+    ----------
+    Chou, Lin and Lin (2020), "Dual Coordinate-Descent Methods for Linear One-class SVM and SVDD";
+    Schoelkopf et al. (2001), "Estimating the Support of a High-dimensional Distribution".
+
+    Examples
+    --------
+    Machines whose counts of events are all near 5, and one that counts nothing:
+
+    >>> import numpy as np
+    >>> from distsvc import LinearOneClassSVM
+    >>> X = np.random.default_rng(0).poisson(5.0, size=(200, 20)).astype(float)
+    >>> model = LinearOneClassSVM(nu=0.05).fit(X)
+    >>> model.predict([X.mean(axis=0), np.zeros(20)])
+    array([ 1, -1])
 
     """
 
@@ -243,13 +358,23 @@ class LinearSVDD(_LinearEstimator):
 
     Parameters
     ----------
-    nu : float in (0, 1] or None
+    nu : float in (0, 1] or None, default=None
         At most this share of the rows is outside: C = 1 / (nu n). 0.5 when C is None too;
         a job has 0.05.
-    C : float or None
+    C : float or None, default=None
         The paper's trade-off in R^2 + C sum xi_i; at least 1 / n. From 1 on the ball holds every
         row. Not with `nu`.
-    solver, tol, max_iter, compute_gap, memory_rows, random_state
+    solver : str, default="greedy-cyclic"
+        As in `LinearOneClassSVM`.
+    tol : float, default=1e-05
+        As in `LinearOneClassSVM`.
+    max_iter : int, default=10000
+        As in `LinearOneClassSVM`.
+    compute_gap : bool, default=False
+        As in `LinearOneClassSVM`.
+    memory_rows : int or None, default=None
+        As in `LinearOneClassSVM`.
+    random_state : int, RandomState or None, default=None
         As in `LinearOneClassSVM`.
 
     Attributes
@@ -265,8 +390,8 @@ class LinearSVDD(_LinearEstimator):
     objective_ : float
         The optimum of (3.16), which is minus the mean squared distance from a under alpha.
     violation_ : float
-        The largest difference between |x - a|^2 of a row whose alpha could grow and one whose could
-        fall.
+        The largest difference between ``|x - a|^2`` of a row whose alpha could grow and one whose
+        could fall.
 
     Notes
     -----
@@ -274,6 +399,26 @@ class LinearSVDD(_LinearEstimator):
     paper's with the rows in the order of their distance from the mean. Where no alpha is free, R^2
     is midway between the farthest row inside and the nearest outside; with nu = 1, where every R^2
     up to the nearest row's is optimal, it is the largest of them.
+
+    See Also
+    --------
+    LinearOneClassSVM : A hyperplane, where the origin means something.
+
+    References
+    ----------
+    Chou, Lin and Lin (2020), "Dual Coordinate-Descent Methods for Linear
+    One-class SVM and SVDD"; Tax and Duin (2004), "Support Vector Data Description".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distsvc import LinearSVDD
+    >>> X = np.random.default_rng(0).normal(size=(200, 5))
+    >>> model = LinearSVDD(nu=0.05).fit(X)
+    >>> bool((model.predict(X) < 0).mean() <= 0.05)
+    True
+    >>> model.predict([[9.0] * 5])
+    array([-1])
 
     """
 

@@ -96,16 +96,39 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
     _engine: Any
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cluster the rows of X (n, d), float32 or float64, n >= 2.
+        """Cluster the rows of X.
 
-        X is an array, or what is read block by block (`distsvc.inputs.given.opened`), several
-        times. ``labels_`` are as lazy as X is: those of dask are dask's.
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows: a NumPy array, or a table that is read block by block, such as a dask array or
+            dataframe, a Zarr array, an Arrow reader, or a frame of polars, pandas or DuckDB.
+            It is read several times; n >= 2, float32 or float64.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator. Its ``labels_`` are as lazy as X is: those of dask are dask's.
 
         Raises
         ------
         ValueError
             For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
             out of range.
+
+        See Also
+        --------
+        predict : The clusters of other rows.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> SupportVectorClustering(random_state=0).fit(X).n_clusters_
+        3
 
         """
         source = given(self, X, reset=True, whole=self._whole)
@@ -133,14 +156,66 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
         """Fit rows that are read block by block, its parameters not checked yet."""
 
     def predict(self, X: Any) -> Any:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
+        """Return the cluster of every row.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows: a NumPy array, or a table that is read block by block, such as a dask array or
+            dataframe, a Zarr array, an Arrow reader, or a frame of polars, pandas or DuckDB.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+            As lazy as X is: those of dask are dask's.
+
+        See Also
+        --------
+        predict_proba : How sure each row is of its cluster.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = SupportVectorClustering(random_state=0).fit(X)
+        >>> first, second = model.predict([[0.1, 0.2], [6.1, 0.2]])
+        >>> bool(first == second)
+        False
+
+        """
         self._settle()
         return answered(self, X, self._values("label"))
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the shares (n, k) float32 of all clusters in every row of X (n, d).
+        """Return the shares of all clusters in every row, which add up to 1.
 
-        A row's shares add up to 1. They do not tell whether it is outside.
+        They say between which clusters a row lies, not whether it is outside.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows: a NumPy array, or a table that is read block by block, such as a dask array or
+            dataframe, a Zarr array, an Arrow reader, or a frame of polars, pandas or DuckDB.
+
+        Returns
+        -------
+        shares : ndarray of shape (n, k), float32
+            As lazy as X is.
+
+        See Also
+        --------
+        predict : The cluster of every row.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = SupportVectorClustering(random_state=0).fit(X)
+        >>> model.predict_proba([[0.1, 0.2], [3.0, 0.0]]).max(axis=1).round(1)
+        array([1. , 0.5], dtype=float32)
+
         """
         self._settle()
         return answered(self, X, self._values("share"))

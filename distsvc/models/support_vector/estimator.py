@@ -45,63 +45,84 @@ OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
 
 
 class SupportVectorClustering(ClusterEstimator):
-    """Clusters are the connected parts of the region where a one-class SVM is non-negative.
+    """Clusters of any shape: the connected parts of the regions where rows are dense.
 
-    A large-margin one-class SVM with a Gaussian kernel is trained by stochastic gradient descent on
-    a budget of support vectors; rows near its boundary climb to equilibrium points; equilibria
-    joined by a segment inside the region are one cluster; every row takes the label of its nearest
-    boundary row. Rows with f(x) < 0 are outliers. Features should be on comparable scales.
+    By default nothing has to be known. A few one-class support vector machines of different widths
+    and subspaces are trained, the tree of all level sets of each is grown, and a vote among the
+    cuts of these trees decides. The first four parameters are the ones to try. Features should be
+    on comparable scales.
 
+    With a number for `gamma` it is the papers' method. A large-margin one-class SVM with a Gaussian
+    kernel is trained by stochastic gradient descent on a budget of support vectors; rows near its
+    boundary climb to equilibrium points; equilibria joined by a segment inside the region are one
+    cluster; every row takes the label of its nearest boundary row. Rows with f(x) < 0 are outliers.
     ``SupportVectorClustering(gamma, nu=nu, solver="exact", labelling="complete-graph")`` is SVC
     (Ben-Hur et al. 2001), and with ``labelling="balls"`` it is FSVC (Jung, Lee and Lee 2010).
 
-    With ``gamma="auto"`` nothing has to be known: a few models of different widths and subspaces
-    are trained, the tree of all level sets of each is grown, and a vote among the cuts of these
-    trees decides (`consensus` beside this module).
-
     Parameters
     ----------
-    gamma : float, list of float or "auto"
+    n_clusters : int or None, default=None
+        Clusters wanted; None to find their number. With a number the vote is among the cuts of all
+        models into so many, and fewer are found, with a warning, where no tree has so many
+        branches. Only with the level tree.
+    nu : float in (0, 1] or None, default=None
+        Share of rows that lie outside. With the level tree it shifts the scores and changes no
+        cluster; with None about one row in a hundred of a normal cluster is outside
+        (`DensityScore`). With a number for `gamma` it also decides C, by the exact equivalence
+        C = 1 / (nu rho*), with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most
+        2000 rows; the level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1
+        when C is None too.
+    effort : {"fast", "default", "thorough"}, default="default"
+        How many models vote: up to 3 features 3, 10 or 20; in more 2, 3 or 10 in each of up to 4 or
+        8 subspaces.
+    granularity : {"coarse", "default", "fine"}, default="default"
+        How faint a valley divides two clusters. The significance z of a split grows with the rows;
+        it is what it would be with 3,000 rows, with 30,000, or with all that test the split: the
+        fewer, the coarser. (All rows of a table test it up to 100,000; of larger ones at least so
+        many, and as many as there are rows for each model.)
+    random_state : int, RandomState or None, default=None
+        Decides the order of rows.
+
+    Other Parameters
+    ----------------
+    gamma : float, list of float or "auto", default="auto"
         Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. A list is a sweep:
         a level tree for each, and a vote. "auto" decides on 10 to 24 models
         (`make_ensemble`); with ``labelling="equilibria"`` it is one guess, `automatic_gamma`.
-    nu : float in (0, 1] or None
-        Share of rows allowed outside. C then follows from the exact equivalence C = 1 / (nu rho*),
-        with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows, and the
-        level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1 when C is None
-        too. With the level tree it only shifts the scores so that this share is negative; without
-        it about one row in a hundred of a normal cluster is outside (`DensityScore`).
-    C : float or None
+    C : float or None, default=None
         The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), the convention
         of Pham, Le and Dang (2017); for that of Pham, Le, Le and Tran (2016), the sum of hinges,
         give C N. Not with `nu`. The level tree's own is 2.
-    solver : {"bsgd", "sgd", "exact"}
+    solver : {"bsgd", "sgd", "exact"}, default="bsgd"
         Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or the optimum. With `nu` that is
         scikit-learn's OneClassSVM, which is the same problem; with `C` it is coordinate ascent on
         the dual, for at most 10,000 rows.
-    budget : int or None
+    budget : int or None, default=None
         Support vectors kept by ``bsgd``; None for 200 of every model of the level tree, and 100
         with equilibria.
-    maintenance : {"merge", "project-nearest", "project-random", "removal"}
+    maintenance : {"merge", "project-nearest", "project-random", "removal"}, default="merge"
         The step when the budget is exceeded. Merging is not in the papers; in our measurements
         it comes closest to the optimum. Projections are onto the cone, so weights never turn
         negative.
-    projection_size : int
+    projection_size : int, default=5
         Vectors that a removed one is projected on (k in section 3.3.2).
-    stopping : {"held-out", "step-norm"}
+    stopping : {"held-out", "step-norm"}, default="held-out"
         "held-out": every 10,000 steps J is measured on 2048 rows (which are not trained on when
         there are 40,960 or more rows); training ends when the best of the last three values is not
         better than the best before by `tol`, relatively. "step-norm" is the papers' rule, ||w_{t+1}
         - w_t|| <= theta, which says little about convergence: it ends after at most 1.41 C / theta
         steps whatever the data.
-    tol, theta : float
-        Thresholds of the two rules. The level tree's models have no rule: they do all their steps.
-    max_iter : int
+    tol : float, default=0.001
+        Threshold of the rule "held-out". The level tree's models have no rule: they do all their
+        steps.
+    theta : float, default=0.01
+        Threshold of the rule "step-norm".
+    max_iter : int, default=200000
         Most steps of descent, or sweeps of ``exact`` with `C`. The level tree's models do 5 a row,
         at least 4,000 and at most 20,000.
-    average : bool
+    average : bool, default=False
         Use the mean iterate (Theorem 7) in place of the last; only with ``sgd``.
-    labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}
+    labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}, default="auto"
         "equilibria" is Algorithm 3 of Pham, Le and Dang (2017). "level-tree" cuts the tree of the
         level sets of f where its splits are significant; Algorithm 3's answer is its cut at level
         0. "auto" is the level tree unless gamma is a number or the solver is not ``bsgd``. Two more
@@ -109,44 +130,31 @@ class SupportVectorClustering(ClusterEstimator):
         "complete-graph" joins any two rows inside whose segment is inside; rows outside take the
         label of the nearest one inside (at most 100,000 rows inside). With "balls" only the
         centres of balls climb, merging on their way, and rows take the label of the nearest centre.
-    n_clusters : int or None
-        Clusters wanted: the vote is then among the cuts of all models into so many. None to find
-        their number. Only with the level tree; fewer are found, with a warning, where no tree has
-        so many branches.
-    assignment : {"vote", "nearest"}
+    assignment : {"vote", "nearest"}, default="vote"
         With the level tree, a row takes the label of the cluster whose support vectors have the
         largest weighted kernel sum there, or of its nearest support vector.
-    effort : {"fast", "default", "thorough"}
-        The number of models: up to 3 features 3, 10 or 20; in more 2, 3 or 10 in each of up to 4
-        or 8 subspaces.
-    granularity : {"coarse", "default", "fine"}
-        Significance grows with the rows. z is what it would be with 3,000 rows, with 30,000, or
-        with all that test a split: the fewer, the coarser. (All rows of a table do up to 100,000;
-        of larger ones at least so many, and as many as there are rows for each model.)
-    bridging : bool
+    bridging : bool, default=True
         Test segments between support vectors inside the domain too, so that equilibria are joined
         along the data and not only along straight lines. The papers do not (False), which splits
         curved clusters where the segment between two equilibria leaves them. Only with
         ``labelling="equilibria"``.
-    epsilon : float
+    epsilon : float, default=0.1
         Half-width of the extended boundary, in units of f.
-    segment_samples : int
+    segment_samples : int, default=20
         Points tested on the segment between two equilibria, or two rows of the complete graph.
         With "balls" they are 9, as in FSVC.
-    boundary_size : int
+    boundary_size : int, default=2048
         Most boundary rows kept; `distsvc.models.support_vector.boundary.labelling.Boundary` says
         which.
-    ball_radius : float
+    ball_radius : float, default=0.3
         With "balls": rows nearer than this to a centre are in its ball, in units of X. The larger,
         the fewer points climb.
-    merge_radius : float
+    merge_radius : float, default=0.1
         With "balls": points on their way nearer than this become one, so that no two equilibria
         are. In units of X; Pham, Le and Dang (2017) tries 0.1 to 1 for both radii.
-    noise : bool
+    noise : bool, default=False
         Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`, as
         HDBSCAN does. Rows on the boundary, down to -1e-5, which is rounding, are not outside.
-    random_state : int, RandomState or None
-        Decides the order of rows.
 
     Attributes
     ----------
@@ -157,8 +165,8 @@ class SupportVectorClustering(ClusterEstimator):
         Clusters that have rows; of lazy rows, and after `partial_fit`, all that there are.
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
-        Positive weights of f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_. With the
-        level tree f is the winner's, on the components that it sees; it does not score rows.
+        Positive weights of ``f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_``. With
+        the level tree f is the winner's, on the components that it sees; it does not score rows.
     offset_ : float
         Always 1, as in the papers.
     gamma_, C_ : float
@@ -190,6 +198,37 @@ class SupportVectorClustering(ClusterEstimator):
     Rows are centred and turned to float32. The result does not depend on the order of rows beyond
     the random order that follows from their positions and `random_state`. Sampling is without
     replacement within an epoch, where the papers sample with replacement.
+
+    See Also
+    --------
+    AutoClustering : Looks along a graph of near rows, too.
+    IncrementalMDH : Hyperplanes, for many columns.
+    sklearn.cluster.HDBSCAN : Another hierarchy of dense regions.
+
+    References
+    ----------
+    Pham, Le and Dang (2017), "Scalable Support Vector Clustering Using
+    Budget"; Pham, Le, Le and Tran (2016), "Fast Support Vector Clustering"; Ben-Hur, Horn,
+    Siegelmann and Vapnik (2001), "Support Vector Clustering".
+
+    Examples
+    --------
+    Two half-moons, of which nothing is known:
+
+    >>> from distsvc import SupportVectorClustering
+    >>> from sklearn.datasets import make_moons
+    >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+    >>> model = SupportVectorClustering(random_state=0).fit(X)
+    >>> model.n_clusters_
+    2
+    >>> model.labels_.shape
+    (400,)
+
+    The papers' method, with a width and a share of rows outside:
+
+    >>> papers = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
+    >>> papers.n_clusters_
+    2
 
     """
 
@@ -277,11 +316,39 @@ class SupportVectorClustering(ClusterEstimator):
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
 
     def relabel(self, X: Any, **parameters: Any) -> SupportVectorClustering:
-        """Cluster the rows X (n, d) of `fit` again, the model as it is trained.
+        """Cluster the rows of `fit` again, the model as it is trained.
 
-        `parameters` are those of the labelling that change: ``labelling`` (but the level tree),
-        ``bridging``, ``segment_samples``, ``boundary_size``, ``ball_radius``, ``merge_radius`` and
-        ``noise``. The answer is that of `fit` with them; ValueError for others.
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows of `fit`.
+        **parameters
+            Those of the labelling that change: ``labelling`` (but the level tree), ``bridging``,
+            ``segment_samples``, ``boundary_size``, ``ball_radius``, ``merge_radius`` and ``noise``.
+
+        Returns
+        -------
+        self : SupportVectorClustering
+            Its answer is that of `fit` with these parameters.
+
+        Raises
+        ------
+        ValueError
+            For other parameters, or a level tree.
+
+        See Also
+        --------
+        cut : Another answer of a level tree.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
+        >>> model.relabel(X, bridging=False).n_clusters_ >= 2
+        True
+
         """
         check_is_fitted(self, "labels_")
         for name in parameters:
@@ -303,11 +370,44 @@ class SupportVectorClustering(ClusterEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> SupportVectorClustering:
-        """Do one step of phase one per row of a block X (n, d), in the rows' order.
+        """Do one step of phase one for each row of a block, in the rows' order.
 
         Rows should come in random order. The first block decides the centre, gamma and C, so it
         should have some hundred rows. `predict` after it labels with a boundary drawn from the rows
-        of all blocks. Only the solvers ``bsgd`` and ``sgd`` can do this.
+        of all blocks.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The next rows of the stream.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : SupportVectorClustering
+
+        Raises
+        ------
+        ValueError
+            Where the solver is neither ``bsgd`` nor ``sgd``, or a level tree is asked for, which
+            needs all rows.
+
+        See Also
+        --------
+        fit : All rows at once, or a table that is read block by block.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(2000, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0)
+        >>> for block in (X[:1000], X[1000:]):
+        ...     model = model.partial_fit(block)
+        >>> model.predict(X).max() + 1 == model.n_clusters_
+        np.True_
+
         """
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
@@ -321,7 +421,32 @@ class SupportVectorClustering(ClusterEstimator):
         return self
 
     def decision_function(self, X: Any) -> Any:
-        """Return f (n,) float64 of X (n, d), with the level tree its score: negative is outside."""
+        """Return f of every row, or with the level tree its score; negative is outside.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        values : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        See Also
+        --------
+        score_samples : The same, shifted by 1.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(random_state=0).fit(X)
+        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
+        array([ True, False])
+
+        """
         check_is_fitted(self, "dual_coef_")
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
@@ -329,7 +454,33 @@ class SupportVectorClustering(ClusterEstimator):
         return answered(self, X, self._values("score"))
 
     def score_samples(self, X: Any) -> Any:
-        """Return `decision_function` + 1, (n,) float64: w.phi(x) >= 0, but for the level tree."""
+        """Return `decision_function` + 1: w.phi(x) >= 0, but for the level tree.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is; the higher, the farther inside.
+
+        See Also
+        --------
+        decision_function : The same, 0 at the border.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
+        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
+        >>> inside > outside
+        np.True_
+
+        """
         return self.decision_function(X) + self.offset_
 
     def cut(
@@ -340,12 +491,46 @@ class SupportVectorClustering(ClusterEstimator):
         significance: float | None = None,
         X: Any = None,
     ) -> np.ndarray:
-        """Return labels (n,) int32 of another cut of the level tree, without training again.
+        """Return the labels of another cut of the level tree, without training again.
 
-        Give one of `n_clusters`, for the answer of a fit that is given so many (fewer are returned
-        where no tree has as many branches); `level`, for the components of {x : f(x) >= level} of
-        the winner, the papers' answer at level 0; and `significance`, for all its splits with a z
-        of at least so much. Labels are of the rows of X (n, d), or of those of `fit`.
+        Give one of the first three. Labels are of the rows of X, or of those of `fit`.
+
+        Parameters
+        ----------
+        n_clusters : int or None, default=None
+            Clusters wanted: the answer of a fit that is given so many. Fewer are returned where no
+            tree has as many branches.
+        level : float or None, default=None
+            The clusters are the components of the winner's level set f(x) >= level: the papers'
+            answer at level 0.
+        significance : float or None, default=None
+            The clusters are those of all splits of the winner with a z of at least so much.
+        X : array-like of shape (n, d) or None, default=None
+            Rows to label; None for those of `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+
+        Raises
+        ------
+        ValueError
+            Unless one of the three is given, or where the rows of `fit` were read block by block
+            and X is not given.
+
+        See Also
+        --------
+        relabel : Another labelling of the papers' method.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = SupportVectorClustering(random_state=0).fit(X)
+        >>> len(set(model.cut(2).tolist()))
+        2
+
         """
         check_is_fitted(self, "tree_")
         assert isinstance(self._engine, LevelTreeEngine)
