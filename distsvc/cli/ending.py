@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from distsvc.errors.faults import DEFECT, INTERRUPTED, blame
+from distsvc.run.work.start import SHOWN, Display
 
 TERMINATED = 143
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}
@@ -47,22 +48,25 @@ def stoppable(command: Callable[[], object]) -> None:
     """Call `command`; the first signal of `CODES` ends it, and the process, with its code.
 
     Only the main thread of a process that belongs to the command may do so. Signals that the
-    process was started to ignore, as by ``nohup``, stay ignored.
+    process was started to ignore, as by ``nohup``, stay ignored. What is kept of the work is a note
+    of the exception that passes (`BaseException.add_note`).
     """
+    kept = ""
     try:
         try:
             _listen()
             command()
         finally:
             _set_handlers(lambda number, _: _end(number, "after its work"))
-    except BaseException:
+    except BaseException as error:
         if not _came:
             raise
+        kept = "; ".join(getattr(error, "__notes__", ()))
     if _came:
         for stream in sys.stdout, sys.stderr:
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        _end(_came[0], "cleanly")
+        _end(_came[0], "cleanly", kept)
 
 
 def _listen() -> None:
@@ -111,21 +115,25 @@ def _insist(reading: int) -> None:
     _end(numbers[0], "at once" if numbers[1:] else f"after {GRACE_SECONDS:.0f} s")
 
 
-def _end(number: int, how: str) -> None:
-    """Kill what this process started, say which signal it was, and end the process."""
+def _end(number: int, how: str, kept: str = "") -> None:
+    """Kill what this process started, say how it ended and what is kept, and end the process.
+
+    A signal that is not the keyboard's is named: who reads a log does not know of it.
+    """
     if "multiprocessing.process" in sys.modules:
         for child in sys.modules["multiprocessing.process"].active_children():
             with suppress(OSError, ValueError, AttributeError):
                 child.kill()
     with suppress(OSError):
-        name = signal.Signals(number).name
-        go_on = "Run the same command again to go on."
-        os.write(2, f"Interrupted {how} by {name}. {go_on}\n".encode())
+        by = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
+        work = f" ({kept})" if kept else ""
+        words = f"Interrupted {how}{by}. Run the same command again to go on{work}.\n"
+        os.write(2, words.encode())
     os._exit(CODES[signal.Signals(number)])
 
 
 @contextmanager
-def failing_cleanly() -> Iterator[None]:
+def failing_cleanly(display: Display = SHOWN) -> Iterator[None]:
     """Turn an error into one line and its exit code; the traceback of a defect is logged."""
     try:
         yield
@@ -137,9 +145,9 @@ def failing_cleanly() -> Iterator[None]:
             raise
         code, words = blame(error)
         if code == DEFECT:
-            from distsvc.run.work.progress import log_defect
+            from distsvc.run.work.display import log_defect
 
-            log_defect(error, words)
+            log_defect(error, words, as_json=display.log_format == "json")
             words = f"this is a defect of distsvc: {words}; the traceback is in the log"
         with suppress(OSError):
             print(f"error: {words}", file=sys.stderr, flush=True)

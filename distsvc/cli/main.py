@@ -27,6 +27,8 @@ from distsvc.cli.options import (
     Place,
     Setting,
     cluster_options,
+    display_of,
+    display_options,
     hint_of_option,
     short_keys,
     split_options,
@@ -35,7 +37,7 @@ from distsvc.errors import one_line
 from distsvc.errors.urls import masked, masked_argument
 from distsvc.job.dates import MOST_DAYS
 from distsvc.published.calling import run_told
-from distsvc.run.work.start import ClusterAddress, Start
+from distsvc.run.work.start import ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
     from distsvc.published.backfill import BackfilledDay
@@ -69,11 +71,11 @@ def main() -> None:
 
 
 @contextmanager
-def shown_progress() -> Iterator[Progress]:
+def shown_progress(display: Display) -> Iterator[Progress]:
     """Show how far a command is while it lasts."""
     from distsvc.run.work.progress import Progress
 
-    with closing(Progress()) as progress:
+    with closing(Progress(*display)) as progress:
         yield progress
 
 
@@ -85,9 +87,11 @@ def shown_progress() -> Iterator[Progress]:
     show_default=True,
     help="Folder for data and results.",
 )
-def demo(out: str) -> None:
+@display_options
+def demo(out: str, **options: Any) -> None:
     """Run the main job on bundled data, from nothing to a report."""
-    with failing_cleanly(), shown_progress() as progress:
+    display = display_of(options)
+    with failing_cleanly(display), shown_progress(display) as progress:
         from distsvc.published.demo import run_demo
 
         reports = run_demo(Path(out), progress)
@@ -119,6 +123,7 @@ def demo(out: str) -> None:
     metavar="OUT",
     help="The published run whose ids go on, for this once.",
 )
+@display_options
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
     job_file: str,
@@ -139,8 +144,9 @@ def run(
     folder, a glob or a URL): the default job clusters it, into out/NAME. The commonest keys of a
     job have options of their own; --set overrides any.
     """
+    display = display_of(options)
     overrides, at = split_options(settings, options)
-    with failing_cleanly():
+    with failing_cleanly(display):
         job, report = run_told(
             job_file,
             run_date,
@@ -151,6 +157,7 @@ def run(
             command=shlex.join(["distsvc", *map(masked_argument, sys.argv[1:])]),
             metrics_file=metrics_file,
             continue_from=continue_from,
+            display=display,
         )
     if as_json:
         click.echo(json.dumps(report.dumped()))
@@ -187,6 +194,7 @@ def run(
 @cluster_options
 @click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
 @FRESH
+@display_options
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def predict(
     run_dir: str,
@@ -197,7 +205,8 @@ def predict(
     **options: Any,
 ) -> None:
     """Label the rows of INPUT with the model published in RUN_DIR, into the folder OUTPUT."""
-    with failing_cleanly(), shown_progress() as progress:
+    display = display_of(options)
+    with failing_cleanly(display), shown_progress(display) as progress:
         from distsvc.job.file import cluster_settings
         from distsvc.published.predict import predict_table
 
@@ -394,6 +403,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @click.option("--skip-missing", is_flag=True, help="Leave out days whose input is not there yet.")
 @click.option("--skip-empty", is_flag=True, help="Leave out days whose input has no rows.")
 @METRICS_FILE
+@display_options
 @click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
 def backfill(
     job_file: str,
@@ -406,7 +416,7 @@ def backfill(
     skip_empty: bool,
     metrics_file: str | None,
     as_json: bool,
-    **cluster: Any,
+    **options: Any,
 ) -> None:
     """Run JOB.toml for every day of a range, the oldest first; stop at the first that fails."""
     if first > last:
@@ -414,7 +424,7 @@ def backfill(
     n_days = (last - first).days + 1
     if n_days > MOST_DAYS:
         raise click.UsageError(f"--from and --to span {n_days} days, expected at most {MOST_DAYS}")
-    at = ClusterAddress(**cluster)
+    display, at = display_of(options), ClusterAddress(**options)
     shared = [f"--set={one}" for one in settings]
     shared += [f"--scheduler={at.scheduler}"] if at.scheduler else []
     shared += [f"--scheduler-file={at.scheduler_file}"] if at.scheduler_file else []
@@ -433,7 +443,7 @@ def backfill(
         return command("backfill", job_file, "--from", day, "--to", until, *kept)
 
     days: list[BackfilledDay] = []
-    with failing_cleanly():
+    with failing_cleanly(display):
         from distsvc.job.file import load_job
         from distsvc.published import backfill as backfills
 
@@ -446,6 +456,7 @@ def backfill(
             Start(fresh=fresh, skip_missing=skip_missing, skip_empty=skip_empty),
             commands=lambda day: command("run", job_file, "--run-date", day),
             metrics_file=metrics_file,
+            display=display,
         )
         for day in done:
             days.append(day)

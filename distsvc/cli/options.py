@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from distsvc.run.work.start import ClusterAddress
+from distsvc.run.work.start import ClusterAddress, Display
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -125,6 +125,31 @@ def cluster_options(command: Command) -> Command:
         ),
         click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
     )
+
+
+def display_options(command: Command) -> Command:
+    """Give a command the options that say what standard error shows."""
+    return _with(
+        command,
+        click.option("--quiet", is_flag=True, help="Show no progress and no log, only errors."),
+        click.option("--verbose", is_flag=True, help="Show every event, with all its fields."),
+        click.option(
+            "--log-format",
+            type=click.Choice(("text", "json")),
+            default="text",
+            show_default=True,
+            envvar="DISTSVC_LOG_FORMAT",
+            help="Sentences, or a JSON object a line; also DISTSVC_LOG_FORMAT.",
+        ),
+    )
+
+
+def display_of(options: dict[str, Any]) -> Display:
+    """Return what is to be shown, of a command's options, which are taken out."""
+    display = Display(*(options.pop(name) for name in Display._fields))
+    if display.quiet and display.verbose:
+        raise click.UsageError("--quiet and --verbose are both given: expected one of them")
+    return display
 
 
 def short_keys(command: Command) -> Command:

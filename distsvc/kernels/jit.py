@@ -21,6 +21,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -114,9 +115,13 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the cached form, or None where there is none that can be used."""
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception as error:
             self._tell("compiled code is damaged and made again", error)
+        else:
+            if found is None:
+                _tell_once("compiling")
+            return found
         try:
             self._cache_file.remove()
         except OSError:
@@ -136,6 +141,12 @@ class _Cache(FunctionCache):
             "because": f"{type(error).__name__}: {error}",
         }
         _LOG.warning(what, extra={"fields": fields})
+
+
+@cache
+def _tell_once(event: str) -> None:
+    """Tell of an event when it first happens in this process."""
+    _LOG.info(event, extra={"fields": {}})
 
 
 def inlined(function: Callable[..., Any]) -> Any:

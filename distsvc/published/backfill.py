@@ -20,7 +20,7 @@ from distsvc.report.content.report import Report
 from distsvc.run.job import run_job
 from distsvc.run.starting.resuming import interrupted_runs
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ANYWHERE, FIRST, ClusterAddress, Start
+from distsvc.run.work.start import ANYWHERE, FIRST, SHOWN, ClusterAddress, Display, Start
 from distsvc.storage.publishing.publication import Output
 
 Reprocess = Literal["none", "failed", "completed"]
@@ -59,7 +59,7 @@ def backfill(
     *,
     commands: Callable[[str], str] = str,
     metrics_file: str | None = None,
-    quiet: bool = False,
+    display: Display = SHOWN,
 ) -> Iterator[BackfilledDay]:
     """Run a job for every day from `first` to `last`; yield what became of each.
 
@@ -79,8 +79,8 @@ def backfill(
         Returns what the page of a day names as the way to run it again.
     metrics_file
         Where Prometheus' metrics are written, after every day that is run.
-    quiet
-        Whether the progress of the days is not shown.
+    display
+        How the progress of the days is shown.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def backfill(
             continue
         try:
             name = job.job.name
-            with closing(Progress(quiet)) as progress, watched(name, metrics_file) as announcer:
+            with closing(Progress(*display)) as progress, watched(name, metrics_file) as announcer:
                 asked = announcer.begins(job)
                 report = run_job(asked, at, start, command=commands(day), progress=progress)
                 announcer.ends(report)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from distsvc.errors import InputNotFoundError
 from distsvc.monitoring.announce import watched
-from distsvc.run.work.start import ClusterAddress, Start
+from distsvc.run.work.start import SHOWN, ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
     from distsvc.job.config import Job
@@ -106,7 +106,7 @@ def run(
         command=_call(job, run_date, overrides),
         metrics_file=metrics_file,
         continue_from=None if continue_from is None else os.fspath(continue_from),
-        quiet=not progress,
+        display=Display(quiet=not progress),
     )
     return load(asked.output.path)
 
@@ -122,7 +122,7 @@ def run_told(
     command: str,
     metrics_file: str | None,
     continue_from: str | None = None,
-    quiet: bool = False,
+    display: Display = SHOWN,
 ) -> tuple[Job, Report]:
     """Run the job that is asked for, and tell others of it; return it and its report.
 
@@ -135,7 +135,7 @@ def run_told(
         from distsvc.run.job import run_job
         from distsvc.run.work.progress import Progress
 
-        with closing(Progress(quiet)) as progress:
+        with closing(Progress(*display)) as progress:
             if continue_from is not None:
                 overrides = {**(overrides or {}), "continuity.previous": _published(continue_from)}
             asked = announcer.begins(asked_job(job, run_date, settings, overrides))

@@ -1,5 +1,6 @@
 """One signal ends a command wherever it strikes, a second one at once; nothing else is printed."""
 
+import re
 import signal
 from textwrap import indent
 
@@ -57,11 +58,18 @@ def ended(body, name="SIGTERM", before=""):
     return python("-c", code.replace("def command", f"{before}\ndef command", 1))
 
 
-def check(found, code, how):
+def check(found, code, how, kept=""):
     assert (found.returncode, found.stdout) == (code, ""), found.stderr
     [line] = found.stderr.splitlines()
-    assert line.startswith(f"Interrupted {how} by SIG")
-    assert line.endswith(". Run the same command again to go on.")
+    by = "" if code == 130 else r" by SIG\w+"
+    words = rf"Interrupted {how}{by}\. Run the same command again to go on"
+    assert re.fullmatch(words + re.escape(f"{kept}."), line)
+
+
+def test_what_is_kept_is_told():
+    body = "try:\n    kill()\n    wait()\nexcept BaseException as error:\n"
+    body += "    error.add_note('36 s of work kept')\n    raise"
+    check(ended(body, "SIGINT"), 130, "cleanly", " (36 s of work kept)")
 
 
 @pytest.mark.parametrize("body", SWALLOWED.values(), ids=SWALLOWED)

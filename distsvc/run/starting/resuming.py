@@ -30,7 +30,9 @@ from distsvc.run.nights.previous import Previous
 from distsvc.run.work.checkpoints import CHECKPOINTS
 from distsvc.run.work.cluster import versions
 from distsvc.run.work.directory import LostWorkError, RunDirectory
-from distsvc.run.work.progress import LOG, Progress
+from distsvc.run.work.display import LOG
+from distsvc.run.work.progress import Progress
+from distsvc.run.work.sentences import duration
 from distsvc.run.work.start import Start
 from distsvc.storage.places.arrays import sealed, unsealed
 from distsvc.storage.places.folder import Folder
@@ -127,8 +129,11 @@ class Attempt:
 
     def doing(self) -> Doing:
         """Return the run's name, its seconds of work and what `Progress.state` says."""
-        seconds = round(self.seconds_before + time.monotonic() - self._started, 1)
-        return {"run": self.name, "seconds": seconds} | self._progress.state()
+        return {"run": self.name, "seconds": self.seconds()} | self._progress.state()
+
+    def seconds(self) -> float:
+        """Return the seconds of work, with those of earlier starts."""
+        return round(self.seconds_before + time.monotonic() - self._started, 1)
 
     def goes_on(self, run: RunDirectory) -> None:
         """Take up the work of a run that was interrupted, and say what is kept."""
@@ -205,6 +210,8 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
             output.discard(run.name, first=BEGUN)
         else:
             note_stop(run, attempt.doing() | {"now": _now(), "why": type(error).__name__})
+            if not isinstance(error, Exception):
+                error.add_note(f"{duration(attempt.seconds())} of work kept")
         raise
     output.discard(run.name, first=BEGUN)
 

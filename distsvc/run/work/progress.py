@@ -1,8 +1,8 @@
-"""Progress of a run: a bar per phase on a terminal, else a JSON line per event; and its record.
+"""Progress of a run: its events and phases, how far they are, and what the report says of them.
 
 Events are records of the logger ``distsvc``, whose message is the event's name and whose attribute
-``fields`` is a dictionary. A `Progress` shows its own and those of no other, such as a store's,
-unless it is quiet; whoever runs a job from Python can attach other handlers.
+``fields`` is a dictionary. A `Progress` shows its own and those of no other, such as a store's, as
+its `Display` says; whoever runs a job from Python can attach other handlers.
 
 The time left of a phase follows from the tasks that are done.
 """
@@ -10,104 +10,30 @@ The time left of a phase follows from the tasks that are done.
 from __future__ import annotations
 
 import datetime
-import json
-import logging
-import math
 import resource
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from distsvc.errors import one_line
-from distsvc.errors.urls import masked
 from distsvc.report.content.report import PhaseCost
+from distsvc.run.work.display import LOG, attached, shown, terminal_bar
+from distsvc.run.work.start import Display
 from distsvc.storage.places.lease import Doing
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress as Bars
+    from distsvc.run.work.bars import WholeBar
 
-LOG = logging.getLogger("distsvc")
 FINISHED = "phase finished"
 WARNING = "warning"
 """The event of each warning of the report. A terminal has the report's own, at the end."""
 HERE = "this process"
 """The name for a worker where there is none."""
 
-
-class JsonLines(logging.Formatter):
-    """Makes one JSON object of a record: time, event, its fields, and an error's traceback."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
-        stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
-        fields = {name: _shown(value) for name, value in getattr(record, "fields", {}).items()}
-        event = {"time": stamp, "event": record.getMessage(), **fields}
-        if record.exc_info:
-            event["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(event, default=str)
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802
-        """Return a traceback, without the secrets of URLs in it."""
-        return masked(super().formatException(ei))
-
-
-class Plain(logging.Formatter):
-    """Shows an event as it is, and a traceback without the secrets of URLs in it."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the lines, each safe to print."""
-        return "\n".join(map(one_line, masked(super().format(record)).splitlines()))
-
-
-class AboveBars(logging.Handler):
-    """Prints what happens above the bars, which show themselves how far the phases are."""
-
-    def __init__(self, console: Console):
-        super().__init__()
-        self._console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print the event and its fields."""
-        name = record.getMessage()
-        if name not in (FINISHED, WARNING):
-            fields = getattr(record, "fields", {})
-            known = {key: value for key, value in fields.items() if key != "run"}
-            shown = " ".join(f"{key} {_shown(value)}" for key, value in known.items())
-            self._console.print(one_line(f"{name}: {shown}"), highlight=False, markup=False)
-
-
-@contextmanager
-def attached(handler: logging.Handler) -> Iterator[None]:
-    """Send the package's events to a handler for a while."""
-    level = LOG.level
-    LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        LOG.removeHandler(handler)
-        LOG.setLevel(level)
-
-
-def log_defect(error: Exception, words: str) -> None:
-    """Write an exception that no user should meet to standard error, with its traceback."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(Plain() if sys.stderr.isatty() else JsonLines())
-    with attached(handler):
-        LOG.error("defect", exc_info=error, extra={"fields": {"error": words}})
-
-
-def _shown(value: Any) -> Any:
-    """Return a field of an event without secrets, also those of texts inside it."""
-    if isinstance(value, dict):
-        return {name: _shown(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_shown(one) for one in value]
-    return masked(value) if isinstance(value, str) else value
+PATIENCE = {"json": 1.0, "text": 10.0}
+"""Seconds between two lines of a phase's progress, by the format of the log."""
 
 
 class Meter:
@@ -146,38 +72,44 @@ class Meter:
         ahead = (self.total - self.done) * (self.last - self.began) / here
         return round(max(ahead - (time.perf_counter() - self.last), 0.0), 1)
 
+    def pace(self) -> float:
+        """Return the rows per second so far."""
+        seconds = self.last - self.began
+        return self.rows / seconds if seconds > 0.0 else 0.0
+
     def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
         """Tell of something that happened in the phase; the traceback of an error is logged."""
         self._progress.event(name, error, phase=self.name, **fields)
 
 
 class Progress:
-    """Emits events, shows them unless `quiet`, and keeps what the report says about phases.
+    """Emits events, shows them, and keeps what the report says about phases.
 
-    `run` is the name of the run, which every event tells once it is known.
+    The parameters are those of `Display`. `run` is the name of the run, which every event tells
+    once it is known.
     """
 
-    def __init__(self, quiet: bool = False):
+    def __init__(
+        self,
+        quiet: bool = False,
+        verbose: bool = False,
+        log_format: Literal["text", "json"] = "text",
+    ):
+        display = Display(quiet, verbose, log_format)
         self._shown = ExitStack()
-        self._bars: Bars | None = None
+        self._bar: WholeBar | None = None
+        self._patience = 1.0 if display.verbose else PATIENCE[display.log_format]
         self._last_update = 0.0
         self._meter: Meter | None = None
         self.run: str | None = None
         self.phases: list[PhaseCost] = []
-        if not quiet:
-            handler = self._handler()
+        if not display.quiet:
+            self._bar = terminal_bar(display)
+            if self._bar is not None:
+                self._shown.enter_context(closing(self._bar))
+            handler = shown(display, self._bar)
             handler.addFilter(lambda record: getattr(record, "source", self) is self)
             self._shown.enter_context(attached(handler))
-
-    def _handler(self) -> logging.Handler:
-        if sys.stderr.isatty():
-            from distsvc.run.work.bars import bars_of  # rich is for people
-
-            self._bars = self._shown.enter_context(bars_of(self.state))
-            return AboveBars(self._bars.console)
-        lines = logging.StreamHandler()
-        lines.setFormatter(JsonLines())
-        return lines
 
     def close(self) -> None:
         """Leave the terminal and the logger as they were."""
@@ -204,7 +136,8 @@ class Progress:
     def phase(self, name: str) -> Iterator[Meter]:
         """Time a phase; its record is kept when it succeeds."""
         self._meter = meter = Meter(self, name)
-        bar = None if self._bars is None else self._bars.add_task(name, total=None)
+        if self._bar is not None:
+            self._bar.begin(name)
         try:
             yield meter
         finally:
@@ -217,19 +150,19 @@ class Progress:
             worker_peak_mb=round(meter.worker_peak_mb, 1) or None,
         )
         self.phases.append(cost)
-        if self._bars is not None and bar is not None:
-            n = max(meter.total, 1)
-            self._bars.update(bar, total=n, completed=n)
+        if self._bar is not None:
+            self._bar.update(1.0, None, None)
         self.event(FINISHED, phase=name, **cost.model_dump(exclude={"name"}))
 
     def update(self, meter: Meter) -> None:
-        """Show how many tasks of a phase are done; as an event at most once a second."""
-        if self._bars is not None:
-            last = self._bars.task_ids[-1]
-            self._bars.update(last, total=meter.total, completed=meter.done)
-        elif time.perf_counter() - self._last_update > 1.0 and meter.done < meter.total:
-            self._last_update = time.perf_counter()
-            pace = meter.rows / ((meter.last - meter.began) or math.inf)
+        """Show how many tasks of a phase are done; as an event at most once in a while."""
+        pace, now, last = meter.pace(), time.perf_counter(), self._last_update
+        if self._patience > 1.0:  # who reads sentences need not hear of a phase at once
+            last = max(last, meter.began)
+        if self._bar is not None:
+            self._bar.update(meter.done / max(meter.total, 1), pace, meter.seconds_left())
+        elif now - last > self._patience and meter.done < meter.total:
+            self._last_update = now
             counts = {"done": meter.done, "total": meter.total, "rows": meter.rows}
             times = {"rows_per_s": round(pace), "seconds_left": meter.seconds_left()}
             meter.event("progress", **meter.latest, **counts, **times)

@@ -1,8 +1,9 @@
-"""The options of starting a run: where its cluster is, and what it may replace or skip."""
+"""The options of a run: where its cluster is, what it may replace or skip, what is shown of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -33,5 +34,17 @@ class Start:
     skip_empty: bool = False
 
 
-ANYWHERE, FIRST = ClusterAddress(), Start()
+class Display(NamedTuple):
+    """What standard error shows of a run: sentences or lines of JSON, and a bar on a terminal.
+
+    `quiet` shows neither events nor a bar. `verbose` shows every event with all its fields; without
+    it, sentences are those that matter to who waits for the result. Lines of JSON are always all.
+    """
+
+    quiet: bool = False
+    verbose: bool = False
+    log_format: Literal["text", "json"] = "text"
+
+
+ANYWHERE, FIRST, SHOWN = ClusterAddress(), Start(), Display()
 """The default."""

@@ -164,7 +164,7 @@ def test_workers_here_listen_on_loopback_only(capsys):
     me = psutil.Process()
     before = set(me.children(recursive=True))
     with (
-        closing(Progress()) as progress,
+        closing(Progress(log_format="json")) as progress,
         connected(ClusterConfig(workers=1), 0, progress) as client,
     ):
         assert client.submit(int, "7").result() == 7
@@ -185,7 +185,7 @@ def test_workers_here_listen_on_loopback_only(capsys):
 
 def test_the_log_says_which(capsys, one):
     with (
-        closing(Progress()) as progress,
+        closing(Progress(log_format="json")) as progress,
         connected(ClusterConfig(), 0, progress, ClusterAddress(one)),
         connected(ClusterConfig(workers=0), 0, progress),
     ):

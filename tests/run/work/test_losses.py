@@ -12,9 +12,10 @@ from distributed.core import Status
 
 from distsvc.errors import TemporaryError
 from distsvc.run.work import losses as watch
+from distsvc.run.work.display import attached
 from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.losses import WorkerWatch
-from distsvc.run.work.progress import Meter, Progress, attached
+from distsvc.run.work.progress import Meter, Progress
 from tests.clusters import loopback_cluster
 
 

@@ -1,17 +1,16 @@
-"""Events are records of one logger: lines of JSON, bars on a terminal, or what a user attaches."""
+"""Events are records of one logger: lines of JSON, or what a user attaches; phases are timed."""
 
 import datetime
-import io
 import json
 import logging
 import re
-import time
-from contextlib import closing, redirect_stderr
+from contextlib import closing
 
 import pytest
 
 from distsvc.run.work import progress as module
-from distsvc.run.work.progress import LOG, Progress, log_defect
+from distsvc.run.work.display import LOG, attached
+from distsvc.run.work.progress import Progress
 
 
 class Collecting(logging.Handler):
@@ -21,11 +20,6 @@ class Collecting(logging.Handler):
 
     def emit(self, record):
         self.records.append(record)
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.fixture
@@ -41,7 +35,7 @@ def events(capsys):
 
 
 def test_an_event_is_a_line_of_json(capsys, tmp_path):
-    with closing(Progress()) as progress:
+    with closing(Progress(log_format="json")) as progress:
         progress.event("cluster", kind="this process", path=tmp_path)
     [event] = events(capsys)
     assert list(event) == ["time", "event", "kind", "path"]
@@ -51,13 +45,13 @@ def test_an_event_is_a_line_of_json(capsys, tmp_path):
 
 
 def test_a_percent_sign_is_no_format(capsys):
-    with closing(Progress()) as progress:
+    with closing(Progress(log_format="json")) as progress:
         progress.event("half: 50%d")
     assert [event["event"] for event in events(capsys)] == ["half: 50%d"]
 
 
 def test_a_phase_is_kept_and_told(capsys):
-    with closing(Progress()) as progress:
+    with closing(Progress(log_format="json")) as progress:
         with progress.phase("survey") as meter:
             meter.begin(2)
             meter.finished(10, 1.5)
@@ -75,14 +69,18 @@ def test_a_phase_is_kept_and_told(capsys):
 
 
 def test_a_phase_that_fails_is_not_kept(capsys):
-    with closing(Progress()) as progress, pytest.raises(KeyError), progress.phase("survey"):
+    with (
+        closing(Progress(log_format="json")) as progress,
+        pytest.raises(KeyError),
+        progress.phase("survey"),
+    ):
         raise KeyError
     assert progress.phases == []
     assert events(capsys) == []
 
 
 def test_lines_of_progress_are_a_second_apart(capsys, clock):
-    with closing(Progress()) as progress, progress.phase("label") as meter:
+    with closing(Progress(log_format="json")) as progress, progress.phase("label") as meter:
         meter.begin(5)
         meter.finished()
         clock[0] += 0.9
@@ -98,7 +96,7 @@ def test_lines_of_progress_are_a_second_apart(capsys, clock):
 
 
 def test_every_event_names_the_run_once_it_is_known(capsys):
-    with closing(Progress()) as progress:
+    with closing(Progress(log_format="json")) as progress:
         progress.event("columns", used=2)
         progress.run = "ab12-34cd"
         with progress.phase("label") as meter:
@@ -109,7 +107,7 @@ def test_every_event_names_the_run_once_it_is_known(capsys):
 
 
 def test_a_line_of_progress_says_who_did_what_and_what_is_left(capsys, clock):
-    with closing(Progress()) as progress, progress.phase("label") as meter:
+    with closing(Progress(log_format="json")) as progress, progress.phase("label") as meter:
         meter.begin(12, 2)
         clock[0] += 4.0
         meter.finished(50, 1.5, partition=2, worker="tcp://a:1", attempt=1)
@@ -165,7 +163,7 @@ def test_the_state_says_where_a_run_is():
 
 def test_a_quiet_run_prints_nothing_but_its_events_can_be_had(capsys):
     handler = Collecting()
-    with module.attached(handler):
+    with attached(handler):
         progress = Progress(quiet=True)
         progress.event("cluster", kind="this process")
         with progress.phase("survey"):
@@ -177,7 +175,7 @@ def test_a_quiet_run_prints_nothing_but_its_events_can_be_had(capsys):
 
 
 def test_a_display_does_not_show_the_events_of_a_quiet_run(capsys):
-    with closing(Progress()) as shown:
+    with closing(Progress(log_format="json")) as shown:
         Progress(quiet=True).event("inner")
         shown.event("outer")
     assert [event["event"] for event in events(capsys)] == ["outer"]
@@ -185,57 +183,9 @@ def test_a_display_does_not_show_the_events_of_a_quiet_run(capsys):
 
 def test_the_logger_is_left_as_it_was(capsys):
     before = LOG.handlers[:], LOG.level
-    progress = Progress()
+    progress = Progress(log_format="json")
     assert LOG.handlers != before[0]
     progress.close()
     assert (LOG.handlers, LOG.level) == before
     progress.event("late")
     assert capsys.readouterr().err == ""
-
-
-def test_a_terminal_has_bars_and_events_above_them(clock):
-    with redirect_stderr(Terminal()) as terminal, closing(Progress()) as progress:
-        progress.run = "ab12-34cd"
-        progress.event("cluster", kind="this process", text="[red]")
-        with progress.phase("survey") as meter:
-            meter.begin(4)
-            for _ in range(4):
-                meter.finished()
-        with progress.phase("learn") as meter:
-            meter.begin(4)
-            clock[0] += 30.0
-            meter.finished()
-            progress.event("outer step")
-            until = time.monotonic() + 10.0
-            while "left" not in terminal.getvalue() and time.monotonic() < until:
-                time.sleep(0.02)  # another thread draws the bars
-    shown = terminal.getvalue()
-    assert "cluster: kind this process text [red]" in shown
-    assert "survey" in shown
-    assert "4/4" in shown
-    assert "phase finished" not in shown
-    assert "ab12-34cd" not in shown
-    assert "0:01:30 left" in shown
-    assert '"event"' not in shown
-
-
-def failed() -> ValueError:
-    try:
-        raise ValueError("shapes (3,) (2,)")
-    except ValueError as error:
-        return error
-
-
-def test_a_defect_is_logged_with_its_traceback(capsys):
-    log_defect(failed(), "ValueError: shapes (3,) (2,)")
-    [event] = events(capsys)
-    assert (event["event"], event["error"]) == ("defect", "ValueError: shapes (3,) (2,)")
-    assert event["traceback"].startswith("Traceback (most recent call last):\n")
-    assert 'raise ValueError("shapes (3,) (2,)")' in event["traceback"]
-
-
-def test_a_defect_on_a_terminal_is_a_traceback_to_read():
-    with redirect_stderr(Terminal()) as terminal:
-        log_defect(failed(), "ValueError: shapes (3,) (2,)")
-    assert terminal.getvalue().startswith("defect\nTraceback (most recent call last):\n")
-    assert terminal.getvalue().endswith("\nValueError: shapes (3,) (2,)\n")

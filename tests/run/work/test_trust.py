@@ -198,7 +198,7 @@ def test_a_scheduler_elsewhere_without_tls_earns_a_warning(address, warned, monk
 
     monkeypatch.setattr("distributed.Client", client)
     with (
-        closing(Progress()) as progress,
+        closing(Progress(log_format="json")) as progress,
         pytest.raises(TemporaryError, match="far enough"),
         connected(ClusterConfig(), 0, progress, ClusterAddress(address)),
     ):

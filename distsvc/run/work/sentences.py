@@ -1,0 +1,171 @@
+"""Events as sentences, for people who watch a run or read its log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Fields = Mapping[str, Any]
+
+PHASES = {
+    "open": "Open the table",
+    "cluster": "Start the cluster",
+    "survey": "Read the table",
+    "survey-again": "Read the table without far rows",
+    "far-rows": "Look at far rows",
+    "sample": "Draw the sample",
+    "gather": "Gather the sample",
+    "prepare": "Prepare rows",
+    "learn": "Train models",
+    "learn-graph": "Train models of the graph",
+    "views": "Read the table as the models see it",
+    "gather-views": "Gather what the models see",
+    "splits": "Test splits",
+    "vote": "Vote on the clusters",
+    "vote-graph": "Vote on the clusters of the graph",
+    "graph": "Find near rows",
+    "train": "Train the model",
+    "descend": "Solve the linear model",
+    "prune": "Prune the tree",
+    "boundary": "Find the boundary",
+    "climb": "Climb to equilibria",
+    "equilibria": "Gather equilibria",
+    "segments": "Test segments",
+    "clusters": "Join equilibria",
+    "label": "Label the rows",
+    "assign": "Label the rows with the earlier model",
+    "fill": "Write the arrays of labels",
+    "match": "Match clusters with those of the earlier run",
+    "report": "Draw the page",
+    "publish": "Publish",
+}
+"""What a phase does, by its name; one that is not here, such as ``pass-03``, is called so."""
+
+BRIEF = 1.0
+"""Seconds of a phase whose end is only told to who wants to know everything."""
+
+SILENT = {"warning", "went on", "outer step"}
+"""Events that are told elsewhere, too, or say little: only for who wants to know everything."""
+
+
+def phase_title(name: str) -> str:
+    """Return what a phase does, in words."""
+    return PHASES.get(name, name)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: ``36 s``, ``2 min 5 s``, ``1 h 10 min``."""
+    whole = math.ceil(seconds)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def is_worth_telling(event: str, fields: Fields) -> bool:
+    """Return whether an event is told to who did not ask for everything."""
+    brief = event == "phase finished" and float(fields.get("seconds", 0.0)) < BRIEF
+    passed = event == "check" and fields.get("state") == "passed"
+    return not (brief or passed or event in SILENT)
+
+
+def sentence(event: str, fields: Fields) -> str:
+    """Return an event in words; one without a sentence as its name and fields."""
+    told = {**fields, "phase": phase_title(str(fields.get("phase", "")))}
+    words = SENTENCES.get(event)
+    try:
+        if callable(words):
+            return words(told)
+        if words is not None:
+            return words.format_map(told)
+    except (KeyError, TypeError, ValueError):
+        pass  # an event that lacks a field is told as it is
+    return f"{event}: {details(fields)}" if fields else event
+
+
+def details(fields: Fields) -> str:
+    """Return all fields of an event but the run, which is the same in all."""
+    return ", ".join(f"{name} {value}" for name, value in fields.items() if name != "run")
+
+
+def _cluster(fields: Fields) -> str:
+    kind, address = fields["kind"], fields.get("address")
+    if kind == "this process":
+        return "The work is done in this process."
+    if kind == "scheduler":
+        dashboard = fields.get("dashboard")
+        return f"Scheduler {address}" + (f"; its dashboard is {dashboard}." if dashboard else ".")
+    n = kind.partition(" ")[0]
+    return f"{n} worker{'' if n == '1' else 's'} on this machine."
+
+
+def _columns(fields: Fields) -> str:
+    left_out = fields["left_out"]
+    others = "" if left_out == "none" else f" Not used: {left_out}."
+    return f"Columns: {fields['used']}.{others}"
+
+
+def _resumed(fields: Fields) -> str:
+    if "seconds_of_work" not in fields:
+        return "{phase}: {done_before} of {total} were done before.".format_map(fields)
+    seconds = float(fields["seconds_of_work"])
+    return f"Going on from an interrupted run, with {duration(seconds)} of work kept."
+
+
+def _progress(fields: Fields) -> str:
+    words = f"{fields['phase']}: {fields['done']} of {fields['total']}"
+    if fields.get("rows_per_s"):
+        words += f", {fields['rows_per_s']:,} rows/s"
+    left = fields.get("seconds_left")
+    return words + (f", {duration(left)} left" if left is not None else "") + "."
+
+
+def _finished(fields: Fields) -> str:
+    rows = f", {fields['rows']:,} rows" if fields.get("rows") else ""
+    return f"{fields['phase']}: {duration(fields['seconds'])}{rows}."
+
+
+def _check(fields: Fields) -> str:
+    found, limit = fields["found"], fields["limit"]
+    return f"Check {fields['check']} {fields['state']}: found {found}, limit {limit}."
+
+
+SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
+    "cluster": _cluster,
+    "columns": _columns,
+    "ignored columns": "Columns not used, since {because}: {names}.",
+    "goes on from": "Cluster ids continue those of run {published} in {path}.",
+    "begins a lineage": "No earlier run is published in {not_published}: cluster ids begin at 0.",
+    "learns a new model": "A new model is learned: {because}.",
+    "resumed": _resumed,
+    "starts over": "The run starts over: {because}.",
+    "done again": "Damaged work is done again: {because}.",
+    "checkpoint passed over": "Checkpoint {checkpoint} can't be used: {error}.",
+    "went on": "Going on from checkpoint {checkpoint}.",
+    "waiting": "Waiting at most {seconds:.0f} s for {for}.",
+    "progress": _progress,
+    "phase finished": _finished,
+    "compiling": "Compiling for this machine, once; later runs start sooner.",
+    "compiled code is not kept": "Compiled code is not kept, so that every run compiles anew.",
+    "worker": "Worker {address} is {status}.",
+    "task failed": "{phase}: partition {partition} failed on {worker}: {error}.",
+    "task repeated": "{phase}: partition {partition} succeeded at the second attempt.",
+    "store is asked again": "{url} is asked again in {seconds} s: {because}.",
+    "credentials are those of the environment": "{url}: credentials of the environment are used: "
+    "{because}.",
+    "scheduler without TLS": "Warning: {about}.",
+    "outer step": "Largest violation {violation:.3g}, objective {objective:.6g}.",
+    "check": _check,
+    "note": "{because}.",
+    "warning": "Warning: {because}",
+    "older candidate given up": "Run {run}, the oldest that a check held back, was removed.",
+    "already published": "{output} has this result already.",
+    "demo": "{job}: {clusters} clusters.",
+    "defect": "A defect of distsvc: {error}",
+}
+"""The words for each event: a template of its fields, or a function of them."""
