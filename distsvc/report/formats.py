@@ -102,6 +102,13 @@ def value(content: object) -> str:
     return str(content)
 
 
+class Caption(NamedTuple):
+    """What stands below a figure, and what is folded away there: how to read it."""
+
+    text: str = ""
+    more: str = ""
+
+
 class FoldedTable(NamedTuple):
     """Lines of a table that are seen at once, and those that are folded away."""
 

@@ -11,10 +11,15 @@ from distsvc import __version__
 from distsvc.report.content.night import Night, some_ids
 from distsvc.report.figures import drawing
 from distsvc.report.figures import nights as figures
-from distsvc.report.formats import FoldedTable, count, one_line, percent, template, things
+from distsvc.report.formats import Caption, FoldedTable, count, one_line, percent, template, things
 
 SHOWN = 31
 """Nights that the table lists at once, the last ones."""
+
+TRENDS = (
+    "A ring is a night with a check that failed (red) or warned (orange). A gap is a night without "
+    "a published run."
+)
 
 
 class NightRow(NamedTuple):
@@ -40,8 +45,9 @@ class JobSection(NamedTuple):
     job: str
     summary: str
     trends: str
+    trends_caption: Caption
     river: str
-    others: str
+    river_caption: Caption
     table: FoldedTable
 
 
@@ -70,16 +76,17 @@ def _section(job: str, nights: Sequence[Night], links: Sequence[str]) -> JobSect
     rows = [_row(one, link) for one, link in zip(nights, links, strict=True)][::-1]
     shown = figures.bands(told)
     ids = {one for night in told for one in night.sizes}
-    others = ""
+    river = "The share of the rows of each cluster, by its id."
     if len(ids) > len(shown):
-        others = f"{things(len(ids) - len(shown), 'smaller cluster')} are joined, in grey."
+        river += f" {things(len(ids) - len(shown), 'smaller cluster')} are joined, in grey."
     earlier = things(len(rows) - SHOWN, "earlier night")
     return JobSection(
         job=one_line(job, 300) or "Nights without a name",
         summary=_summary(nights),
         trends=figures.trends(dated) if dated else "",
+        trends_caption=Caption(TRENDS),
         river=figures.river(told) if told else "",
-        others=others,
+        river_caption=Caption(river),
         table=FoldedTable(rows[:SHOWN], rows[SHOWN:], earlier),
     )
 

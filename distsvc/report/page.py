@@ -8,71 +8,110 @@ from typing import Any, NamedTuple
 from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing
-from distsvc.report.formats import percent, template, things
-from distsvc.report.sections import basics, checks, consensus, drift, lineage, profiles, splits
+from distsvc.report.formats import template
+from distsvc.report.sections import (
+    basics,
+    checks,
+    consensus,
+    drift,
+    headline,
+    lineage,
+    splits,
+)
 
 Colours = Mapping[int, str]
 
 
 class PagePart(NamedTuple):
-    """A part of the page: the name of its template in ``templates/parts``, and what that shows.
+    """A part of the page: its template in ``templates/parts``, its heading, and what it shows.
 
     `content` returns the template's `part` from the report and the colour of each label; the
     part is left out where that is nothing. `figure` returns the template's `figure`: an SVG, or
-    nothing.
+    nothing. A heading is text, or worked out from the report.
     """
 
     name: str
+    heading: str | Callable[[Report], str]
     content: Callable[[Report, Colours], Any]
     figure: Callable[[Report], Any] = lambda _: None
 
 
 PARTS = (
-    PagePart("warnings", lambda r, _: basics.warnings(r)),
-    PagePart("model/doubts", lambda r, _: r.levels and consensus.doubts(r.levels)),
-    PagePart("picture", lambda r, _: basics.caption(r), basics.picture),
-    PagePart(
-        "nights/lineage", lambda r, colours: r.lineage and lineage.section(r.lineage, colours)
-    ),
-    PagePart("nights/drift", lambda r, _: r.drift and drift.section(r.drift)),
-    PagePart("nights/reference", lambda r, _: r.reference and drift.of_reference(r.reference)),
-    PagePart("nights/checks", lambda r, _: checks.section(r.checks)),
-    PagePart("model/choice", lambda r, _: r.choice),
-    PagePart(
-        "model/levels",
-        lambda r, colours: r.levels and consensus.section(r.levels, len(r.clusters), colours),
-    ),
-    PagePart("reasons", lambda r, _: r.outliers.only and r.reasons),
+    PagePart("warnings", "Warnings", lambda r, _: basics.warnings(r)),
     PagePart(
         "sizes",
+        "Cluster sizes",
         lambda r, _: not r.outliers.only and basics.sizes(r.clusters),
-        lambda r: r.clusters and figures.cluster_sizes(r.clusters, r.outliers.defined),
     ),
     PagePart(
-        "membership",
-        lambda r, _: r.membership,
-        lambda r: r.membership and figures.membership(r.membership.counts),
+        "clusters",
+        lambda r: "What each cluster is" if len(r.clusters) > 1 else "The rows",
+        lambda r, _: basics.clusters(r),
+        basics.picture,
     ),
-    PagePart("profiles", lambda r, _: r.profiles and profiles.section(r.profiles, r.clusters)),
-    PagePart("model/splits", lambda r, _: r.tree and splits.section(r.tree, r.clusters)),
+    PagePart("model/rules", "Rules", lambda r, _: r.tree and splits.rules(r.tree, r.clusters)),
+    PagePart(
+        "nights/lineage",
+        "Since the run before",
+        lambda r, colours: r.lineage and lineage.section(r.lineage, colours),
+    ),
+    PagePart("nights/drift", "Drift", lambda r, _: r.drift and drift.section(r.drift)),
+    PagePart(
+        "nights/reference",
+        "Drift from the reference",
+        lambda r, _: r.reference and drift.of_reference(r.reference),
+    ),
+    PagePart("nights/checks", "Checks", lambda r, _: checks.section(r.checks)),
     PagePart(
         "scores",
+        lambda r: r.score_histogram.heading,
         lambda r, _: r.score_histogram,
         lambda r: r.score_histogram.counts and figures.score_histogram(r.score_histogram),
     ),
     PagePart(
         "reasons",
-        lambda r, _: not r.outliers.only and r.reasons and r.reasons.farthest and r.reasons,
+        lambda r: "Outliers" if r.outliers.defined else "Rows near a border",
+        lambda r, _: r.reasons and (r.outliers.only or r.reasons.farthest) and r.reasons,
     ),
-    PagePart("indices", lambda r, _: basics.indices(r.indices or {})),
+    PagePart(
+        "membership",
+        "How sure each row's cluster is",
+        lambda r, _: r.membership,
+        lambda r: r.membership and figures.membership(r.membership.counts),
+    ),
+    PagePart("model/doubts", "Doubts", lambda r, _: r.levels and consensus.doubts(r.levels)),
+    PagePart(
+        "model/levels",
+        lambda r: f"Why {headline.n_clusters(r)}",
+        lambda r, colours: r.levels and consensus.section(r.levels, colours),
+    ),
+    PagePart("model/choice", "Columns or graph", lambda r, _: r.choice),
+    PagePart(
+        "model/curve",
+        lambda r: f"Why {headline.n_clusters(r)}",
+        lambda r, _: r.tree and splits.curve(r.tree),
+    ),
+    PagePart("model/splits", "Splits", lambda r, _: r.tree and splits.section(r.tree, r.clusters)),
+    PagePart("indices", "Validity indices", lambda r, _: basics.indices(r.indices or {})),
     PagePart(
         "costs",
+        "Time and memory",
         lambda r, _: basics.total(r.phases),
         lambda r: r.phases and figures.phase_costs(r.phases),
     ),
-    PagePart("run", lambda r, _: r),
+    PagePart("run", "How to run it again", lambda r, _: r),
 )
 """All parts of the page, from top to bottom."""
+
+
+class Section(NamedTuple):
+    """A section of the page: its anchor, template, heading, and what the template shows."""
+
+    id: str
+    name: str
+    heading: str
+    part: Any
+    figure: Any
 
 
 def render_page(report: Report) -> str:
@@ -82,27 +121,20 @@ def render_page(report: Report) -> str:
     return template("page.html", themed=drawing.themed).render(
         theme=drawing.THEME,
         report=report,
-        answer=answer(report),
+        answer=headline.answer(report),
         colours={label: drawing.variable(colour) for label, colour in colours.items()},
         grey=drawing.variable(drawing.GREY),
         held=checks.section(report.failed) if report.held else [],
         compares=bool(report.checks or report.lineage or report.drift or report.held),
-        parts=[(part.name, found, part.figure(report)) for part, found in parts if found],
+        sections=[
+            Section(
+                id=part.name.rpartition("/")[2],
+                name=part.name,
+                heading=part.heading if isinstance(part.heading, str) else part.heading(report),
+                part=found,
+                figure=part.figure(report),
+            )
+            for part, found in parts
+            if found
+        ],
     )
-
-
-def answer(report: Report) -> str:
-    """Return the run's result as one plain sentence."""
-    n_clusters, n_rows = len(report.clusters), report.input.n_rows
-    outside, share = report.outliers.rows, report.outliers.share
-    found, rows = things(n_clusters, "cluster"), things(n_rows, "row")
-    if not report.outliers.defined:
-        return f"{found} in {rows}."
-    if report.outliers.only:
-        return f"{things(outside, 'outlier')} ({percent(share)}) in {rows}."
-    where = "the cluster" if n_clusters == 1 else "every cluster"
-    if outside == 0:
-        return f"{found} in {rows}; no row lies outside {where}."
-    if outside == n_rows:
-        return f"{found} in {rows}; all of the rows lie outside {where}."
-    return f"{found} in {rows}; {percent(share)} of the rows lie outside {where}."

@@ -7,7 +7,8 @@ import pytest
 
 from distsvc.errors import TemporaryError
 from distsvc.metrics import INDICES
-from distsvc.report.page import answer, render_page
+from distsvc.report.page import render_page
+from distsvc.report.sections.headline import answer
 from distsvc.storage.places.arrays import write_text
 from tests.report.reports import (
     Page,
@@ -27,8 +28,8 @@ def html():
 def test_order_of_the_page(html):
     headings = re.findall(r"<h2>(.*?)</h2>", html)
     assert headings == [
-        "The clusters", "Cluster sizes", "Inside or outside", "Validity indices",
-        "Time and memory", "What was run",
+        "Cluster sizes", "What each cluster is", "Inside or outside", "Validity indices",
+        "Time and memory", "How to run it again",
     ]  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def test_numbers_and_texts(html):
 def test_page_is_self_contained_and_small(html):
     page = Page(html)
     assert len(html) < 1_500_000
-    assert page.tags.count("svg") == 4
+    assert page.tags.count("svg") == 3
     assert not {"script", "link", "iframe", "object", "base"} & set(page.tags)
     for name, content in page.attributes:
         assert not name.startswith("on")
@@ -122,9 +123,35 @@ def test_three_hundred_clusters():
     report = make_report(300, n_rows=3_000_000_000, drawn=3000, outside=10**6)
     text = page_text(report)
     assert "300 clusters in 3,000,000,000 rows; < 0.1 % of the rows" in text
-    assert "280 more 2,800,000,000 93.3 %" in text
-    assert "The 20 largest clusters; the other 280 hold 93.3 % of the rows." in text
+    assert "292 more clusters" in text
+    assert "299 10,000,000 0.3 % 0 3,000,000,000 rows in all" in text
     assert "3,000 of 3,000,000,000 rows" in text
+
+
+def test_clusters_beyond_those_listed_are_summed():
+    text = page_text(make_report(700, n_rows=7000, drawn=700, outside=70))
+    assert "200 smaller clusters with 2,000 rows (28.6 %) are not listed." in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_contents_lead_to_every_section():
+    html = rendered(make_report())
+    contents = re.findall(r'<li><a href="#([\w-]+)">(.*?)</a>', html)
+    sections = re.findall(r'<section id="([\w-]+)">\n<h2>(.*?)</h2>', html)
+    assert contents == sections
+    assert len(sections) == 6
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_explanations_are_folded_away():
+    report = make_report()
+    report["outliers"]["meaning"] = "Far from everything."
+    folded = re.findall(
+        r"<details[^>]*><summary>(.*?)</summary>(.*?)</details>", rendered(report), re.DOTALL
+    )
+    inside = {summary: Page(content).text for summary, content in folded}
+    assert inside["What the score means"] == "Far from everything."
+    assert "data/rings.parquet" in inside["The job file"]
 
 
 def test_rows_left_out_of_the_picture_are_counted():
@@ -140,8 +167,8 @@ def test_projection_says_what_it_shows():
     report["sample"] |= {"kind": "pca", "axes": ["first", "second"], "explained": [0.44, 0.17]}
     report["clusters"].append({"label": 3, "rows": 1, "share": 0.001, "outliers": 0})
     text = page_text(report)
-    assert "300 of 1,500 rows, on the first two principal components of the 9 columns." in text
-    assert "61.0 % of the variance of the rows inside (44.0 % and 17.0 %)" in text
+    assert "300 of 1,500 rows, along the first two principal components of the 9 columns." in text
+    assert "hold 61.0 % of the variance of the rows inside (44.0 % and 17.0 %)" in text
     assert "1 cluster has no row here" in text
 
 
@@ -178,7 +205,7 @@ def test_many_and_long_column_names_fold_away():
     report["input"]["columns"] = ["x" * 5000] + [f"column {i}" for i in range(199)]
     html = rendered(report)
     assert "<details><summary>200 columns</summary>" in html
-    assert "<details" not in rendered(make_report())
+    assert "3 columns</summary>" not in rendered(make_report())
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -186,9 +213,8 @@ def test_warnings_come_before_the_picture():
     report = make_report()
     report["warnings"] = ["max_iter was reached"]
     html = rendered(report)
-    assert html.index("max_iter was reached") < html.index("The clusters</h2>")
-    assert 'role="alert"' in html
-    assert 'role="alert"' not in rendered(make_report())
+    assert html.index("max_iter was reached") < html.index("What each cluster is</h2>")
+    assert "Warnings" not in rendered(make_report())
 
 
 def test_nothing_to_draw():
@@ -235,7 +261,7 @@ def test_no_row_is_outside_where_that_is_not_defined():
     assert "utside" not in text
     assert "boundary" not in text
     assert "Cluster Rows Share 0 480 4.0 %" in text
-    assert "All 12,000 100 %" in text
+    assert "12,000 rows in all." in text
     assert "Each row has a <cluster>." in text
     assert "distance to the nearest hyperplane" in text
     assert "decision value" not in text
@@ -243,12 +269,13 @@ def test_no_row_is_outside_where_that_is_not_defined():
 
 def test_a_score_is_told_in_the_words_of_its_rule():
     report = make_report()
-    told = "{}: they lie outside every cluster. Each still carries the label of a cluster near it."
+    told = "{}: they lie outside every cluster. Each still has the label of a nearby cluster."
     assert told.format("(2.1 %) have a negative decision value") in page_text(report)
     report["outliers"]["meaning"] = "Far from everything."
     report["score_histogram"]["title"] = "how far"
     text = page_text(report)
-    assert told.format("(2.1 %) have a negative score") + " Far from everything." in text
+    assert told.format("(2.1 %) have a negative score") in text
+    assert "What the score means Far from everything." in text
     assert "decision value" not in text
     assert "f =" not in text
     assert "2.1 % of the rows lie outside every cluster" in text
@@ -268,7 +295,7 @@ def test_projection_without_outside():
     report = make_tree_report(2)
     report["sample"] |= {"kind": "pca", "explained": [0.4, 0.2], "beyond": 3}
     text = page_text(report)
-    assert "The two hold 60.0 % of the variance (40.0 % and 20.0 %)" in text
+    assert "The two components hold 60.0 % of the variance (40.0 % and 20.0 %)" in text
     assert "3 more lie beyond the frame." in text
 
 

@@ -26,7 +26,6 @@ from distsvc.report.figures.drawing import (
     GREY,
     INK,
     REGION,
-    SOFT,
     STEPS,
     WIDTH,
     cluster_colours,
@@ -34,7 +33,7 @@ from distsvc.report.figures.drawing import (
     dots,
     drawn,
 )
-from distsvc.report.formats import one_line, percent
+from distsvc.report.formats import one_line
 
 MAX_SHOWN = 20  # clusters that get a number in a figure
 UNITS_OF_TIME = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
@@ -99,41 +98,6 @@ def plane(
         _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
     if legend:
         figure.legend(handles=legend, loc="outside lower center", ncols=2)
-    return figure
-
-
-@drawn
-def cluster_sizes(clusters: Sequence[ClusterRow], with_outside: bool = True) -> Figure:
-    """Draw the rows of the largest clusters as bars, the pale end being rows outside, if any."""
-    shown = clusters[:MAX_SHOWN]
-    colours = list(cluster_colours(clusters).values())[: len(shown)]
-    names = [str(row.label) for row in shown]
-    rows = [row.rows for row in shown]
-    outside = [row.outliers if with_outside else 0 for row in shown]
-    shares = [row.share for row in shown]
-    figure = Figure(figsize=(WIDTH, 1.1 + 0.27 * len(rows)), layout="constrained")
-    axes = figure.add_subplot()
-    inside = [a - b for a, b in zip(rows, outside, strict=True)]
-    at = range(len(rows))
-    axes.barh(at, inside, color=colours, height=0.72)
-    axes.barh(at, outside, left=inside, color=colours, height=0.72, alpha=0.35)
-    for i, (n, share) in enumerate(zip(rows, shares, strict=True)):
-        axes.annotate(
-            f"{n:,} ({percent(share)})", (n, i),
-            xytext=(4, 0), textcoords="offset points", va="center", fontsize=9.5,
-        )  # fmt: skip
-    axes.set_yticks(at, names)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(0, max([*rows, 1]) * 1.38)
-    axes.set_ylabel("cluster")
-    axes.set_xlabel("rows")
-    count_axis(axes.xaxis)
-    axes.grid(axis="x")
-    if any(outside):
-        handles = [Patch(color=SOFT, label="inside"), Patch(color=SOFT, alpha=0.35)]
-        handles[1].set_label("outside every cluster")
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 
 

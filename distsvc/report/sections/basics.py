@@ -1,4 +1,4 @@
-"""Sections that the page of every run has: the picture, sizes, indices, time and memory."""
+"""Sections that the page of every run has: sizes, the picture, indices, time and memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import NamedTuple
 from distsvc.metrics import INDICES, Index
 from distsvc.report.content.report import ClusterRow, IndexValue, PhaseCost, Report, Sample
 from distsvc.report.figures import clusters as figures
-from distsvc.report.formats import count, one_line, percent
+from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line, percent
+from distsvc.report.sections import profiles
+
+SEEN = 8
+"""Clusters whose sizes are seen at once."""
+
+MOST_LISTED = 500
+"""Clusters that are listed at all."""
 
 
 def warnings(report: Report) -> list[str]:
@@ -25,55 +32,78 @@ def picture(report: Report) -> str | None:
     return figures.plane(report.sample, report.clusters, report.picture, boundary)
 
 
-def caption(report: Report) -> str:
+class ClustersSection(NamedTuple):
+    """The caption of the picture, and what sets clusters apart, where that is known."""
+
+    caption: Caption
+    profiles: profiles.ProfilesSection | None
+
+
+def clusters(report: Report) -> ClustersSection:
+    """Return the section on what each cluster is."""
+    found = report.profiles
+    told = None if found is None else profiles.section(found, report.clusters)
+    return ClustersSection(caption(report), told)
+
+
+def caption(report: Report) -> Caption:
     """Say which rows the picture shows, in which plane, and what it leaves out."""
-    sample, clusters = report.sample, report.clusters
+    sample, some = report.sample, report.clusters
     n_rows, drawn = report.input.n_rows, len(sample.x)
     rows = f"All {count(drawn)}" if drawn >= n_rows else f"{count(drawn)} of {count(n_rows)}"
     sentences = [f"{rows} rows, {_plane(report)}."]
-    if sample.explained:
-        first, second = sample.explained
-        apart = "; clusters that overlap here may be apart in the others"
-        sentences.append(
-            f"The two hold {percent(first + second)} of the variance"
-            f"{' of the rows inside' if report.outliers.defined else ''} "
-            f"({percent(first)} and {percent(second)})"
-            f"{apart if len(clusters) > 1 else ''}."
-        )
     if sample.beyond:
         outside = "outside and " if report.outliers.defined else ""
         sentences.append(f"{count(sample.beyond)} more lie {outside}beyond the frame.")
-    if len(clusters) > figures.MAX_SHOWN:
-        sentences.append(
+    more = []
+    if sample.explained:
+        first, second = sample.explained
+        more.append(
+            f"The two components hold {percent(first + second)} of the variance"
+            f"{' of the rows inside' if report.outliers.defined else ''} "
+            f"({percent(first)} and {percent(second)})."
+        )
+    if sample.kind in ("pca", "clusters") and len(some) > 1:
+        more.append("Clusters that overlap here may lie apart in other directions.")
+    if len(some) > figures.MAX_SHOWN:
+        more.append(
             f"The {figures.MAX_SHOWN} largest clusters are numbered; the colours repeat after them."
         )
-    elif len(clusters) > 1:
-        sentences.append("Numbers are labels; the colours are those of the sizes below.")
-    return " ".join([*sentences, *_unseen(sample, clusters)])
+    return Caption(" ".join([*sentences, *_unseen(sample, some)]), " ".join(more))
 
 
 def _plane(report: Report) -> str:
     sample = report.sample
+    n_features = count(report.input.n_features)
     if sample.kind == "pca":
-        n_features = count(report.input.n_features)
-        return f"on the first two principal components of the {n_features} columns"
+        return f"along the first two principal components of the {n_features} columns"
     if sample.kind == "clusters":
-        n_features = count(report.input.n_features)
         return (
             f"along the two directions of the {n_features} columns in which the clusters lie "
-            "farthest apart for their width; clusters that overlap here may be apart in others"
+            "farthest apart for their width"
         )
     if sample.kind == "single":
         score = one_line(sample.axes[1], 80)
-        return f"with the column's value to the right and the {score} upwards"
-    return "in the plane of the two columns"
+        return f"the column's value to the right and the {score} upwards"
+    return "by the two columns"
 
 
-def _unseen(sample: Sample, clusters: Sequence[ClusterRow]) -> list[str]:
-    unseen = len({row.label for row in clusters} - set(sample.label))
+def _unseen(sample: Sample, some: Sequence[ClusterRow]) -> list[str]:
+    unseen = len({row.label for row in some} - set(sample.label))
     if not unseen:
         return []
     return [f"{count(unseen)} cluster{' has' if unseen == 1 else 's have'} no row here."]
+
+
+class SizeRow(NamedTuple):
+    """A line of the table of clusters; bars are percents of the room, inside and outside."""
+
+    label: int
+    rows: int
+    share: float
+    outliers: int
+    inside: float
+    outside: float
 
 
 class More(NamedTuple):
@@ -88,17 +118,31 @@ class More(NamedTuple):
 class SizesSection(NamedTuple):
     """The clusters that are listed, and the sums of all others, if there are any."""
 
-    clusters: Sequence[ClusterRow]
+    clusters: FoldedTable
     more: More | None
 
 
-def sizes(clusters: Sequence[ClusterRow]) -> SizesSection:
+def sizes(found: Sequence[ClusterRow]) -> SizesSection:
     """Return the table of clusters, the largest first."""
-    shown, rest = clusters[: figures.MAX_SHOWN], clusters[figures.MAX_SHOWN :]
+    listed, rest = found[:MOST_LISTED], found[MOST_LISTED:]
+    most = max([row.rows for row in found], default=1) or 1
+    lines = [
+        SizeRow(
+            row.label,
+            row.rows,
+            row.share,
+            row.outliers,
+            100.0 * (row.rows - row.outliers) / most,
+            100.0 * row.outliers / most,
+        )
+        for row in listed
+    ]
+    table = folded(lines, "more clusters", SEEN)
     if not rest:
-        return SizesSection(shown, None)
+        return SizesSection(table, None)
     rows, outliers = sum(row.rows for row in rest), sum(row.outliers for row in rest)
-    return SizesSection(shown, More(len(rest), rows, sum(row.share for row in rest), outliers))
+    more = More(len(rest), rows, sum(row.share for row in rest), outliers)
+    return SizesSection(table, more)
 
 
 class IndexRow(NamedTuple):

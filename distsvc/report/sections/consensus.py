@@ -14,7 +14,7 @@ from distsvc.report.content.model_parts import (
     LevelTreePart,
 )
 from distsvc.report.figures import levels
-from distsvc.report.formats import one_line, percent, things
+from distsvc.report.formats import Caption, one_line, percent, things
 
 LONGEST_SENTENCE, MAX_SENTENCES, MAX_ROWS, MAX_MODELS = 600, 12, 20, 100
 
@@ -47,11 +47,10 @@ class VoteSection(NamedTuple):
     `agreed` is one sentence instead of `answers`, where they are all alike.
     """
 
-    heading: str
     why: str
     drawing: str | None
     width: float
-    caption: str
+    caption: Caption
     candidates: list[CandidateRow]
     models: list[LevelModel]
     answers: list[AnswerRow]
@@ -63,7 +62,7 @@ def doubts(found: LevelsPart) -> list[str]:
     return _sentences(found.doubts)
 
 
-def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> VoteSection | None:
+def section(found: LevelsPart, colours: Mapping[int, str]) -> VoteSection | None:
     """Return the section, or None if there is nothing below its heading.
 
     The text of `found` is untrusted; `colours` are those of the labels of the run's clusters.
@@ -72,11 +71,10 @@ def section(found: LevelsPart, n_clusters: int, colours: Mapping[int, str]) -> V
     answers = [_answer(row) for row in found.granularity[:MAX_ROWS]]
     differ = len({answer.clusters for answer in answers}) > 1
     shown = VoteSection(
-        heading=f"Why {things(n_clusters, 'cluster')}",
         why=" ".join(_sentences(found.why)),
         drawing=levels.level_tree(found.tree, colours) if drawn else None,
         width=levels.width(found.tree) if drawn else 0,
-        caption=_caption(found.tree) if drawn else "",
+        caption=_caption(found.tree) if drawn else Caption(),
         candidates=_candidates(found.candidates),
         models=found.models[:MAX_MODELS],
         answers=answers if differ else [],
@@ -91,36 +89,36 @@ def _sentences(texts: Sequence[str]) -> list[str]:
     return [line for line in lines if line]
 
 
-def _caption(tree: LevelTreePart) -> str:
+def _caption(tree: LevelTreePart) -> Caption:
     """Say how to read the hills, and which are left out."""
     found = levels.hills(tree)
     shown = levels.drawn_hills(found)
     clusters, shown_clusters = (sum(hill.kept for hill in some) for some in (found, shown))
     n_weak = len(shown) - shown_clusters
-    sentences = [
-        "Each hill is a place where rows lie denser than around it; its width at each height is "
-        "the share of rows that are there and at least that dense"
-        + (" (narrow hills are widened)." if len(shown) > 1 else "."),
-    ]
-    if len(shown) > 1:
-        sentences.append(
-            "Reading down, hills widen until a valley, drawn as a line, joins one to what stands "
-            "left of it. The number under the line is the valley's z: how many standard errors "
-            "the top of the hill lies above it."
-        )
     if clusters > 1:
-        sentences.append(f"Each of the {clusters:,} coloured hills is a cluster, its label on top.")
+        sentences = [f"Each of the {clusters:,} coloured hills is a cluster, its label on top."]
     else:
-        sentences.append("There is one cluster: no valley parts the rows clearly.")
+        sentences = ["There is one cluster: no valley divides the rows clearly."]
     if shown_clusters < clusters:
         sentences.append(f"The {shown_clusters:,} with most rows are drawn.")
     if n_weak:
-        sentences.append("Grey hills are too weak and belong to what they stand on.")
+        sentences.append("Grey hills are too weak and belong to the hill below them.")
     hidden = len(found) - clusters - n_weak + max(0, tree.n_hidden)
     if hidden:
         sentences.append(f"{hidden:,} weaker hill{' is' if hidden == 1 else 's are'} not drawn.")
-    sentences.append("The scale of heights is logarithmic, but for the lowest, so that 0 is on it.")
-    return " ".join(sentences)
+    more = [
+        "A hill is a region where rows are denser than around it. Its width at each height is the "
+        "share of the rows that are at least that dense"
+        + (" (narrow hills are widened)." if len(shown) > 1 else ".")
+    ]
+    if len(shown) > 1:
+        more.append(
+            "Going down, hills widen until a valley, drawn as a line, joins a hill to its left "
+            "neighbour. The number under the line is the valley's z: how many standard errors the "
+            "top of the hill lies above the valley."
+        )
+    more.append("Heights are logarithmic, except for the lowest ones.")
+    return Caption(" ".join(sentences), " ".join(more))
 
 
 def _candidates(rows: Sequence[CandidatePart]) -> list[CandidateRow]:

@@ -9,6 +9,7 @@ from distsvc.report.content.comparison_parts import LineagePart, StoryPart
 from distsvc.report.figures import moves
 from distsvc.report.formats import (
     MAX_ROWS,
+    Caption,
     FoldedTable,
     count,
     folded,
@@ -64,7 +65,7 @@ class LineageSection(NamedTuple):
     because: list[str]
     summary: str
     drawing: str | None
-    caption: str
+    caption: Caption
     stories: FoldedTable | None
     sizes: FoldedTable | None
 
@@ -83,7 +84,7 @@ def section(found: LineagePart, colours: Mapping[int, str]) -> LineageSection:
         because=[one_line(text, LONGEST_SENTENCE) for text in found.because[:MAX_ROWS]],
         summary="" if begins else _assigned(found) if assigned else _summary(found),
         drawing=drawing,
-        caption=caption or "",
+        caption=caption or Caption(),
         stories=None if begins or assigned else _stories(found.clusters),
         sizes=_sizes(found.clusters) if assigned else None,
     )
@@ -93,24 +94,19 @@ def _shown(text: str | None) -> str | None:
     return None if text is None else one_line(text, LONGEST_NAME)
 
 
-def _moves(found: LineagePart, colours: Mapping[int, str]) -> tuple[str | None, str]:
+def _moves(found: LineagePart, colours: Mapping[int, str]) -> tuple[str | None, Caption]:
     """Return the drawing of the rows that moved, and its caption; None for one cluster."""
     assert found.moves is not None
     flow = moves.flow(found.moves)
     if flow.rows.sum() <= 0 or max(map(len, (flow.before, flow.after))) < 2:
-        return None, ""
+        return None, Caption()
     before = {s.id: ENDED[s.event] for s in found.clusters if s.event in ENDED and not s.is_new}
     after = {s.id: "new" for s in found.clusters if s.is_new}
-    sentences = [
-        "Bands are as wide as the rows that two clusters share, in the colour of where they lead; "
-        "percentages are shares of the rows that both models labelled."
-    ]
+    text = "A band is as wide as the number of rows that two clusters share."
     if any(flow.others):
-        sentences.append(
-            f"Drawn are the clusters that most rows left or joined, and the largest; "
-            f"{_others(flow.others)} are joined, in grey."
-        )
-    return moves.alluvial(flow, (before, after), colours), " ".join(sentences)
+        text += f" {_others(flow.others)} with few changes are joined, in grey."
+    more = "Bands have the colour of the later cluster. Percentages are shares of the common rows."
+    return moves.alluvial(flow, (before, after), colours), Caption(text, more)
 
 
 def _others(joined: tuple[int, int]) -> str:

@@ -1,4 +1,4 @@
-"""The page's section on a tree of splits: a caption, its splits in numbers, and rules."""
+"""The page's sections on a tree of splits: the tree, its curve, and rules."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from distsvc.report.content.model_parts import Curve, TreeNode, TreePart
 from distsvc.report.content.report import ClusterRow
-from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import tree
-from distsvc.report.formats import count, one_line
+from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line
 
 LONGEST_CONDITION = 400
 
@@ -34,30 +33,47 @@ class RuleRow(NamedTuple):
 
 
 class SplitsSection(NamedTuple):
-    """A tree of splits: the tree as SVG, `width` inches wide, its curve, and two tables.
-
-    `curve` is an SVG of the sums of squares by number of clusters; `more_rules` are folded away.
-    """
+    """A tree of splits: the tree as SVG, `width` inches wide, and its splits in numbers."""
 
     drawing: str | None
     width: float
-    caption: str
-    curve: str | None
-    curve_caption: str
+    caption: Caption
     splits: list[SplitRow]
-    rules: list[RuleRow]
-    more_rules: list[RuleRow]
+
+
+class CurveSection(NamedTuple):
+    """The sums of squares by number of clusters, as SVG."""
+
+    drawing: str
+    caption: Caption
 
 
 def section(found: TreePart, clusters: Sequence[ClusterRow]) -> SplitsSection:
-    """Return the section; clusters come largest first, and the text of `found` is untrusted."""
-    nodes, has_curve = found.nodes, bool(found.curve.clusters)
+    """Return the tree; clusters come largest first, and the text of `found` is untrusted."""
+    nodes = found.nodes
     splits = [
         SplitRow(n.rank, n.rows, n.gain, n.valley, tree.direction(n.direction), n.others)
         for n in tree.splits(nodes)
     ]
+    return SplitsSection(
+        drawing=tree.tree(nodes, clusters) if splits else None,
+        width=tree.width(nodes) if splits else 0,
+        caption=_caption(nodes) if splits else Caption(),
+        splits=splits,
+    )
+
+
+def curve(found: TreePart) -> CurveSection | None:
+    """Return the curve that the number of clusters was chosen by, if there is one."""
+    if not found.curve.clusters:
+        return None
+    return CurveSection(tree.curve(found.curve), _curve_caption(found.curve))
+
+
+def rules(found: TreePart, clusters: Sequence[ClusterRow]) -> FoldedTable | None:
+    """Return the rule of each cluster, whose text is untrusted."""
     shares = {row.label: row.share for row in clusters}
-    rules = [
+    rows = [
         RuleRow(
             rule.label,
             shares.get(rule.label, 0.0),
@@ -65,46 +81,39 @@ def section(found: TreePart, clusters: Sequence[ClusterRow]) -> SplitsSection:
         )
         for rule in found.rules
     ]
-    return SplitsSection(
-        drawing=tree.tree(nodes, clusters) if splits else None,
-        width=tree.width(nodes) if splits else 0,
-        caption=_caption(nodes) if splits else "",
-        curve=tree.curve(found.curve) if has_curve else None,
-        curve_caption=_curve_caption(found.curve) if has_curve else "",
-        splits=splits,
-        rules=rules[: figures.MAX_SHOWN],
-        more_rules=rules[figures.MAX_SHOWN :],
-    )
+    return folded(rows, "more rules") if rows else None
 
 
-def _caption(nodes: Sequence[TreeNode]) -> str:
+def _caption(nodes: Sequence[TreeNode]) -> Caption:
     """Say how to read the tree, and what is left out of the drawing."""
     n_splits, drawn = len(tree.splits(nodes)), tree.shown_splits(nodes)
     sentences = [
-        "Each panel shows the rows that reach a split, projected on the direction whose "
-        "heaviest columns are written above it: how dense they are there, and sampled rows in the "
-        "colours of their clusters, whose height means nothing.",
-        "Rows left of the line go down the left branch, the others down the right one. A coloured "
-        "box with a number is a cluster.",
+        "Rows left of a panel's line go down the left branch, all others down the right one. A "
+        "coloured box is a cluster."
     ]
-    if n_splits > 1:
-        sentences.append(
-            "The circles order the splits by how much they matter: 1 alone makes two clusters, 1 "
-            "and 2 make three."
-        )
     if drawn < n_splits:
         sentences.append(
             f"The first {drawn} of {count(n_splits)} splits are drawn; a white box stands for the "
-            "clusters that later ones make, with their colours below it."
+            "clusters of later splits, with their colours below it."
         )
-    sentences.append(f"Numbers of rows and shares are of a sample of {count(nodes[0].rows)}.")
-    return " ".join(sentences)
+    more = [
+        "Each panel shows the rows that reach a split, projected on a direction whose heaviest "
+        "columns are written above it: the density of the rows, and sampled rows in the colours of "
+        "their clusters, at random heights."
+    ]
+    if n_splits > 1:
+        more.append(
+            "The circles order the splits by importance: split 1 alone makes two clusters, 1 and 2 "
+            "make three."
+        )
+    more.append(f"Numbers of rows and shares are of a sample of {count(nodes[0].rows)}.")
+    return Caption(" ".join(sentences), " ".join(more))
 
 
-def _curve_caption(found: Curve) -> str:
+def _curve_caption(found: Curve) -> Caption:
     end, last = tree.shown_clusters(found), max(found.clusters)
     text = (
-        "What remains of the sum of squares of the whole sample within clusters, when splits are "
-        "made in the order of how much they matter."
+        "The sum of squares that remains within clusters, as a share of that of the whole sample, "
+        "after the splits are made in their order."
     )
-    return text + (f" The curve goes on to {count(last)} clusters." if end < last else "")
+    return Caption(text + (f" The curve goes on to {count(last)} clusters." if end < last else ""))

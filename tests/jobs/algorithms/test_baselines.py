@@ -165,7 +165,7 @@ def test_the_page(published):
     assert render_page(Report.parsed(read_json(out / "report.json"), "report.json"))
     assert report.score_histogram.heading in page
     assert "divide" in page
-    assert "The splits" not in page
+    assert "<h2>Splits" not in page
     assert "Inside or outside" not in page
     assert {"n_clusters", "n_samples", "share_sampled"} <= set(report.model.fitted)
     assert sum(report.score_histogram.counts) == 3000

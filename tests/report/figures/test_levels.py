@@ -222,8 +222,8 @@ def test_one_cluster_keeps_its_colour_down_to_the_ground():
     )
     assert dark >= light + levels.MAX_WEAK  # the zs on it
     text = page_text(make_levels_report("one of many"))
-    assert "Why 1 cluster All models agree." in text
-    assert "There is one cluster: no valley parts the rows clearly." in text
+    assert "How the answer was chosen All models agree." in text
+    assert "There is one cluster: no valley divides the rows clearly." in text
     assert "too weak for" not in texts(svg_of(TREES["one"], {}))
 
 

@@ -30,7 +30,7 @@ def test_the_section(monkeypatch):
     drawn = []
     monkeypatch.setattr(figures, "membership", lambda counts: drawn.append(counts) or "<svg/>")
     text = page_text(with_membership())
-    assert "How sure rows are of their cluster" in text
+    assert "How sure each row's cluster is" in text
     assert "60.0 % of the rows have a membership of 0.9 or more" in text
     assert "1 / r <of a centre>" in text
     assert drawn == [COUNTS]

@@ -26,7 +26,7 @@ def test_a_profile_in_words():
     assert "0 · 750 rows (50.0 %)" in text
     assert "width 1 or more: 99.0 % (others 1.5 %) median 2 (others 0.25)" in text
     assert "2 typical rows Row width 12,345 2.12 3 missing" in text
-    assert "By 900 rows of a sample." in text
+    assert "measured on a sample of 900 rows." in text
     assert "Nothing is told" not in text
 
 
@@ -73,7 +73,7 @@ def test_a_value_of_categories_is_told_by_its_shares():
     assert lines[0].inside.width > 50 * lines[0].outside.width
     columns[0]["present"] = False
     assert section_of(report).cards.first[0].lines[0].column == "not country=DE"
-    assert "Bars of a value of categories" in page_text(report)
+    assert "For a category, the bar is the share" in page_text(report)
 
 
 def test_many_clusters_are_folded():
@@ -102,7 +102,7 @@ def test_a_cluster_that_no_column_sets_apart():
     report = with_profiles(2)
     report["profiles"]["clusters"][1] |= {"columns": [], "typical": [{"row": 3, "values": []}]}
     text = page_text(report)
-    assert "No column sets it apart by itself. A typical row Row 3" in text
+    assert "No single column sets it apart. A typical row Row 3" in text
 
 
 def test_ids_take_the_place_of_labels():
@@ -129,8 +129,8 @@ WIDTH = {"column": "width", "share": 0.75, "value": 3.5, "typical": 0.125}
 @pytest.mark.parametrize(
     ("outliers", "heading", "cluster"),
     [
-        ({}, "Why rows are outliers", "1"),
-        ({"only": True}, "Why rows are outliers", ""),
+        ({}, "Outliers", "1"),
+        ({"only": True}, "Outliers", ""),
         ({"defined": False}, "Rows near a border", "1"),
     ],
 )
@@ -141,10 +141,10 @@ def test_reasons_of_every_kind_of_model(outliers, heading, cluster):
     text = page_text(report)
     assert f"{heading} The " in text
     assert (
-        f"1,234 −0.988 {cluster + ' ' if cluster else ''}width = 3.5 (typical 0.125, 75.0 %)"
+        f"1 1,234 −0.988 {cluster + ' ' if cluster else ''}width = 3.5 (typical 0.125, 75.0 %)"
         in text
     )
-    assert "First reasons are counted in a sample, of 40 such rows." in text
+    assert "First reasons are counted in a sample of 40 such rows." in text
     assert ("Cluster sizes" in text) != bool(outliers.get("only"))
 
 
@@ -161,6 +161,6 @@ def test_without_rows_far_out_there_is_no_section():
     report = make_report()
     report["reasons"] = {"leading": [], "farthest": []}
     headings = re.findall(r"<h2>(.*?)</h2>", rendered(report))
-    assert "Why rows are outliers" not in headings
+    assert "Outliers" not in headings
     report["outliers"] |= {"only": True}
-    assert "Why rows are outliers There are no outliers." in page_text(report)
+    assert "Outliers There are no outliers." in page_text(report)

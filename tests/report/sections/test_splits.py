@@ -10,11 +10,11 @@ from tests.report.reports import Page, make_report, make_tree_report, page_text,
 def test_sections_with_and_without_a_tree():
     with_tree = re.findall(r"<h2>(.*?)</h2>", rendered(make_tree_report(3)))
     assert with_tree == [
-        "The clusters", "Cluster sizes", "The splits", "How many clusters", "Rules", "How clear",
-        "Validity indices", "Time and memory", "What was run",
+        "Cluster sizes", "What each cluster is", "Rules", "How clear", "Why 3 clusters", "Splits",
+        "Validity indices", "Time and memory", "How to run it again",
     ]  # fmt: skip
     without = rendered(make_report())
-    for heading in ("The splits", "How many clusters", "Rules", "How clear"):
+    for heading in ("Splits", "Why 3 clusters", "Rules", "How clear"):
         assert f"<h2>{heading}</h2>" not in without
 
 
@@ -37,7 +37,7 @@ def test_no_split_is_said_in_words():
     html = rendered(report)
     text = page_text(report)
     assert "There is no split: all rows are in one cluster." in text
-    assert "in numbers" not in text
+    assert "The split in numbers" not in text
     assert "1 cluster, at the elbow: 100 % left" in text
     assert "0 100 % any values" in text
     assert 'aria-label="The tree of splits"' not in html
@@ -62,13 +62,13 @@ def test_a_cut_curve_is_said_to_go_on():
     assert "The curve goes on" not in page_text(make_tree_report(3, longest=30))
     report = make_tree_report(3)
     report["tree"]["curve"] |= {"clusters": [], "share": []}
-    assert "How many clusters" not in page_text(report)
+    assert "Why 3 clusters" not in page_text(report)
 
 
 def test_rules_are_chains_and_fold_away():
     assert "0 33.3 % 0.81 width + … < 0 and height ≥ 2 1 33.3 %" in page_text(make_tree_report(3))
-    assert "<details><summary>20 more</summary>" in rendered(make_tree_report(40))
-    assert " more</summary>" not in rendered(make_tree_report(20))
+    assert "<details><summary>20 more rules</summary>" in rendered(make_tree_report(40))
+    assert " more rules</summary>" not in rendered(make_tree_report(20))
 
 
 def test_colours_are_those_of_the_page():
