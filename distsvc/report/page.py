@@ -104,7 +104,7 @@ PARTS = (
 """All parts of the page, from top to bottom."""
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     """A section of the page: its anchor, template, heading, and what the template shows."""
 
     id: str
@@ -127,7 +127,7 @@ def render_page(report: Report) -> str:
         held=checks.section(report.failed) if report.held else [],
         compares=bool(report.checks or report.lineage or report.drift or report.held),
         sections=[
-            Section(
+            PageSection(
                 id=part.name.rpartition("/")[2],
                 name=part.name,
                 heading=part.heading if isinstance(part.heading, str) else part.heading(report),

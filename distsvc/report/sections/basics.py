@@ -95,7 +95,7 @@ def _unseen(sample: Sample, some: Sequence[ClusterRow]) -> list[str]:
     return [f"{count(unseen)} cluster{' has' if unseen == 1 else 's have'} no row here."]
 
 
-class SizeRow(NamedTuple):
+class ClusterLine(NamedTuple):
     """A line of the table of clusters; bars are percents of the room, inside and outside."""
 
     label: int
@@ -127,7 +127,7 @@ def sizes(found: Sequence[ClusterRow]) -> SizesSection:
     listed, rest = found[:MOST_LISTED], found[MOST_LISTED:]
     most = max([row.rows for row in found], default=1) or 1
     lines = [
-        SizeRow(
+        ClusterLine(
             row.label,
             row.rows,
             row.share,

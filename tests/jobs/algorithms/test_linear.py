@@ -235,7 +235,7 @@ def test_a_reason_is_told_without_a_value_where_that_is_missing(rows, tmp_path):
     assert values["f1"] == 1e4
     assert "f0" in values
     assert values["f0"] is None
-    assert "Why rows are outliers" in (tmp_path / "out" / "report.html").read_text()
+    assert "<h2>Outliers</h2>" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_without_outliers_the_page_says_so(tmp_path):
