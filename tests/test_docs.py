@@ -3,15 +3,14 @@
 import ast
 import pkgutil
 import re
+import shlex
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from click.testing import CliRunner
 
 from benchmarks.cli import commands
 from benchmarks.datasets.catalogue import catalogue
@@ -49,7 +48,6 @@ COMMAND_PAGE = text_of("docs/reference/commands.md")
 EVALUATION = text_of("docs/evaluation/repeat.md")
 JOB_FILE = text_of("docs/reference/job-file.md")
 PUBLISHED = text_of("docs/reference/published.md")
-PYTHON = text_of("docs/guide/python.md")
 SITE = {page: text_of(page) for page in PAGES if page == "README.md" or page.startswith("docs/")}
 
 
@@ -184,6 +182,20 @@ def test_pages_name_no_option_that_there_is_not(page):
     assert named - known - {"--help", "--version"} == set()
 
 
+def commands_of(text: str) -> set[str]:
+    """Return the commands of distsvc that a page shows in code."""
+    code = "\n".join(blocks(text, "sh") + blocks(text, "console"))
+    shown = re.findall(r"^    (distsvc .*)$", text, re.MULTILINE)
+    shown += re.findall(r"^(?:\$ )?(distsvc [a-z]+ .*)$", code, re.MULTILINE)
+    return {line.partition("  #")[0] for line in shown}
+
+
+@pytest.mark.parametrize("line", sorted(set.union(*map(commands_of, SITE.values()))))
+def test_commands_of_the_pages_can_be_given(line):
+    _, name, *words = shlex.split(line)
+    assert main.commands[name].make_context(name, words).params
+
+
 def test_every_exit_code_has_a_row():
     codes = {one.exit_code for one in vars(errors).values() if hasattr(one, "exit_code")}
     page = text_of("docs/operate/exit-codes.md")
@@ -231,19 +243,6 @@ def test_every_key_of_a_model_is_explained(algorithm, key):
     assert [row for row in explained if row[0] == key and row[-1]]
 
 
-def test_the_first_job_prints_what_the_readme_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    section = README[README.index("## A first job") :]
-    exec(blocks(section, "python")[0], {})
-    Path("job.toml").write_text(blocks(section, "toml")[0])
-    command, *said = blocks(section, "console")[0].splitlines()
-    found = CliRunner().invoke(main, command.removeprefix("$ distsvc ").split())
-    seconds = re.compile(r"\d+\.\d s$", re.MULTILINE)
-    assert found.exit_code == 0, found.output
-    assert seconds.sub("", found.stdout) == seconds.sub("", "\n".join(said) + "\n")
-    assert "labels" in {path.name for path in Path("out/moons").iterdir()}
-
-
 # --- Python
 
 
@@ -265,29 +264,6 @@ def test_the_examples_of_the_pages_import_what_there_is(code):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 pkgutil.resolve_name(f"{node.module}:{alias.name}")
-
-
-def test_published_runs_are_used_as_the_pages_say(tmp_path, monkeypatch):
-    """Runs the blocks from that of `distsvc.load` on, but for the estimators and MLflow."""
-    monkeypatch.chdir(tmp_path)
-    section = README[README.index("## A first job") :]
-    exec(blocks(section, "python")[0], {})
-    quick = '[model]\nalgorithm = "imdh"\n[cluster]\nworkers = 0\n'
-    Path("job.toml").write_text(blocks(section, "toml")[0] + quick)
-    given = pyarrow.csv.read_csv("moons.csv")
-    known = {
-        "new": given,
-        "reader": given.to_reader(),
-        "spark": SimpleNamespace(read=SimpleNamespace(parquet=lambda *names: names)),
-    }
-    wanted = ("run.files", "run.labels", "predict_batches")
-    pages = blocks(PUBLISHED, "python") + blocks(PYTHON, "python")
-    used = [code for code in pages if any(word in code for word in wanted)]
-    for code in sorted(used, key=lambda code: "distsvc.run(" not in code):
-        exec(code, known)
-    assert len(used) == 4
-    assert known["batch"].schema.names == ["label", "score", "outlier"]
-    assert known["run"].manifest["job"]["job"]["run_date"] == "2026-11-20"
 
 
 # --- all documents

@@ -7,10 +7,8 @@ has been run into `out/moons`.
 import doctest
 import importlib
 import inspect
-import os
 import re
 import shutil
-import warnings
 from pathlib import Path
 from types import FunctionType
 
@@ -20,11 +18,6 @@ from sklearn.datasets import make_moons
 
 import distsvc
 import distsvc.published.saved_model
-
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-with warnings.catch_warnings():  # of its own, while it is imported
-    warnings.simplefilter("ignore")
-    import mlflow.pyfunc
 
 ROOT = Path(__file__).parents[1]
 MODULES = [
@@ -102,21 +95,11 @@ def first_job(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def in_its_folder(first_job, tmp_path, monkeypatch):
-    """Run an example in a copy of that folder, and keep what MLflow writes there."""
-    folder = shutil.copytree(first_job, tmp_path / "here")
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri((folder / "store").as_uri())
-    yield
-    mlflow.set_tracking_uri(before)
-
-
-@pytest.mark.usefixtures("in_its_folder")
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_examples_print_what_they_say(name):
+def test_examples_print_what_they_say(name, first_job, tmp_path, monkeypatch, request):
+    monkeypatch.chdir(shutil.copytree(first_job, tmp_path / "here"))
+    if name.startswith("distsvc.mlflow"):
+        request.getfixturevalue("mlflow_store")
     assert "Examples" in sections(DOCUMENTED[name])
     text = inspect.getdoc(DOCUMENTED[name])
     test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)

@@ -30,16 +30,10 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
-    """A store of files, and nothing that leaves this machine."""
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+def store(mlflow_store, tmp_path, monkeypatch):
+    """Return the store of a test that writes into a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
-    yield tmp_path / "store"
-    while mlflow.active_run():
-        mlflow.end_run()
-    mlflow.set_tracking_uri(before)
+    return mlflow_store
 
 
 def rows(dtype=np.float64):

@@ -1,4 +1,4 @@
-"""Pages of docs/ that lead through real work: their commands and code print what they say.
+"""README and pages of docs/: their commands and code run in their order, and print what they say.
 
 A job file is the block behind a line that ends in its name, such as ```shop.toml`:``. Code of one
 page shares its variables, as in a notebook; a block of `text` behind it is what it prints.
@@ -15,8 +15,17 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "nights/fourteen-nights.md", *sorted((DOCS / "walks").glob("[!i]*.md"))]
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+AFTER_THE_FIRST_JOB = [DOCS / "guide/python.md", DOCS / "reference/published.md"]
+"""Pages that go on in the folder of the first job."""
+
+CODE = re.compile(r"^```(?:console|python)$", re.MULTILINE)
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]
+    if CODE.search(page.read_text(encoding="utf-8"))
+]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`([\w-]+\.toml)`[^`]*$")
 VARYING = [
@@ -79,9 +88,14 @@ def done(kind: str, content: str, variables: dict) -> tuple[int, str]:
 
 @pytest.mark.usefixtures("quick_page")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_step_prints_what_the_page_says(page, tmp_path, monkeypatch):
+def test_every_step_prints_what_the_page_says(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
+    if "import mlflow" in page.read_text(encoding="utf-8"):
+        request.getfixturevalue("mlflow_store")
     variables = {"__name__": "__main__"}
+    if page in AFTER_THE_FIRST_JOB:
+        for kind, content, _ in steps(DOCS / "start/first-job.md"):
+            done(kind, content, {})
     for kind, content, expected in steps(page):
         code, output = done(kind, content, variables)
         known = [code for start, code in CODES.items() if content.startswith(f"distsvc {start}")]
