@@ -95,19 +95,6 @@ def test_untrusted_text_is_escaped():
     assert page.text.count(in_figure) == 2  # both axis titles, not read as mathematics
 
 
-@pytest.mark.parametrize(
-    ("n_clusters", "outside", "expected"),
-    [
-        (1, 0, "1 cluster in 1,500 rows; no row lies outside the cluster."),
-        (3, 1500, "3 clusters in 1,500 rows; all of the rows lie outside every cluster."),
-        (2, 15, "2 clusters in 1,500 rows; 1.0 % of the rows lie outside every cluster."),
-    ],
-)
-def test_answer(n_clusters, outside, expected):
-    report = make_report(n_clusters, outside=outside)
-    assert answer(typed(report)).replace("\u00a0", " ") == expected
-
-
 def test_all_rows_outside_and_one_cluster():
     report = make_report(1, outside=1500, picture=True)
     report["score_histogram"] = {"edges": [-3.0, -2.0, -1.0], "counts": [1490, 10]}

@@ -1,9 +1,18 @@
-"""The page's first sentence: the answer of a run in plain words."""
+"""The page's first sentences: the answer of a run in plain words, and how far to trust it."""
 
 from __future__ import annotations
 
 from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
+
+UNLIKELY = 0.1
+"""Chance that another sample gives the answer, below which it is unclear if a split is faint."""
+
+FAINT = 2.0
+"""z of the least clear split, in standard errors, below which it may be an accident."""
+
+FEW = 0.25
+"""Share of the models that find the answer, up to which it is unclear."""
 
 
 def n_clusters(report: Report) -> str:
@@ -12,10 +21,17 @@ def n_clusters(report: Report) -> str:
 
 
 def answer(report: Report) -> str:
-    """Return the run's result as one plain sentence."""
+    """Return the run's result in one or two plain sentences."""
     outside, share = report.outliers.rows, report.outliers.share
-    rows = things(report.input.n_rows, "row")
+    n_rows = report.input.n_rows
+    rows = things(n_rows, "row")
+    doubt = why_unclear(report)
     found = f"{n_clusters(report)} in {rows}"
+    if doubt:
+        found = f"No clear clusters in {rows}: the best division has {len(report.clusters):,}, but "
+        found += doubt
+    elif is_asked(report):
+        found = f"{n_clusters(report)}, as asked for, in {rows}"
     if not report.outliers.defined:
         return f"{found}."
     if report.outliers.only:
@@ -23,6 +39,34 @@ def answer(report: Report) -> str:
     where = "the cluster" if len(report.clusters) == 1 else "every cluster"
     if outside == 0:
         return f"{found}; no row lies outside {where}."
-    if outside == report.input.n_rows:
+    if outside == n_rows:
         return f"{found}; all of the rows lie outside {where}."
     return f"{found}; {percent(share)} of the rows lie outside {where}."
+
+
+def is_asked(report: Report) -> bool:
+    """Whether the job gave the number of clusters, and it was found."""
+    asked = report.model.parameters.get("n_clusters")
+    return isinstance(asked, int) and asked == len(report.clusters) > 1
+
+
+def why_unclear(report: Report) -> str:
+    """Return why the clusters may not be real, as the end of a sentence; nothing where they may.
+
+    A number of clusters that was asked for is not in doubt, nor an answer whose reliability is not
+    known, as that of older runs.
+    """
+    levels, facts = report.levels, report.model.fitted
+    chance, support = facts.get("agreement"), facts.get("support")
+    known = isinstance(chance, float) and isinstance(support, float)
+    asked = report.model.parameters.get("n_clusters") is not None
+    if levels is None or not known or asked or len(report.clusters) < 2:
+        return ""
+    assert isinstance(chance, float)
+    assert isinstance(support, float)
+    if support <= FEW:
+        return f"only {percent(support)} of the models agree"
+    z = next((row.z for row in levels.candidates if row.winner), None)
+    if chance < UNLIKELY and z is not None and z < FAINT:
+        return f"another sample gives it with a chance of only {percent(chance)}"
+    return ""

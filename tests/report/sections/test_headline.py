@@ -1,0 +1,66 @@
+"""The first sentence: the answer, that it was asked for, and that there are no clear clusters."""
+
+import pytest
+
+from distsvc.report.sections.headline import answer
+from tests.report.reports import make_levels_report, make_report, typed
+
+
+def said(report):
+    return answer(typed(report)).replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(
+    ("n_clusters", "outside", "expected"),
+    [
+        (1, 0, "1 cluster in 1,500 rows; no row lies outside the cluster."),
+        (3, 1500, "3 clusters in 1,500 rows; all of the rows lie outside every cluster."),
+        (2, 15, "2 clusters in 1,500 rows; 1.0 % of the rows lie outside every cluster."),
+    ],
+)
+def test_the_answer(n_clusters, outside, expected):
+    assert said(make_report(n_clusters, outside=outside)) == expected
+
+
+def with_trust(chance, support, z=4.0, **parameters):
+    report = make_levels_report("spiral")
+    report["model"]["fitted"] |= {"agreement": chance, "support": support}
+    report["model"]["parameters"] |= parameters
+    for row in report["levels"]["candidates"]:
+        row["z"] = z if row["winner"] else 1.0
+    return report
+
+
+@pytest.mark.parametrize(
+    ("chance", "support", "z", "doubt"),
+    [
+        (0.9, 0.25, 4.0, "only 25.0 % of the models agree"),
+        (0.02, 0.7, 1.5, "another sample gives it with a chance of only 2.0 %"),
+    ],
+)
+def test_no_clear_clusters(chance, support, z, doubt):
+    assert said(with_trust(chance, support, z)) == (
+        f"No clear clusters in 1,500 rows: the best division has 3, but {doubt}; 2.1 % of the rows "
+        "lie outside every cluster."
+    )
+
+
+@pytest.mark.parametrize(
+    ("chance", "support", "z"),
+    [(0.02, 0.7, 3.0), (0.3, 0.7, 1.0), (0.02, 0.7, None), (None, 0.1, 1.0), (0.02, None, 1.0)],
+)
+def test_clusters_that_are_clear_or_of_which_nothing_is_known(chance, support, z):
+    assert said(with_trust(chance, support, z)).startswith("3 clusters in 1,500 rows; 2.1 %")
+
+
+def test_a_number_that_was_asked_for_is_not_in_doubt():
+    report = with_trust(0.01, 0.1, 1.0, n_clusters=3)
+    assert said(report).startswith("3 clusters, as asked for, in 1,500 rows; ")
+    report["model"]["parameters"]["n_clusters"] = 4
+    assert said(report).startswith("3 clusters in 1,500 rows; ")
+
+
+def test_one_cluster_is_no_doubt():
+    report = make_levels_report("one")
+    report["model"]["fitted"] |= {"agreement": 0.01, "support": 0.0}
+    assert said(report).startswith("1 cluster in 1,500 rows; ")
