@@ -103,9 +103,9 @@ def merge_components(heights, mass, pairs, edge_heights, least_mass):
 
 @kernel
 def forest_parts(n, edges, kept):
-    """Return the part (n,) int32 of every vertex when only the `kept` edges of a tree are left.
+    """Return the part (n,) int32 of every vertex when only the `kept` edges of a graph are left.
 
-    edges (n - 1, 2) int64, kept (n - 1,) bool. Parts are numbered by their first vertices.
+    edges (m, 2) int64, kept (m,) bool. Parts are numbered by their first vertices.
     """
     parent = np.arange(n)
     for e in range(edges.shape[0]):

@@ -74,13 +74,12 @@ def _gamma(X: np.ndarray) -> float | None:
 
 def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     """Return the likelihood's gamma and its upper bound, or None where rows have no width."""
-    X, first = np.unique(X, axis=0, return_index=True)
+    X = _distinct(X)
     n, d = X.shape
     if n < 2:
         return None
     k = min(NEIGHBOURS, n - 1)
-    tests = X[np.argsort(first)[:n_tests]]
-    distance = cKDTree(X).query(tests, k=k + 1, workers=-1)[0][:, 1:]
+    distance = cKDTree(X).query(X[:n_tests], k=k + 1, workers=-1)[0][:, 1:]
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None
@@ -88,12 +87,20 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     if far.sum() <= FEW:
         distance = distance[~far]
     squared = distance**2
-    nearest = squared[:, :1]
+    nearest = squared[:, 0]
+    beyond = squared - nearest[:, None]
     most = 1.0 / (2.0 * (0.6 * typical) ** 2)
     best, best_score = most, -np.inf
     for gamma in most * 2.0 ** np.arange(0.0, -12.5, -0.5):
-        density = np.exp(-gamma * (squared - nearest)).sum(axis=1)
-        likelihood = np.log(density) - gamma * nearest[:, 0] + d / 2.0 * np.log(gamma / np.pi)
+        density = np.exp(-gamma * beyond).sum(axis=1)
+        likelihood = np.log(density) - gamma * nearest + d / 2.0 * np.log(gamma / np.pi)
         if likelihood.mean() > best_score:
             best, best_score = float(gamma), float(likelihood.mean())
     return best, most
+
+
+def _distinct(X: np.ndarray) -> np.ndarray:
+    """Return the distinct rows of X (n, d), in the order of their first places."""
+    if len(np.unique(X[:, 0])) == len(X):
+        return X
+    return X[np.sort(np.unique(X, axis=0, return_index=True)[1])]

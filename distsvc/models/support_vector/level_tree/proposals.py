@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import cKDTree
 
+from distsvc.kernels.agreement import pairs_together, parted
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 PROPOSALS = 6
@@ -55,7 +56,8 @@ class VoteRows:
     def near(self) -> np.ndarray:
         """The numbers (m, k) int64 of the rows nearest to each, 10 where there are so many."""
         k = min(NEAREST + 1, len(self.view))
-        return cKDTree(self.view).query(self.view, k=k)[1].reshape(len(self.view), k)[:, 1:]
+        near = cKDTree(self.view).query(self.view, k=k)[1].reshape(len(self.view), k)
+        return np.ascontiguousarray(near[:, 1:])
 
     def separated(self, labels: np.ndarray) -> float:
         """Return how much nearer than others pairs of rows are that labels (m,) keep together.
@@ -65,7 +67,7 @@ class VoteRows:
         """
         shares = np.bincount(labels) / len(labels)
         all_pairs = 1.0 - float((shares * shares).sum())
-        near_pairs = float((labels[self.near] != labels[:, None]).mean()) if self.near.size else 0.0
+        near_pairs = parted(labels.astype(np.int32), self.near) / max(self.near.size, 1)
         return near_pairs / max(all_pairs, 1e-3)
 
 
@@ -239,13 +241,9 @@ def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
     Labels are small non-negative integers. As scikit-learn's, which would take a hundred times as
     long to check its input for every pair.
     """
-    n, m = len(labels[0]), len(labels)
-    sizes = [int(label.max()) + 1 for label in labels]
-    together = np.empty((m, m))
-    for i, label in enumerate(labels):
-        for j in range(i + 1):
-            counts = np.bincount(sizes[j] * label + labels[j])
-            together[i, j] = together[j, i] = (counts * (counts - 1)).sum() / 2
+    n = len(labels[0])
+    rows = np.array(labels, np.int32)
+    together = pairs_together(rows, rows.max(axis=1) + 1).astype(np.float64)
     own = np.diag(together)
     expected = np.outer(own, own) / (n * (n - 1) / 2)
     most = (own[:, None] + own) / 2

@@ -23,8 +23,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from distsvc.kernels import level_tree as kernels
@@ -266,13 +264,14 @@ def neighbours(V: np.ndarray) -> np.ndarray:
     k = min(NEIGHBOURS + 1, n)
     near = cKDTree(V).query(V, k=k)[1].reshape(n, k)
     ends = np.column_stack([np.repeat(np.arange(n), k), near.ravel()])
-    pairs = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
+    low, high = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1).T
+    pairs = np.column_stack(np.divmod(np.unique(low * n + high), n))
     while True:
-        graph = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n))
-        n_parts, part = connected_components(graph, directed=False)
-        if n_parts == 1:
-            return pairs.astype(np.int64)
-        smallest = int(np.argmin(np.bincount(part)))
+        part = kernels.forest_parts(n, pairs, np.ones(len(pairs), bool))
+        sizes = np.bincount(part)
+        if len(sizes) == 1:
+            return pairs
+        smallest = int(np.argmin(sizes))
         inside, outside = np.flatnonzero(part == smallest), np.flatnonzero(part != smallest)
         distance, nearest = cKDTree(V[outside]).query(V[inside])
         i = int(np.argmin(distance))
