@@ -156,6 +156,18 @@ KERNEL_WIDTH = Constraint(
     {**WEIGHT.otherwise, "too_long": f"have at most {MOST_WIDTHS} values"},
 )
 
+
+def _some(value: int) -> int:
+    if value == 0:
+        raise ValueError("must not be 0")
+    return value
+
+
+N_JOBS = Constraint(
+    "be None or a whole number other than 0", Annotated[int, AfterValidator(_some)] | None, None
+)
+"""Threads of an estimator, as scikit-learn counts them; a job has its own."""
+
 _SEED = count(0, LAST_SEED)
 RANDOM_STATE = replace(
     _SEED, type=Annotated[_SEED.type | None, BeforeValidator(_seed_or_none)], job_type=None

@@ -18,6 +18,7 @@ from distsvc.job.constraints import (
     HELD,
     KERNEL_WIDTH,
     MOST,
+    N_JOBS,
     NOT_NEGATIVE,
     POSITIVE,
     RANDOM_STATE,
@@ -54,6 +55,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "nu": SHARE.or_none,
         "effort": choice("fast", "default", "thorough").by_default("default"),
         "granularity": choice("coarse", "default", "fine").by_default("default"),
+        "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     },
     "support-vector": {
@@ -85,6 +87,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "ball_radius": WEIGHT.in_memory.by_default(0.3),
         "merge_radius": WEIGHT.in_memory.by_default(0.1),
         "noise": FLAG.in_memory.by_default(False),
+        "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     },
     "imdh": {
@@ -101,6 +104,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "elbow": choice("weighted", "angle").by_default("weighted"),
         "valley": WEIGHT_OR_0.by_default(4.0),
         "max_samples": count(100, MOST).or_none.by_default(1_000_000),
+        "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     },
     "linear-one-class": {"nu": SHARE.by_default(0.5)} | LINEAR,
@@ -109,6 +113,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "n_clusters": SIZE.by_default(8),
         "size": SIZE.or_none,
         "n_init": FEW.by_default(10),
+        "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     },
     "spdc": {
@@ -117,6 +122,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "bandwidth": WEIGHT.by_default(1.06),
         "amnesia": WEIGHT_OR_0.by_default(2.0),
         "max_clusters": SIZE.by_default(128),
+        "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     },
     "depddp": {
@@ -125,6 +131,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "trim": number(high=0.5, low_open=False).by_default(0.01),
         "min_samples": STEPS.by_default(5),
         "grid_size": count(16, HELD).by_default(512),
+        "n_jobs": N_JOBS,
     },
     "fuzzy-c-means": {
         "n_clusters": SIZE.by_default(8),
@@ -132,6 +139,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "tol": NOT_NEGATIVE.by_default(0.0001),
         "max_iter": STEPS.by_default(300),
         "n_init": FEW.by_default(3),
+        "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     },
 }

@@ -13,6 +13,7 @@ from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.threads import of_blocks
 
 
 class AutoClustering(ClusterEstimator):
@@ -36,6 +37,9 @@ class AutoClustering(ClusterEstimator):
         How many models vote, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}, default="default"
         How faint a valley divides two clusters, as in `SupportVectorClustering`.
+    n_jobs : int or None, default=None
+        Threads, for the models of both families and for blocks of rows; as in
+        `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
         Decides the order of rows.
 
@@ -84,12 +88,14 @@ class AutoClustering(ClusterEstimator):
         nu: float | None = None,
         effort: str = "default",
         granularity: str = "default",
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.n_clusters = n_clusters
         self.nu = nu
         self.effort = effort
         self.granularity = granularity
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def decision_function(self, X: Any) -> Any:
@@ -120,7 +126,7 @@ class AutoClustering(ClusterEstimator):
 
         """
         self._settle()
-        return answered(self, X, self._values("score"))
+        return answered(self, X, self._values("score"), self.n_jobs)
 
     def score_samples(self, X: Any) -> Any:
         """Return the score of every row, as `decision_function` does.
@@ -182,10 +188,12 @@ class AutoClustering(ClusterEstimator):
         self._settle()
         COUNT.check("n_clusters", n_clusters)
         rule, centre = self._engine.cut(n_clusters), self._engine.centre
-        return answered(self, X, Values(rule, centre, "label"))
+        return answered(self, X, Values(rule, centre, "label"), self.n_jobs)
 
     def _begin(self) -> AutomaticEngine:
-        return AutomaticEngine(self.get_params(), seed_of(self.random_state))
+        engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
+        engine.levels.n_jobs = engine.graph.n_jobs = self.n_jobs
+        return engine
 
     def _fit_array(self, X: np.ndarray) -> None:
         engine = self._begin()
@@ -200,7 +208,7 @@ class AutoClustering(ClusterEstimator):
             first = _first(engine.graph, keys[order], len(X))
             engine.learn_graph(X[order[first]], keys[order[first]])
         self._take(engine)
-        self.labels_ = self._values("label")(X)
+        self.labels_ = of_blocks(self._values("label"), X, self.n_jobs)
 
     def _fit_source(self, source: Input) -> None:
         engine = self._begin()

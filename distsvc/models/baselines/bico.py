@@ -31,6 +31,7 @@ from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 from distsvc.models.rules.fields import ArrayField, Facts, check_fields, forms_of, real, whole
 
@@ -124,6 +125,8 @@ class BICO(Baseline):
         at most a million.
     n_init : int, default=10
         Restarts of k-means on the coreset, by k-means++; the one of the lowest cost is kept.
+    n_jobs : int or None, default=None
+        Threads, for blocks of rows to label; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
         Decides the restarts of k-means. The coreset is not random: `fit` takes the rows in the
         order in which they are, as `partial_fit` does.
@@ -184,11 +187,13 @@ class BICO(Baseline):
         *,
         size: int | None = None,
         n_init: int = 10,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.n_clusters = n_clusters
         self.size = size
         self.n_init = n_init
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> BICO:
@@ -362,5 +367,10 @@ class BICO(Baseline):
         return self.solution_
 
     def _nearest_centres(self, X: np.ndarray) -> np.ndarray:
-        X = np.ascontiguousarray(X, np.float64)
-        return pairwise_distances_argmin(X, self.cluster_centers_).astype(np.int32)
+        centres = self.cluster_centers_
+
+        def nearest(block: np.ndarray) -> np.ndarray:
+            block = np.ascontiguousarray(block, np.float64)
+            return pairwise_distances_argmin(block, centres).astype(np.int32)
+
+        return of_blocks(nearest, X, self.n_jobs)

@@ -64,6 +64,8 @@ class DePDDP(TreeBaseline):
     grid_size : int, default=512
         Points of the grid on which the density is computed, at least 16. Doubled for a node until
         four steps fit into its bandwidth.
+    n_jobs : int or None, default=None
+        Threads, for blocks of rows to label; as in `SupportVectorClustering`.
 
     Attributes
     ----------
@@ -123,12 +125,14 @@ class DePDDP(TreeBaseline):
         trim: float = 0.01,
         min_samples: int = 5,
         grid_size: int = 512,
+        n_jobs: int | None = None,
     ):
         self.n_clusters = n_clusters
         self.bandwidth = bandwidth
         self.trim = trim
         self.min_samples = min_samples
         self.grid_size = grid_size
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> DePDDP:
         """Cluster the rows of X.

@@ -12,6 +12,7 @@ from distsvc.job.parameters import check_parameters
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 from distsvc.models.rules.rule import Rule
 
@@ -20,6 +21,7 @@ class Baseline(ClusterMixin, BaseEstimator):
     """An estimator whose answer is a rule of a few arrays."""
 
     algorithm: str
+    n_jobs: int | None
     labels_: np.ndarray
     _checkpoint: Checkpoint = NO_CHECKPOINT
     """The states that a `fit` of more than a minute goes on from."""
@@ -85,7 +87,11 @@ class TreeBaseline(Baseline):
         """
         check_is_fitted(self, "tree_")
         X = validated(self, X, reset=False)
-        return self.clusters_[self.tree_.apply(centred(X, self.centre_))]
+
+        def labelled(block: np.ndarray) -> np.ndarray:
+            return self.clusters_[self.tree_.apply(centred(block, self.centre_))]
+
+        return of_blocks(labelled, X, self.n_jobs)
 
     def _label(self, Z: np.ndarray, ends: np.ndarray) -> None:
         """Label the rows Z (n, d) of `fit` by their leaves (n,)."""

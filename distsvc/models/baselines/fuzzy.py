@@ -27,8 +27,9 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.errors import ParameterError
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.rows.checkpoints import MOST, State
+from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, State
 from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.threads import of_blocks, on_threads
 from distsvc.models.rows.validation import validated
 from distsvc.models.rules.fields import FLAG, ArrayField, Facts, Field, check_fields, whole
 
@@ -129,6 +130,8 @@ class FuzzyCMeans(Baseline):
         Most iterations; a warning says when they were not enough.
     n_init : int, default=3
         Starts, from rows that k-means++ draws. The one of the lowest objective is kept.
+    n_jobs : int or None, default=None
+        Threads, for the starts; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
         Decides the starts.
 
@@ -180,6 +183,7 @@ class FuzzyCMeans(Baseline):
         tol: float = 1e-4,
         max_iter: int = 300,
         n_init: int = 3,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.n_clusters = n_clusters
@@ -187,6 +191,7 @@ class FuzzyCMeans(Baseline):
         self.tol = tol
         self.max_iter = max_iter
         self.n_init = n_init
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> FuzzyCMeans:
@@ -260,7 +265,10 @@ class FuzzyCMeans(Baseline):
         """
         check_is_fitted(self, "cluster_centers_")
         X = validated(self, X, reset=False)
-        return memberships_of(squared_distances(X, self.cluster_centers_), float(self.m))
+        centres, m = self.cluster_centers_, float(self.m)
+        return of_blocks(
+            lambda block: memberships_of(squared_distances(block, centres), m), X, self.n_jobs
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster of the highest membership of every row.
@@ -296,12 +304,19 @@ class FuzzyCMeans(Baseline):
             search.centres, search.objectives = centres, objectives
             self._checkpoint.keep(search.n_iter + len(objectives), search.state)
 
+        def run(start: np.ndarray, *watched: Any) -> Alternation:
+            return alternate(X, start, m, float(self.tol), int(self.max_iter), *watched)
+
+        def drawn() -> np.ndarray:
+            return kmeans_plusplus(X, k, random_state=search.random)[0]
+
+        if self.n_jobs != 1 and self._checkpoint is NO_CHECKPOINT:
+            starts = [drawn() for _ in range(self.n_init)]
+            for found in on_threads(run, starts, self.n_jobs):
+                search.end(found)
         while search.n_ended < self.n_init:
-            start = search.centres
-            if start is None:
-                start, _ = kmeans_plusplus(X, k, random_state=search.random)
-            begun = search.objectives
-            search.end(alternate(X, start, m, float(self.tol), int(self.max_iter), begun, watch))
+            start = drawn() if search.centres is None else search.centres
+            search.end(run(start, search.objectives, watch))
         assert search.best is not None
         return search.best
 

@@ -92,6 +92,8 @@ class SPDC(TreeBaseline):
         l of CCIPCA, at least 0: a row weighs 1 + l times what it would in a mean over all rows.
     max_clusters : int, default=128
         Most leaves. Memory is O(max_clusters (d + window)).
+    n_jobs : int or None, default=None
+        Threads, for blocks of rows to label; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
         Decides the order of the rows in `fit`.
 
@@ -144,6 +146,7 @@ class SPDC(TreeBaseline):
         bandwidth: float = 1.06,
         amnesia: float = 2.0,
         max_clusters: int = 128,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.window = window
@@ -151,6 +154,7 @@ class SPDC(TreeBaseline):
         self.bandwidth = bandwidth
         self.amnesia = amnesia
         self.max_clusters = max_clusters
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> SPDC:

@@ -23,6 +23,7 @@ from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.directions import SEARCHED, principal_components
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -62,6 +63,7 @@ class GraphEngine:
     coordinates: np.ndarray | None
     tree: LevelTreeEngine
     before: np.ndarray | None  # (m,) labels of the first rows in the answer of the run before
+    n_jobs: int | None = 1  # threads, which change no answer
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = replace(parameters, nu=None), seed
@@ -98,7 +100,7 @@ class GraphEngine:
         self.coordinates = coordinates
         if coordinates is not None:
             self.tree = LevelTreeEngine(self.parameters, self.seed)
-            self.tree.least_standing = LEAST_STANDING
+            self.tree.least_standing, self.tree.n_jobs = LEAST_STANDING, self.n_jobs
             self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))
             if self.before is not None:
                 first = np.unique(point_of, return_index=True)[1]
@@ -117,13 +119,16 @@ class GraphEngine:
             return
         ensemble, view = self.tree.ensemble, self.seen
         members = range(len(ensemble.members))
-        self.choose([grow(ensemble, number, view, self.keys) for number in members])
+        self.choose(
+            on_threads(lambda number: grow(ensemble, number, view, self.keys), members, self.n_jobs)
+        )
 
     def choose(self, trees: Sequence[LevelTree]) -> None:
         """Test the splits of trees on the coordinates, and choose."""
         sums, view = [tree.no_differences() for tree in trees], self.seen
-        for tree, part in zip(trees, sums, strict=True):
-            tree.add_differences(view, part)
+        on_threads(
+            lambda k: trees[k].add_differences(view, sums[k]), range(len(trees)), self.n_jobs
+        )
         self.tree.choose(trees, sums, len(view))
 
     def labels(self, found: LevelSets) -> np.ndarray:

@@ -14,6 +14,7 @@ from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 ROWS_WANTED = 250_000
@@ -54,6 +55,8 @@ class TreeEngine:
     valleys: np.ndarray
     clearest_valley: float
     n_samples: int
+
+    n_jobs: int | None = 1  # threads, which change no answer
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         self.parameters = dict(parameters)
@@ -124,7 +127,8 @@ class TreeEngine:
         def blocks(epoch: int, ranges: Ranges, first: int) -> Iterable[np.ndarray]:
             return sampling.memory_blocks(rows, keys, ranges, self.seed, epoch, first)
 
-        return [self.grow(number, n_rows, blocks) for number in range(self.parameters["n_init"])]
+        restarts = range(self.parameters["n_init"])
+        return on_threads(lambda number: self.grow(number, n_rows, blocks), restarts, self.n_jobs)
 
     def seedling(self, n_features: int) -> GrowingTree:
         """Return the tree before it has learned anything."""

@@ -26,6 +26,7 @@ from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Passes, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.rows.validation import validated
 
 PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
@@ -88,6 +89,8 @@ class IncrementalMDH(ClusterEstimator):
     max_samples : int or None, default=1000000
         Most rows that are learned from and counted, about, drawn at random; at least 100. None for
         all.
+    n_jobs : int or None, default=None
+        Threads, for the trees and for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
         Decides the order of rows.
 
@@ -166,6 +169,7 @@ class IncrementalMDH(ClusterEstimator):
         elbow: str = "weighted",
         valley: float = 4.0,
         max_samples: int | None = 1_000_000,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.depth = depth
@@ -181,6 +185,7 @@ class IncrementalMDH(ClusterEstimator):
         self.elbow = elbow
         self.valley = valley
         self.max_samples = max_samples
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _fit_array(self, X: np.ndarray) -> None:
@@ -297,7 +302,7 @@ class IncrementalMDH(ClusterEstimator):
 
         """
         self._settle()
-        return answered(self, X, self._values("score"))
+        return answered(self, X, self._values("score"), self.n_jobs)
 
     def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
         """Return the labels for another number of clusters, without learning again.
@@ -345,6 +350,7 @@ class IncrementalMDH(ClusterEstimator):
         check_parameters("imdh", self.get_params())
         self._forget(("_stream", *CHOSEN))
         self._engine = TreeEngine(self.get_params(), seed_of(self.random_state))
+        self._engine.n_jobs = self.n_jobs
         return self._engine
 
     def _learn(self, X: np.ndarray, keys: np.ndarray, order: np.ndarray, n_rows: int) -> np.ndarray:
@@ -381,8 +387,11 @@ class IncrementalMDH(ClusterEstimator):
 
     def _label(self, cut: Cut, X: np.ndarray) -> np.ndarray:
         """Return labels (n,) of raw rows X (n, d), block by block to need little memory."""
-        found = [cut.label(self._engine.centred(X[part]))[0] for part in _parts(*X.shape)]
-        return np.concatenate(found)
+
+        def labelled(part: slice) -> np.ndarray:
+            return cut.label(self._engine.centred(X[part]))[0]
+
+        return np.concatenate(on_threads(labelled, _parts(*X.shape), self.n_jobs))
 
 
 def _parts(n: int, d: int) -> Iterator[slice]:

@@ -23,6 +23,7 @@ from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.rows.validation import check_integers, check_length, validated
 from distsvc.models.rules.rule import Rule
 
@@ -78,18 +79,22 @@ class Values:
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
 
-def answered(estimator: Any, X: Any, of_rows: OfRows) -> Any:
-    """Return the values (n,) or (n, k) of rows that an estimator is given, as lazy as these are."""
+def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) -> Any:
+    """Return the values (n,) or (n, k) of rows that an estimator is given, as lazy as these are.
+
+    Blocks of an array are on `n_jobs` threads.
+    """
     source = given(estimator, X, reset=False)
     if source is not None:
         return source.map(of_rows)
     X = validated(estimator, X, reset=False)
-    return of_rows.answer.joined(of_rows(part) for part in cut(X, block_rows(X.shape[1])))
+    return of_rows.answer.joined(on_threads(of_rows, cut(X, block_rows(X.shape[1])), n_jobs))
 
 
 class ClusterEstimator(ClusterMixin, BaseEstimator):
     """The base of estimators whose engine ends in a rule, by which rows are labelled."""
 
+    n_jobs: int | None
     notes_: list[str]
     labels_: Any
     n_clusters_: int
@@ -185,7 +190,7 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
 
         """
         self._settle()
-        return answered(self, X, self._values("label"))
+        return answered(self, X, self._values("label"), self.n_jobs)
 
     def predict_proba(self, X: Any) -> Any:
         """Return the shares of all clusters in every row, which add up to 1.
@@ -218,7 +223,7 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
 
         """
         self._settle()
-        return answered(self, X, self._values("share"))
+        return answered(self, X, self._values("share"), self.n_jobs)
 
     def _settle(self) -> None:
         """Raise NotFittedError unless there are clusters; find those of a stream first."""

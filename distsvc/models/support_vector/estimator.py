@@ -27,6 +27,7 @@ from distsvc.job.parameters import IN_MEMORY, check_parameters
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Values, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
@@ -155,6 +156,11 @@ class SupportVectorClustering(ClusterEstimator):
     noise : bool, default=False
         Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`, as
         HDBSCAN does. Rows on the boundary, down to -1e-5, which is rounding, are not outside.
+    n_jobs : int or None, default=None
+        Threads: for the models of the level tree, the climbs to equilibria and the segments between
+        them, and blocks of rows that are labelled or scored. None is 1 unless
+        `joblib.parallel_config` says otherwise, -1 all processors. Answers are the same for any
+        number, to the byte.
 
     Attributes
     ----------
@@ -262,6 +268,7 @@ class SupportVectorClustering(ClusterEstimator):
         ball_radius: float = 0.3,
         merge_radius: float = 0.1,
         noise: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.gamma = gamma
@@ -288,6 +295,7 @@ class SupportVectorClustering(ClusterEstimator):
         self.ball_radius = ball_radius
         self.merge_radius = merge_radius
         self.noise = noise
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     @property
@@ -297,14 +305,16 @@ class SupportVectorClustering(ClusterEstimator):
     def _fit_array(self, X: np.ndarray) -> None:
         started = perf_counter()
         engine = engine_for(self.get_params(), seed_of(self.random_state))
+        engine.n_jobs = self.n_jobs
         rows, trained = fit_array(engine, X)
         self._begin(engine, rows)
-        self.labels_ = self._with_noise(engine.labels(rows), rows)
+        self.labels_ = self._labels_of(rows)
         self._take_fit(started, trained)
 
     def _fit_source(self, source: Input) -> None:
         started = perf_counter()
         engine = engine_for(self.get_params(), seed_of(self.random_state))
+        engine.n_jobs = self.n_jobs
         passes, kept, trained = fit_source(engine, source)
         self._begin(engine, kept)
         self.labels_ = passes.labels(self._values("label"))
@@ -360,11 +370,11 @@ class SupportVectorClustering(ClusterEstimator):
         self.set_params(**parameters)
         rows = self._seen(X)
         started = perf_counter()
-        engine.parameters = Parameters.of(self.get_params())
+        engine.parameters, engine.n_jobs = Parameters.of(self.get_params()), self.n_jobs
         keys = sampling.row_keys(engine.seed, np.arange(len(rows)))
         engine.find_clusters([(rows, keys)], len(rows))
         self._take_clusters()
-        self.labels_ = self._with_noise(engine.labels(rows), rows)
+        self.labels_ = self._labels_of(rows)
         self._count_clusters()
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
@@ -451,7 +461,7 @@ class SupportVectorClustering(ClusterEstimator):
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
             return engine.values(self._seen(X)).astype(np.float64)
-        return answered(self, X, self._values("score"))
+        return answered(self, X, self._values("score"), self.n_jobs)
 
     def score_samples(self, X: Any) -> Any:
         """Return `decision_function` + 1: w.phi(x) >= 0, but for the level tree.
@@ -582,7 +592,13 @@ class SupportVectorClustering(ClusterEstimator):
         engine, least = self._engine, -SEGMENT_TOLERANCE if self.noise else -np.inf
         return Values(engine.rule, engine.centre, column, least)
 
+    def _labels_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of the seen rows (n, q) of a fit."""
+        return self._with_noise(of_blocks(self._engine.labels, rows, self.n_jobs), rows)
+
     def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return labels (n,) int32 of seen rows, with `noise` -1 where their value is below 0."""
-        outside = self._engine.values(rows) < -SEGMENT_TOLERANCE if self.noise else False
-        return np.where(outside, np.int32(-1), labels)
+        if not self.noise:
+            return labels
+        values = of_blocks(self._engine.values, rows, self.n_jobs)
+        return np.where(values < -SEGMENT_TOLERANCE, np.int32(-1), labels)

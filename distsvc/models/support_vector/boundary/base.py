@@ -73,6 +73,8 @@ class SupportVectorEngine(ABC):
     equilibrium_labels: np.ndarray  # (M,) int32: clusters, -1 outside the domain of novelty
     rule: Rule  # of centred rows, once clusters are found
 
+    n_jobs: int | None = 1  # threads, which change no answer
+
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = parameters, seed
         self.notes: list[str] = []

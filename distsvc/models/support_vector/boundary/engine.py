@@ -29,6 +29,7 @@ from distsvc.job.parameters import IN_MEMORY
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rows.sampling import Ranges, Reservoir
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import balls, complete_graph, labelling, training
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
@@ -43,6 +44,9 @@ DEFAULT_NU = 0.1
 BOUNDARY_WANTED = 50
 FEW_VECTORS = 100
 """The budget, where none is given."""
+
+CLIMB_ROWS = 128
+"""Rows, about, whose climbs are one piece of work."""
 
 LEAST_PRODUCT = 1e-6
 """Least level of w.phi(x), from which 1 is subtracted in float32."""
@@ -225,13 +229,21 @@ class BoundaryEngine(SupportVectorEngine):
                 found = Boundary.collect(f, rows, keys, self.epsilon, limit)
                 self.boundary = self.boundary.merge(found, limit)
             points = self.boundary.X
-            ends = labelling.climb(f, points)
+            parts_of = np.array_split(points, max(len(points) // CLIMB_ROWS, 1))
+            climbed = on_threads(lambda part: labelling.climb(f, part), parts_of, self.n_jobs)
+            ends = np.concatenate(climbed)
         self.set_equilibria(points, ends)
         if given.labelling in IN_MEMORY:
             pairs = complete_graph.joined_pairs(f, self.vertices, samples)
         else:
-            blocks = labelling.all_connected_pairs(f, self.vertices, samples)
-            pairs = np.concatenate(list(blocks))
+            E = self.vertices
+            pairs = np.concatenate(
+                on_threads(
+                    lambda block: labelling.connected_pairs(f, E, block, samples),
+                    range(labelling.pair_blocks(len(E))),
+                    self.n_jobs,
+                )
+            )
         self.set_clusters(pairs)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from distsvc.job.constraints import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
@@ -66,6 +68,7 @@ class LevelTreeEngine(SupportVectorEngine):
             projection_size=given.projection_size,
             max_iter=given.max_iter,
             seed=self.seed,
+            n_jobs=self.n_jobs,
         )
         self.view = self.ensemble.view(self.pilot)
 
@@ -94,7 +97,7 @@ class LevelTreeEngine(SupportVectorEngine):
         levels = LevelSets(
             self.ensemble, tested, self.view, n_tested, given.granularity, level, given.nu,
             given.assignment == "nearest", given.n_clusters, self.least_standing,
-            self.before, self.follow,
+            self.before, self.follow, self.n_jobs,
         )  # fmt: skip
         self._earlier = list(self.notes)
         self.settle(levels)
@@ -171,16 +174,21 @@ class LevelTreeEngine(SupportVectorEngine):
             return sampling.memory_blocks(ranked, ranked_keys, some, self.seed, stream, first)
 
         ranges, numbers = self.key_ranges(n_rows), range(len(self.ensemble.members))
-        self._grown = [self.grow(number, ranges, blocks) for number in numbers]
+        self._grown = on_threads(
+            lambda number: self.grow(number, ranges, blocks), numbers, self.n_jobs
+        )
 
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
         """Test the trees' splits on all rows of the table, and choose."""
         trees, self._grown, ties = self._grown, [], self.ensemble.ties
         sums = [tree.no_differences() for tree in trees]
+
+        def test(rows: np.ndarray, keys: np.ndarray, number: int) -> None:
+            tested = self.ensemble.rows_for(number, keys, n_rows)
+            trees[number].add_differences(rows[tested], sums[number], ties)
+
         for rows, keys in parts:
-            for number, tree in enumerate(trees):
-                tested = self.ensemble.rows_for(number, keys, n_rows)
-                tree.add_differences(rows[tested], sums[number], ties)
+            on_threads(partial(test, rows, keys), range(len(trees)), self.n_jobs)
         self.choose(trees, sums, n_rows)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.mass import FLAT, few_points, least_mass
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma, parting_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
@@ -228,6 +229,7 @@ def make_ensemble(
     projection_size: int,
     max_iter: int,
     seed: int,
+    n_jobs: int | None = 1,
 ) -> Ensemble:
     """Decide which models to train from pilot rows (m, d) float32 of a table of `n_rows`.
 
@@ -247,13 +249,19 @@ def make_ensemble(
         members = [Member(d, float(gamma), C) for gamma in gammas]
     else:
         rows, width = (pilot, density_gamma) if points is None else (points, parting_gamma)
-        members = list(_members(project(rows, components), d, EFFORTS[effort], C, width))
+        view = project(rows, components)
+        members = list(_members(view, d, EFFORTS[effort], C, width, n_jobs))
     steps, ties = steps_of_member(n_rows, max_iter), points is not None
     return Ensemble(components, members, budget, maintenance, projection_size, steps, seed, ties)
 
 
 def _members(
-    view: np.ndarray, d: int, effort: Effort, C: float, width: Callable[[np.ndarray], float]
+    view: np.ndarray,
+    d: int,
+    effort: Effort,
+    C: float,
+    width: Callable[[np.ndarray], float],
+    n_jobs: int | None,
 ) -> Iterator[Member]:
     if d <= FLAT:
         sizes, octaves, repeats = [d], effort.octaves, effort.repeats
@@ -261,7 +269,7 @@ def _members(
         most = view.shape[1]
         sizes = sorted({q for q in effort.subspaces if q < most} | {most})
         octaves, repeats = effort.octaves_in_subspaces, effort.repeats_in_subspaces
-    for q in sizes:
-        middle = width(view[:, :q].astype(np.float64))
+    middles = on_threads(lambda q: width(view[:, :q].astype(np.float64)), sizes, n_jobs)
+    for q, middle in zip(sizes, middles, strict=True):
         for octave in list(octaves) * repeats:
             yield Member(q, middle * 2.0**octave, C)

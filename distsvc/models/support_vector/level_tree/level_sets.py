@@ -59,13 +59,14 @@ class LevelSets:
     least_standing: float = LEAST_STANDING  # of a winner, below which there is one cluster
     before: np.ndarray | None = None
     follow: bool | None = None
+    n_jobs: int | None = 1
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
         """The answer for every granularity; equal ones where the table has few rows."""
         found: dict[int, Answer] = {}
         answers = {}
-        voting = VoteRows(self.pilot[:NEAR_ROWS])
+        voting = VoteRows(self.pilot[:NEAR_ROWS], self.n_jobs)
         for name, reference in REFERENCE_ROWS.items():
             rows = min(reference, self.n_rows)
             if rows not in found:

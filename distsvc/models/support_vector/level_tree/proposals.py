@@ -7,14 +7,16 @@ near to each other tells more: a cut through a cluster separates many of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from distsvc.kernels.agreement import pairs_together, parted
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 PROPOSALS = 6
@@ -38,10 +40,13 @@ standing."""
 
 
 class VoteRows:
-    """The viewed pilot rows (m, q) float32, m > 1, on which candidates are compared; it caches."""
+    """The viewed pilot rows (m, q) float32, m > 1, on which candidates are compared; it caches.
 
-    def __init__(self, view: np.ndarray):
-        self.view = view
+    Trees are asked on `n_jobs` threads.
+    """
+
+    def __init__(self, view: np.ndarray, n_jobs: int | None = 1):
+        self.view, self.n_jobs = view, n_jobs
         self._asked: dict[tuple[int, bytes], tuple[np.ndarray, float, float]] = {}
 
     def under(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
@@ -122,11 +127,13 @@ def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[
     apart from the next one. Splits with z >= 1 ranked by depth: the weight is 0.3 times what the
     last is deeper than the next. What both propose has both weights.
     """
-    found: list[Proposal] = []
-    for number, tree in enumerate(trees):
+
+    def proposed(number: int) -> list[Proposal]:
+        tree = trees[number]
         offered = [*_by_significance(tree, scale), *_by_depth(tree, scale)]
-        found += _candidates(number, tree, offered, scale, rows)
-    return found
+        return _candidates(number, tree, offered, scale, rows)
+
+    return _of_all(proposed, trees, rows)
 
 
 def cuts_into(
@@ -139,10 +146,11 @@ def cuts_into(
     least significant split that it keeps, the last 0.3 times that.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
-    found: list[Proposal] = []
-    for number, tree in enumerate(trees):
+
+    def proposed(number: int) -> list[Proposal]:
+        tree = trees[number]
         if tree.n_branches < n_clusters:
-            continue
+            return []
         cuts = (
             (tree.most_significant(n_clusters), 1.0),
             (_joined(number, tree, n_clusters, scale, rows), 1.0),
@@ -152,8 +160,18 @@ def cuts_into(
         for kept, share in cuts:
             least = max(scale * float(tree.z[kept].min()), FAINT_Z) if n_clusters > 1 else 1.0
             offered.append((kept, share * least))
-        found += _candidates(number, tree, offered, scale, rows)
-    return found
+        return _candidates(number, tree, offered, scale, rows)
+
+    return _of_all(proposed, trees, rows)
+
+
+def _of_all(
+    proposed: Callable[[int], list[Proposal]], trees: Sequence[LevelTree], rows: VoteRows
+) -> list[Proposal]:
+    """Return what all trees propose, by their numbers."""
+    _ = rows.near  # found once, before threads want it
+    found = on_threads(proposed, range(len(trees)), rows.n_jobs)
+    return list(chain.from_iterable(found))
 
 
 def _candidates(
@@ -162,8 +180,9 @@ def _candidates(
     offered: Sequence[tuple[np.ndarray, float]],
     scale: float,
     rows: VoteRows,
-) -> Iterator[Proposal]:
-    """Yield the cuts that a member offers with their weights; those of one cut are added up."""
+) -> list[Proposal]:
+    """Return the cuts that a member offers with their weights; those of one cut are added up."""
+    found: list[Proposal] = []
     weights: dict[bytes, float] = {}
     for kept, weight in offered:
         weights[kept.tobytes()] = weights.get(kept.tobytes(), 0.0) + weight
@@ -171,7 +190,8 @@ def _candidates(
         kept = np.frombuffer(key, bool)
         labels, separated, entropy = rows.under(number, tree, key)
         z = scale * float(tree.z[kept].min())
-        yield Proposal(number, weight, z, kept, labels, separated, entropy)
+        found.append(Proposal(number, weight, z, kept, labels, separated, entropy))
+    return found
 
 
 def most_like(

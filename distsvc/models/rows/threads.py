@@ -1,0 +1,46 @@
+"""Independent pieces of work on threads: their results do not depend on how many there are.
+
+Kernels let go of the interpreter's lock, so that threads are enough and nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from distsvc.inputs.rows import block_rows, cut
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def on_threads(function: Callable[[T], R], items: Iterable[T], n_jobs: int | None) -> list[R]:
+    """Return what a function makes of each item, in their order.
+
+    `n_jobs` is the number of threads as scikit-learn has it: None is 1 unless
+    `joblib.parallel_config` says otherwise, -1 all processors. One item is not worth a thread.
+    """
+    several = list(items)
+    if n_jobs == 1 or len(several) < 2:
+        return [function(item) for item in several]
+    from joblib import effective_n_jobs  # which a worker's task need not import
+
+    threads = min(effective_n_jobs(n_jobs), len(several))
+    if threads == 1:
+        return [function(item) for item in several]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, several))
+
+
+def of_blocks(
+    function: Callable[[np.ndarray], np.ndarray], X: np.ndarray, n_jobs: int | None
+) -> np.ndarray:
+    """Return a function's values (n, ...) for rows X (n, d), n > 0, found block by block.
+
+    The blocks are the same for any `n_jobs`, and have at most `block_rows` rows.
+    """
+    found = on_threads(function, cut(X, block_rows(X.shape[1])), n_jobs)
+    return found[0] if len(found) == 1 else np.concatenate(found)
