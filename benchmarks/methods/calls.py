@@ -35,7 +35,7 @@ def calls(options: Namespace) -> None:
     trees = {"now": str(HERE)} | others
     with ExitStack() as stack:
         versions = {
-            name: stack.enter_context(Version(Path(folder))) for name, folder in trees.items()
+            name: stack.enter_context(CallTimer(Path(folder))) for name, folder in trees.items()
         }
         rows = []
         for name in versions["now"].offered:
@@ -51,7 +51,7 @@ def calls(options: Namespace) -> None:
     publish(options.out, "calls", rows)
 
 
-class Version:
+class CallTimer:
     """A process that has one version of distsvc, and times its calls as it is asked."""
 
     def __init__(self, folder: Path):
@@ -84,7 +84,7 @@ class Version:
         return json.loads(answer)
 
 
-def compared(name: str, versions: dict[str, Version], repeats: int) -> Row:
+def compared(name: str, versions: dict[str, CallTimer], repeats: int) -> Row:
     """Return the least milliseconds of a call in every version that has it."""
     least: dict[str, float] = {}
     having = {key: one for key, one in versions.items() if name in one.offered}

@@ -6,7 +6,7 @@ import pytest
 from benchmarks import NAMES, benchmark
 from benchmarks.datasets.catalogue import find
 from benchmarks.harness.measure import publish
-from benchmarks.methods.calls import HERE, Version, compared
+from benchmarks.methods.calls import HERE, CallTimer, compared
 from benchmarks.quality.blind import PEER, beside_peer
 from benchmarks.quality.blind_large import choice
 from benchmarks.quality.given_k import K_GROUPS, beside_best
@@ -133,7 +133,7 @@ def test_rows_of_a_membership_and_the_cluster_of_their_class():
 
 
 def test_calls_are_timed_in_every_version_that_has_them():
-    with Version(HERE) as now, Version(HERE) as other:
+    with CallTimer(HERE) as now, CallTimer(HERE) as other:
         assert {"level tree: fit, 1,000 rows", "imdh: cut, 10,000 rows"} <= set(now.offered)
         name = "metrics.purity, 10,000 rows"
         row = compared(name, {"now": now, "other": other}, 1)
