@@ -47,6 +47,11 @@ class AutoClustering(ClusterEstimator):
     ----------
     labels_ : ndarray of shape (n,), int32
         Cluster of every row; outliers have one, too.
+    probabilities_ : ndarray of shape (n,), float32
+        The share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the
+        row's label.
+    outlier_scores_ : ndarray of shape (n,), float64
+        How far out every row is: `decision_function` with its sign turned, above 0 outside.
     n_clusters_ : int
     algorithm_ : {"support-vector", "graph", "centres"}
         Whose answer it is: of the level tree of the columns, or of the graph, or of k-means, which
@@ -80,6 +85,8 @@ class AutoClustering(ClusterEstimator):
     'support-vector'
 
     """
+
+    _rows: np.ndarray | None
 
     def __init__(
         self,
@@ -158,7 +165,7 @@ class AutoClustering(ClusterEstimator):
         """
         return self.decision_function(X)
 
-    def cut(self, n_clusters: int, X: Any) -> Any:
+    def cut(self, n_clusters: int, X: Any = None) -> Any:
         """Return the cluster of every row for another number of clusters, without learning again.
 
         The answer is that of a fit that is given the number.
@@ -167,13 +174,18 @@ class AutoClustering(ClusterEstimator):
         ----------
         n_clusters : int
             Clusters wanted; there are fewer where rows are too few.
-        X : array-like or table of shape (n, d)
-            Rows to label, as `fit` takes them.
+        X : array-like or table of shape (n, d) or None, default=None
+            Rows to label, as `fit` takes them; None for those of `fit`.
 
         Returns
         -------
         labels : ndarray of shape (n,), int32
             As lazy as X is.
+
+        Raises
+        ------
+        ValueError
+            Where the rows of `fit` were read block by block and X is not given.
 
         Examples
         --------
@@ -181,14 +193,18 @@ class AutoClustering(ClusterEstimator):
         >>> from sklearn.datasets import make_blobs
         >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
         >>> model = AutoClustering(random_state=0).fit(X)
-        >>> len(set(model.cut(2, X).tolist()))
+        >>> len(set(model.cut(2).tolist()))
         2
 
         """
         self._settle()
         COUNT.check("n_clusters", n_clusters)
         rule, centre = self._engine.cut(n_clusters), self._engine.centre
-        return answered(self, X, Values(rule, centre, "label"), self.n_jobs)
+        if X is not None:
+            return answered(self, X, Values(rule, centre, "label"), self.n_jobs)
+        if self._rows is None:
+            raise ValueError("the rows were read block by block and not kept: give X")
+        return of_blocks(rule.labels, self._rows, self.n_jobs)
 
     def _begin(self) -> AutomaticEngine:
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
@@ -208,7 +224,8 @@ class AutoClustering(ClusterEstimator):
             first = _first(engine.graph, keys[order], len(X))
             engine.learn_graph(X[order[first]], keys[order[first]])
         self._take(engine)
-        self.labels_ = of_blocks(self._values("label"), X, self.n_jobs)
+        self._rows = np.ascontiguousarray(X - engine.centre, np.float32)
+        self.labels_ = of_blocks(engine.rule.labels, self._rows, self.n_jobs)
 
     def _fit_source(self, source: Input) -> None:
         engine = self._begin()
@@ -227,7 +244,8 @@ class AutoClustering(ClusterEstimator):
         parts = ((levels.seen(block), keys) for block, keys in passes.again())
         levels.find_clusters(parts, n_rows)
         self._take(engine)
-        self.labels_ = passes.labels(self._values("label"))
+        self._rows = None
+        self._label_passes(passes)
 
     def _take(self, engine: AutomaticEngine) -> None:
         """Let the engine choose, and publish the answer."""

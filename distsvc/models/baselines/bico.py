@@ -28,6 +28,7 @@ from distsvc.errors import UnusableRowsError
 from distsvc.job.constraints import HELD
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.estimator import Baseline
+from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
@@ -135,6 +136,12 @@ class BICO(Baseline):
     ----------
     labels_ : ndarray of shape (n,), int32
         Cluster of every row that `fit` was given: the nearest centre.
+    probabilities_ : ndarray of shape (n,), float32
+        The share of its own cluster in every row, 1 / r^4 of the distance r to its centre, over
+        that of all clusters.
+    outlier_scores_ : ndarray of shape (n,), float64
+        The distance of every row to the nearest hyperplane midway to another centre, with its sign
+        turned: high near another cluster. No row is outside, however far it is from all others.
     cluster_centers_ : ndarray of shape (k, d), float64
         Computed when first asked for after `partial_fit`.
     coreset_points_ : ndarray of shape (m, d), float64
@@ -231,6 +238,7 @@ class BICO(Baseline):
             self._add(X[self.n_seen_ : self.n_seen_ + PIECE_ROWS])
             self._checkpoint.keep(self.n_seen_, self._state)
         self.labels_ = self._nearest_centres(X)
+        self._describe(X)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> BICO:
@@ -267,7 +275,7 @@ class BICO(Baseline):
         X = validated(self, X, reset=first)
         if first:
             self._begin(X.shape[1])
-        self.__dict__.pop("labels_", None)
+        self._forget_rows()
         self._add(X)
         return self
 
@@ -323,6 +331,12 @@ class BICO(Baseline):
 
     def _rule(self) -> Centres:
         return Centres.by_size(self.cluster_centers_, self.labels_)
+
+    def _groups(self, k: int) -> np.ndarray:
+        centres = self.cluster_centers_
+        nearest = self._nearest_centres(self.coreset_points_)
+        sizes = np.bincount(nearest, self.coreset_weights_, len(centres))
+        return merged_centres(centres, sizes, k)
 
     def _begin(self, n_features: int) -> None:
         self.check_parameters()

@@ -71,6 +71,11 @@ class DePDDP(TreeBaseline):
     ----------
     labels_ : ndarray of shape (n,), int32
         Cluster of every row, 0 the largest. Equal to ``predict(X)``.
+    probabilities_ : ndarray of shape (n,), float32
+        The share of its own cluster in every row: every hyperplane divides it between its sides.
+    outlier_scores_ : ndarray of shape (n,), float64
+        The distance of every row to the nearest hyperplane on its path, with its sign
+        turned: high near another cluster. No row is outside, however far it is from all others.
     n_clusters_ : int
     directions_ : ndarray of shape (n_nodes, d), float32
         A node's first principal component, of unit length, its largest entry positive; 0 of a leaf.
@@ -170,6 +175,7 @@ class DePDDP(TreeBaseline):
         ends = self._grow(Z)
         self.clusters_ = self.tree_.numbering(self.counts_)
         self._label(Z, ends)
+        self._describe(X)
         self.n_clusters_ = len(self.tree_.leaves)
         if self.n_clusters is not None and self.n_clusters_ < self.n_clusters:
             warnings.warn(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import check_parameters
+from distsvc.models.baselines.merging import by_size, first_splits
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
+from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 
 
@@ -23,6 +27,8 @@ class Baseline(ClusterMixin, BaseEstimator):
     algorithm: str
     n_jobs: int | None
     labels_: np.ndarray
+    probabilities_: np.ndarray
+    outlier_scores_: np.ndarray
     _checkpoint: Checkpoint = NO_CHECKPOINT
     """The states that a `fit` of more than a minute goes on from."""
 
@@ -46,6 +52,88 @@ class Baseline(ClusterMixin, BaseEstimator):
 
         """
         check_parameters(self.algorithm, self.get_params())
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the cluster (n,) int32 of every row of X (n, d)."""
+        raise NotImplementedError
+
+    def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
+        """Return the labels for a smaller number of clusters, without learning again.
+
+        Clusters of the fit become one until so many are left: centres are merged by Ward's method,
+        and of a tree the first splits are kept.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Clusters wanted. Where the fit has fewer, these are returned, with a warning.
+        X : array-like of shape (n, d) or None, default=None
+            Rows to label; None for those of `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+            0 is the largest cluster of the rows of `fit`.
+
+        Raises
+        ------
+        ValueError
+            Where the rows were learned block by block and X is not given.
+
+        See Also
+        --------
+        distsvc.AutoClustering.cut : As if that number had been asked for.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import BICO
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = BICO(n_clusters=6, random_state=0).fit(X)
+        >>> sorted(set(model.cut(3).tolist()))
+        [0, 1, 2]
+
+        """
+        COUNT.check("n_clusters", n_clusters)
+        known = getattr(self, "labels_", None)
+        labels = known if X is None else self.predict(X)
+        if labels is None:
+            check_is_fitted(self)
+            raise ValueError("the rows were learned block by block and not kept: give X")
+        groups = self._groups(int(n_clusters))
+        if groups.max() + 1 < n_clusters:
+            warnings.warn(
+                f"{n_clusters} clusters were asked for, but the fit has only {groups.max() + 1}",
+                UserWarning,
+                stacklevel=2,
+            )
+        rows = np.zeros(len(groups))
+        if known is not None:
+            rows = np.bincount(known, minlength=len(groups)).astype(np.float64)
+        return by_size(groups, rows)[labels]
+
+    def _groups(self, k: int) -> np.ndarray:
+        """Return which of k groups each cluster is in, (n_clusters,) int64."""
+        raise NotImplementedError
+
+    def _forget_rows(self) -> None:
+        """Forget what is known of the rows of `fit`, which more rows make untrue."""
+        for name in ("labels_", "probabilities_", "outlier_scores_"):
+            self.__dict__.pop(name, None)
+
+    def _describe(self, X: np.ndarray) -> None:
+        """Say of the rows X (n, d) of `fit` how sure each is of its cluster, and how far out."""
+        rule = self._rule()
+
+        def sure(part: np.ndarray) -> np.ndarray:
+            Z = np.ascontiguousarray(part, np.float64)
+            return Membership.of(rule, Z, rule.labels(Z), most=0).own
+
+        def far(part: np.ndarray) -> np.ndarray:
+            return -rule.scores(np.ascontiguousarray(part, np.float64)).astype(np.float64)
+
+        self.probabilities_ = of_blocks(sure, X, self.n_jobs)
+        self.outlier_scores_ = of_blocks(far, X, self.n_jobs)
 
     def _rule(self) -> Rule:
         """Return the rule of the fit; cluster 0 has most rows."""
@@ -96,6 +184,9 @@ class TreeBaseline(Baseline):
     def _label(self, Z: np.ndarray, ends: np.ndarray) -> None:
         """Label the rows Z (n, d) of `fit` by their leaves (n,)."""
         self.labels_, self._spreads = self.clusters_[ends], self.tree_.spreads(Z)
+
+    def _groups(self, k: int) -> np.ndarray:
+        return first_splits(self.children_, self.clusters_, k)
 
     def _rule(self) -> Splits:
         nodes = self.directions_, self.thresholds_, self.children_

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
 from distsvc.models.baselines.estimator import Baseline
+from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, State
 from distsvc.models.rows.sampling import seed_of
@@ -139,6 +140,11 @@ class FuzzyCMeans(Baseline):
     ----------
     labels_ : ndarray of shape (n,), int32
         The cluster of the highest membership, which is that of the nearest centre.
+    probabilities_ : ndarray of shape (n,), float32
+        The highest membership of every row.
+    outlier_scores_ : ndarray of shape (n,), float64
+        The distance of every row to the nearest hyperplane midway to another centre, with its sign
+        turned: high near another cluster. No row is outside, however far it is from all others.
     memberships_ : ndarray of shape (n, k), float64
         Of every row, with the sum 1.
     cluster_centers_ : ndarray of shape (k, d), float64
@@ -235,6 +241,8 @@ class FuzzyCMeans(Baseline):
         self.objectives_ = best.objectives
         self.objective_, self.n_iter_ = float(best.objectives[-1]), len(best.objectives)
         self.labels_ = self.memberships_.argmax(axis=1).astype(np.int32)
+        self._describe(X)
+        self.probabilities_ = self.memberships_.max(axis=1).astype(np.float32)
         return self
 
     def memberships(self, X: Any) -> np.ndarray:
@@ -322,6 +330,9 @@ class FuzzyCMeans(Baseline):
 
     def _rule(self) -> Centres:
         return Centres.by_size(self.cluster_centers_, self.labels_)
+
+    def _groups(self, k: int) -> np.ndarray:
+        return merged_centres(self.cluster_centers_, self.memberships_.sum(axis=0), k)
 
 
 def squared_distances(X: np.ndarray, centres: np.ndarray) -> np.ndarray:

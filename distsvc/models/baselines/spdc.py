@@ -101,6 +101,11 @@ class SPDC(TreeBaseline):
     ----------
     labels_ : ndarray of shape (n,), int32
         Cluster of every row that `fit` was given, 0 the largest. Equal to ``predict(X)``.
+    probabilities_ : ndarray of shape (n,), float32
+        The share of its own cluster in every row: every hyperplane divides it between its sides.
+    outlier_scores_ : ndarray of shape (n,), float64
+        The distance of every row to the nearest hyperplane on its path, with its sign
+        turned: high near another cluster. No row is outside, however far it is from all others.
     n_clusters_ : int
         Leaves. A leaf that the last rows made can have none of them.
     directions_, thresholds_, children_ : ndarrays
@@ -194,6 +199,7 @@ class SPDC(TreeBaseline):
         ends = self.tree_.apply(Z)
         self._number(np.bincount(ends, minlength=len(self.tree_.children)))
         self._label(Z, ends)
+        self._describe(X)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> SPDC:
@@ -232,7 +238,7 @@ class SPDC(TreeBaseline):
         X = validated(self, X, reset=first)
         if first:
             self._begin(X)
-        self.__dict__.pop("labels_", None)
+        self._forget_rows()
         self._learn(centred(X, self.centre_))
         self._number(self.state_.counts[: len(self.tree_.children)])
         return self

@@ -24,7 +24,7 @@ from distsvc.job.parameters import check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import ClusterEstimator, Passes, answered
+from distsvc.models.rows.passes import OF_ROWS, ClusterEstimator, Passes, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.rows.validation import validated
@@ -34,7 +34,7 @@ PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angl
 
 CHOSEN = (
     "cluster_tree_", "n_clusters_", "labels_", "_leaves",
-    "valleys_", "clearest_valley_", "agreement_",
+    "valleys_", "clearest_valley_", "agreement_", "probabilities_", "outlier_scores_",
 )  # fmt: skip
 """Attributes of a fit that more rows make untrue."""
 
@@ -99,6 +99,12 @@ class IncrementalMDH(ClusterEstimator):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row, 0 the largest (as counted on the rows learned from). Equal to
         ``predict(X)``.
+    probabilities_ : ndarray of shape (n,), float32
+        The share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the
+        row's label.
+    outlier_scores_ : ndarray of shape (n,), float64
+        `score_samples` with its sign turned: high near a border to another cluster. No row is
+        outside, however far it is from all others.
     n_clusters_ : int
     cluster_tree_ : ClusterTree of distsvc.models.hyperplanes.tree
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
@@ -222,8 +228,10 @@ class IncrementalMDH(ClusterEstimator):
             found = [self._label(whole, np.asarray(block)) for block, _ in passes.again()]
             self._leaves = np.concatenate(found)
             self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]
+            described = passes.values(*map(self._values, OF_ROWS[1:]))
+            self.probabilities_, self.outlier_scores_ = described
         else:
-            self.labels_ = passes.labels(self._values("label"))
+            self._label_passes(passes)
 
     def partial_fit(self, X: Any, y: Any = None) -> IncrementalMDH:
         """Learn one tree from the rows of a block, in their order and in one pass.

@@ -23,11 +23,21 @@ from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import of_blocks, on_threads
 from distsvc.models.rows.validation import check_integers, check_length, validated
+from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 
-DTYPES = {"label": np.int32, "score": np.float64, "share": np.float32}
+DTYPES = {
+    "label": np.int32,
+    "score": np.float64,
+    "share": np.float32,
+    "probability": np.float32,
+    "outlier_score": np.float64,
+}
+
+OF_ROWS = ("label", "probability", "outlier_score")
+"""What a fit says of each of its rows."""
 
 SLACK = 1.25
 """Rows that are held while the sample is drawn, over those that it has in the end, at most."""
@@ -50,8 +60,9 @@ def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input 
 class Values:
     """Labels, scores or shares of rows by a rule, as a function that can be sent to the rows.
 
-    `column` is ``label``, ``score`` or ``share``; `centre` (d,) float64 is subtracted from raw
-    rows. Rows with a score below `least` are labelled -1.
+    `column` is ``label``, ``score``, ``share``, or one of the others of `DTYPES`: the share of a
+    row's own cluster, and the score with its sign turned. `centre` (d,) float64 is subtracted from
+    raw rows. Rows with a score below `least` are labelled -1, and their own share is 0.
     """
 
     rule: Rule
@@ -71,8 +82,14 @@ class Values:
         Z = np.ascontiguousarray(X - self.centre, np.float32)
         if self.column == "share":
             return self.rule.shares(Z)
-        if self.column == "score":
-            return self.rule.scores(Z).astype(np.float64)
+        if self.column in ("score", "outlier_score"):
+            scores = self.rule.scores(Z).astype(np.float64)
+            return scores if self.column == "score" else -scores
+        if self.column == "probability":
+            own = Membership.of(self.rule, Z, self.rule.labels(Z), most=0).own
+            if self.least > -np.inf:
+                own[self.rule.scores(Z) < self.least] = 0.0
+            return own
         if self.least == -np.inf:
             return self.rule.labels(Z)
         found = self.rule.label(Z)
@@ -97,6 +114,8 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
     n_jobs: int | None
     notes_: list[str]
     labels_: Any
+    probabilities_: Any
+    outlier_scores_: Any
     n_clusters_: int
     _engine: Any
 
@@ -139,7 +158,9 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
         source = given(self, X, reset=True, whole=self._whole)
         if source is None:
             check_integers(X)
-            self._fit_array(validated(self, X, ensure_min_samples=2))
+            rows = validated(self, X, ensure_min_samples=2)
+            self._fit_array(rows)
+            self._describe(rows)
         else:
             with readable_again(source) as source:
                 self._fit_source(source)
@@ -233,6 +254,16 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
         """Return the function that labels or scores raw rows."""
         return Values(self._engine.rule, self._engine.centre, column)
 
+    def _describe(self, X: np.ndarray) -> None:
+        """Say of the rows X (n, d) of `fit` how sure each is of its cluster, and how far out."""
+        self.probabilities_ = of_blocks(self._values("probability"), X, self.n_jobs)
+        self.outlier_scores_ = of_blocks(self._values("outlier_score"), X, self.n_jobs)
+
+    def _label_passes(self, passes: Passes) -> None:
+        """Label the rows of `fit`, and describe them, in one more reading."""
+        found = passes.values(*map(self._values, OF_ROWS))
+        self.labels_, self.probabilities_, self.outlier_scores_ = found
+
     def _count_clusters(self) -> None:
         """Set ``n_clusters_`` to the clusters that have rows; those of a rule where rows are lazy.
 
@@ -296,13 +327,14 @@ class Passes:
         if n_rows != self.n_rows:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
 
-    def labels(self, of_rows: OfRows) -> Any:
-        """Return the labels (n,) int32 of all rows, as lazy as these are; errors as in `again`."""
+    def values(self, *columns: OfRows) -> list[Any]:
+        """Return columns (n,) of values of all rows, as lazy as these are; errors as in `again`."""
         if self.source.lazy:
-            return self.source.map(of_rows)
-        found, done = np.empty(self.n_rows, np.int32), 0
+            return [self.source.map(of_rows) for of_rows in columns]
+        found, done = [np.empty(self.n_rows, of.answer.dtype) for of in columns], 0
         for block, _ in self.again():
-            found[done : done + len(block)] = of_rows(block)
+            for values, of_rows in zip(found, columns, strict=True):
+                values[done : done + len(block)] = of_rows(block)
             done += len(block)
         return found
 

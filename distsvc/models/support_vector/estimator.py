@@ -42,7 +42,9 @@ from distsvc.models.support_vector.engines import (
 )
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
 
-OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_")
+OF_ONE_FIT = (
+    "seconds_", "tree_", "agreement_", "candidates_", "probabilities_", "outlier_scores_",
+)  # fmt: skip
 
 
 class SupportVectorClustering(ClusterEstimator):
@@ -167,6 +169,11 @@ class SupportVectorClustering(ClusterEstimator):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row; outliers have one too unless `noise`. 0 is the largest cluster, as
         counted on up to 10,000 rows.
+    probabilities_ : ndarray of shape (n,), float32
+        The share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the
+        row's label. 0 for rows that `noise` labels -1.
+    outlier_scores_ : ndarray of shape (n,), float64
+        How far out every row is: `decision_function` with its sign turned, above 0 outside.
     n_clusters_ : int
         Clusters that have rows; of lazy rows, and after `partial_fit`, all that there are.
     support_vectors_ : ndarray of shape (B, d), float32
@@ -317,7 +324,7 @@ class SupportVectorClustering(ClusterEstimator):
         engine.n_jobs = self.n_jobs
         passes, kept, trained = fit_source(engine, source)
         self._begin(engine, kept)
-        self.labels_ = passes.labels(self._values("label"))
+        self._label_passes(passes)
         self._take_fit(started, trained)
 
     def _take_fit(self, started: float, trained: float) -> None:
@@ -376,6 +383,7 @@ class SupportVectorClustering(ClusterEstimator):
         self._take_clusters()
         self.labels_ = self._labels_of(rows)
         self._count_clusters()
+        self._describe(validated(self, X, reset=False))
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
 
@@ -496,27 +504,28 @@ class SupportVectorClustering(ClusterEstimator):
     def cut(
         self,
         n_clusters: int | None = None,
+        X: Any = None,
         *,
         level: float | None = None,
         significance: float | None = None,
-        X: Any = None,
     ) -> np.ndarray:
         """Return the labels of another cut of the level tree, without training again.
 
-        Give one of the first three. Labels are of the rows of X, or of those of `fit`.
+        Give one of `n_clusters`, `level` and `significance`. Labels are of the rows of X, or of
+        those of `fit`.
 
         Parameters
         ----------
         n_clusters : int or None, default=None
             Clusters wanted: the answer of a fit that is given so many. Fewer are returned where no
             tree has as many branches.
+        X : array-like of shape (n, d) or None, default=None
+            Rows to label; None for those of `fit`.
         level : float or None, default=None
             The clusters are the components of the winner's level set f(x) >= level: the papers'
             answer at level 0.
         significance : float or None, default=None
             The clusters are those of all splits of the winner with a z of at least so much.
-        X : array-like of shape (n, d) or None, default=None
-            Rows to label; None for those of `fit`.
 
         Returns
         -------

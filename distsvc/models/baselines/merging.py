@@ -1,0 +1,64 @@
+"""Fewer clusters out of those that a fit has found: cuts of baselines."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from distsvc.models.baselines.split_tree import LEAF
+
+
+def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray:
+    """Return which of k groups each of the centres (m, d) is in, (m,) int64.
+
+    Ward's method: again and again the two groups become one that raise the sum of squared distances
+    of the rows to their means the least, |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. `sizes` (m,)
+    are the rows of the centres; of equal pairs the first is taken.
+    """
+    means, sizes = centres.astype(np.float64), sizes.astype(np.float64)
+    groups = np.arange(len(means))
+    alive = np.ones(len(means), bool)
+    squared = cdist(means, means, "sqeuclidean")
+    while alive.sum() > k:
+        both = sizes[:, np.newaxis] + sizes
+        product = sizes[:, np.newaxis] * sizes
+        share = np.divide(product, both, out=np.zeros_like(both), where=both > 0.0)
+        costs = np.where(np.triu(np.outer(alive, alive), 1), share * squared, np.inf)
+        kept, gone = divmod(int(costs.argmin()), len(means))
+        total = sizes[kept] + sizes[gone]
+        weight = sizes[gone] / total if total > 0.0 else 0.5
+        means[kept] += weight * (means[gone] - means[kept])
+        sizes[kept], alive[gone] = total, False
+        groups[groups == gone] = kept
+        squared[kept] = squared[:, kept] = ((means - means[kept]) ** 2).sum(axis=1)
+    return np.unique(groups, return_inverse=True)[1].ravel()
+
+
+def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarray:
+    """Return which of k groups each cluster of a tree is in (m,) int64, by its first k - 1 splits.
+
+    `children` (n_nodes, 2) are numbered in the order of splits, and `clusters` (n_nodes,) are those
+    of leaves.
+    """
+    splits = np.flatnonzero(children[:, 0] != LEAF)
+    kept = set(splits[np.argsort(children[splits, 0])][: k - 1].tolist())
+    groups = np.arange(len(children))
+    for node in splits[np.argsort(children[splits, 0])].tolist():  # parents come first
+        if node not in kept:
+            groups[children[node]] = groups[node]
+    leaves = np.flatnonzero(clusters >= 0)
+    order = leaves[np.argsort(clusters[leaves])]
+    return np.unique(groups[order], return_inverse=True)[1].ravel()
+
+
+def by_size(groups: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return groups (m,) numbered by the rows (m,) of their members, 0 the largest, as int32.
+
+    Of equally large ones the one with the first member comes first.
+    """
+    rows = np.bincount(groups, weights=sizes)
+    first = np.full(len(rows), len(groups))
+    np.minimum.at(first, groups, np.arange(len(groups)))
+    numbers = np.empty(len(rows), np.int32)
+    numbers[np.lexsort((first, -rows))] = np.arange(len(rows), dtype=np.int32)
+    return numbers[groups]

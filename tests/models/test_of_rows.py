@@ -1,0 +1,153 @@
+"""What a fit says of its rows: labels, probabilities, outlier scores, and cuts into fewer."""
+
+import pickle
+import warnings
+
+import dask.array as da
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc import AutoClustering, IncrementalMDH, SupportVectorClustering
+from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
+
+OURS = {
+    "level tree": SupportVectorClustering(effort="fast", random_state=0),
+    "noise": SupportVectorClustering(effort="fast", nu=0.1, noise=True, random_state=0),
+    "boundary": SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0),
+    "auto": AutoClustering(effort="fast", random_state=0),
+    "imdh": IncrementalMDH(random_state=0),
+}
+BASELINES = {
+    "bico": BICO(6, random_state=0),
+    "fuzzy": FuzzyCMeans(6, random_state=0),
+    "depddp": DePDDP(),
+    "spdc": SPDC(window=100, random_state=0),
+}
+ALL = OURS | BASELINES
+CUT = {name: of for name, of in ALL.items() if name != "boundary"}
+
+
+@pytest.fixture(scope="module")
+def X():  # noqa: N802
+    rows, _ = make_blobs(600, centers=[[0, 0], [2, 0], [0, 2]], cluster_std=0.3, random_state=0)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def fitted(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return {name: clone(of).fit(X) for name, of in ALL.items()}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_row_has_a_probability_and_an_outlier_score(fitted, X, name):
+    model = fitted[name]
+    assert model.probabilities_.shape == model.outlier_scores_.shape == (len(X),)
+    assert (model.probabilities_.dtype, model.outlier_scores_.dtype) == (np.float32, np.float64)
+    assert model.probabilities_.min() >= 0.0
+    assert model.probabilities_.max() <= 1.0
+    assert len(np.unique(model.probabilities_)) > 100
+    assert len(np.unique(model.outlier_scores_)) > 100
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_they_are_those_of_the_methods(fitted, X, name):
+    model = fitted[name]
+    own = model.predict_proba(X).max(axis=1)
+    inside = model.labels_ >= 0
+    if name != "boundary":  # where the nearest boundary row decides, not the largest share
+        assert np.array_equal(model.probabilities_[inside], own[inside])
+    else:
+        shares = model.predict_proba(X)
+        assert np.array_equal(model.probabilities_, shares[np.arange(len(X)), model.labels_])
+    assert (model.probabilities_[~inside] == 0.0).all()
+    score = model.score_samples if name == "imdh" else model.decision_function
+    assert np.array_equal(model.outlier_scores_, -score(X))
+
+
+def test_rows_that_are_outside_have_a_score_above_0(fitted):
+    model = fitted["noise"]
+    assert 30 < (model.labels_ == -1).sum() < 120
+    assert np.array_equal(model.labels_ == -1, model.outlier_scores_ > 1e-5)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_row_between_two_clusters_is_less_sure_than_one_within(X, name):
+    rows = np.concatenate([X, [[0.0, 0.0], [1.0, 0.02]]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = clone(ALL[name]).fit(rows)
+    within, between = model.probabilities_[-2:]
+    if name not in ("bico", "fuzzy"):  # which divide the blobs further
+        assert within > between
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_table_in_blocks_has_the_same(fitted, X, name):
+    model = fitted[name]
+    for table in (pl.DataFrame(X, schema=["a", "b"]), da.from_array(X, chunks=(200, 2))):
+        other = clone(model).fit(table)
+        for attribute in ("labels_", "probabilities_", "outlier_scores_"):
+            assert np.array_equal(np.asarray(getattr(other, attribute)), getattr(model, attribute))
+
+
+@pytest.mark.parametrize("name", ["imdh", "bico", "spdc"])
+def test_more_rows_make_them_untrue(fitted, X, name):
+    model = pickle.loads(pickle.dumps(fitted[name]))
+    model.partial_fit(X[:100])
+    assert not hasattr(model, "probabilities_")
+    assert not hasattr(model, "outlier_scores_")
+    with pytest.raises(ValueError, match="not kept: give X"):
+        model.cut(2)
+    assert len(set(model.cut(2, X).tolist())) <= 2
+
+
+def test_a_relabelled_model_has_those_of_its_labels(X):
+    model = SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0).fit(X)
+    before = model.probabilities_
+    model.relabel(X, noise=True)
+    assert (model.probabilities_[model.labels_ == -1] == 0.0).all()
+    assert (before > 0.0).all()
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_cut_is_alike_on_all(fitted, X, name):
+    model = fitted[name]
+    labels = model.cut(2)
+    assert labels.dtype == np.int32
+    assert set(labels.tolist()) - {-1} == {0, 1}
+    inside = labels >= 0
+    assert np.bincount(labels[inside]).argmax() == 0
+    assert np.array_equal(model.cut(2, X), labels)
+    assert np.array_equal(model.cut(2, X[:50]), labels[:50])
+    assert np.array_equal(model.cut(n_clusters=2, X=X), labels)
+    assert set(model.cut(1).tolist()) - {-1} == {0}
+    for wrong in (0, 1.5, "two"):
+        with pytest.raises(ValueError, match="n_clusters must be a whole number of at least 1"):
+            model.cut(wrong)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baselines_clusters_are_whole_in_a_cut(fitted, name):
+    model = fitted[name]
+    k = model.labels_.max() + 1
+    before = model.labels_
+    for n in range(k, 0, -1):
+        labels = model.cut(n)
+        assert len(np.unique(labels)) == n
+        assert len(np.unique(np.column_stack([before, labels]), axis=0)) == len(np.unique(before))
+        before = labels
+    assert adjusted_rand_score(model.cut(k), model.labels_) == 1.0
+    with pytest.warns(UserWarning, match=f"{k + 1} clusters were asked for, but the fit has only"):
+        assert model.cut(k + 1).max() + 1 == k
+
+
+def test_auto_without_rows_in_memory_asks_for_them(X):
+    model = AutoClustering(effort="fast", random_state=0).fit(da.from_array(X, chunks=(200, 2)))
+    with pytest.raises(ValueError, match="not kept: give X"):
+        model.cut(2)
