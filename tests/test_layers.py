@@ -58,6 +58,7 @@ INSIDE = {
         "forecast",
         "job",
         "drafts",
+        "worker",
     ),
     "storage": ("places", "rows", "tables", "publishing"),
 }

@@ -132,13 +132,16 @@ def run_told(
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     with watched(name, metrics_file) as announcer:
         from distsvc.run.drafts.asked_job import asked_job
-        from distsvc.run.job import run_job
+        from distsvc.run.work.cluster import expect_workers
         from distsvc.run.work.progress import Progress
 
         with closing(Progress(*display)) as progress:
             if continue_from is not None:
                 overrides = {**(overrides or {}), "continuity.previous": _published(continue_from)}
             asked = announcer.begins(asked_job(job, run_date, settings, overrides))
+            expect_workers(asked.cluster, at)
+            from distsvc.run.job import run_job  # while the workers import, too
+
             report = run_job(asked, at, start, command=command, progress=progress)
         return asked, announcer.ends(report)
 

@@ -23,6 +23,13 @@ from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.errors.urls import remember
 from distsvc.job.config import ClusterConfig
+from distsvc.run.work.forking import (
+    ENVIRONMENT,
+    TASKS,
+    start_method,
+    start_server,
+    without_interrupts,
+)
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
 from distsvc.storage.places.scratch import scratch
@@ -36,16 +43,8 @@ CLOSE_SECONDS = 5
 
 WAIT_SECONDS = 0.1
 
-TASKS = "distsvc.run.labelling.phase"
-"""Module that workers on this machine import before they are given tasks: it imports the rest."""
-
 WORKER_BYTES = 2**27
 """The memory that a worker takes before it is given a task."""
-
-KEPT_BYTES = 2**25
-"""The largest piece of memory that workers here keep when it is free, to use it again.
-
-By what Dask sets, pieces above 128 KB go back to the system, which clears them for the next use."""
 
 _ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
 
@@ -68,6 +67,12 @@ class Workers:
     def threads(self) -> int:
         """Tasks that are done at a time."""
         return sum(threads for threads, _ in self.each) or 1
+
+
+def expect_workers(config: ClusterConfig, at: ClusterAddress) -> None:
+    """Begin what workers on this machine will need, if the job asks for any, and return at once."""
+    if config.workers and not (at.scheduler or at.scheduler_file or _configured_address()):
+        start_server()
 
 
 @contextmanager
@@ -97,6 +102,7 @@ def connected(
                 client = stack.enter_context(_elsewhere(address))
                 told = {"kind": "scheduler", "dashboard": client.dashboard_link}
             elif workers:
+                start_server()
                 _check_room(workers)
                 client = stack.enter_context(_here(workers, config.threads))
                 told = {"kind": f"{workers} workers here"}
@@ -196,8 +202,8 @@ def _here(workers: int, threads: int) -> Iterator[Any]:
             "distributed.scheduler.no-workers-timeout": NO_WORKERS_SECONDS,
             "distributed.scheduler.http.routes": [],
             "distributed.worker.http.routes": [],
-            f"{_ENVIRONMENT}.MALLOC_MMAP_THRESHOLD_": KEPT_BYTES,
-            f"{_ENVIRONMENT}.MALLOC_TRIM_THRESHOLD_": 2 * KEPT_BYTES,
+            **{f"{_ENVIRONMENT}.{name}": value for name, value in ENVIRONMENT.items()},
+            "distributed.worker.multiprocessing-method": start_method(),
         }
         stack.enter_context(dask.config.set(settings))
         loop = stack.enter_context(_loop_without_interrupts())
@@ -237,19 +243,13 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _loop_without_interrupts() -> Iterator[Any]:
-    """Yield a loop whose thread, and so the workers that it starts, gets no SIGINT.
-
-    A terminal sends it to all processes, but only the driver is to end because of it.
-    """
+    """Yield a loop whose thread, and so the workers that it starts, gets no SIGINT."""
     from distributed.utils import LoopRunner
 
     runner = LoopRunner()
     resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    with without_interrupts():
         runner.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     try:
         yield runner.loop
     finally:
@@ -270,17 +270,18 @@ def _nothing_half_started() -> Iterator[None]:
 
 @contextmanager
 def _closing(closable: Any) -> Iterator[None]:
-    """Close a client or cluster in bounded time; after an error without a word to its workers."""
+    """Close a client or cluster in bounded time.
+
+    Its workers here are killed. What they did is in files, and to end by themselves takes longer.
+    """
     try:
         yield
-    except BaseException:
+    finally:
         for nanny in list(getattr(closable, "workers", {}).values()):
             nanny.close_gracefully()  # so that the worker is not started again
             if nanny.pid:
                 with suppress(OSError):
                     os.kill(nanny.pid, signal.SIGKILL)
-        raise
-    finally:
         with suppress(Exception):
             closable.close(CLOSE_SECONDS)
 

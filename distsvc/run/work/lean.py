@@ -16,8 +16,13 @@ def lean() -> None:
     """Leave out pandas, which is never used, and most searches for garbage."""
     gc.set_threshold(OBJECTS)
     atexit.register(gc.freeze)  # nor are they searched once more at the end
-    if not any(isinstance(finder, _WithoutPandas) for finder in sys.meta_path):
+    if not is_lean():
         sys.meta_path.insert(0, _WithoutPandas())
+
+
+def is_lean() -> bool:
+    """Return whether this process is all ours: that of a command, or a worker."""
+    return any(isinstance(finder, _WithoutPandas) for finder in sys.meta_path)
 
 
 class _WithoutPandas(MetaPathFinder):

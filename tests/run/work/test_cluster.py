@@ -17,7 +17,8 @@ from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work import cluster as module
-from distsvc.run.work.cluster import KEPT_BYTES, SMALL_BYTES, TASKS, connected
+from distsvc.run.work.cluster import SMALL_BYTES, connected
+from distsvc.run.work.forking import KEPT_BYTES, TASKS
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster

@@ -1,0 +1,13 @@
+"""The imports of a worker on this machine: the tasks of all phases, and a first kernel."""
+
+import numpy as np
+
+from distsvc.run.work.lean import lean
+
+lean()
+
+import distsvc.run.labelling.phase  # noqa: E402
+import distsvc.run.learning.survey  # noqa: F401, E402
+from distsvc.models.rows.scaling import ColumnSums  # noqa: E402
+
+ColumnSums.empty(np.zeros(1)).add(np.zeros((1, 1)))  # numba gets ready with its first kernel

@@ -1,0 +1,85 @@
+"""The server that forks the workers of a command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from distsvc.run.work import forking
+
+SCRIPT = """
+import json, os, signal, sys, threading
+from distsvc.job.config import ClusterConfig
+from distsvc.run.work.cluster import connected, expect_workers
+from distsvc.run.work.lean import lean
+from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE
+
+
+def seen():
+    with open(f"/proc/{os.getppid()}/cmdline") as stream:
+        parent = stream.read()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    return {
+        "pid": os.getpid(),
+        "parent": parent,
+        "pandas": "pandas" in sys.modules,
+        "interrupts": signal.SIGINT not in blocked,
+        "environ": dict(os.environ),
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "command":
+        lean()
+    config = ClusterConfig(workers=2)
+    expect_workers(config, ANYWHERE)
+    before = dict(os.environ)
+    with connected(config, 0, Progress(quiet=True)) as client:
+        assert client.submit(int, "7").result() == 7
+        found = list(client.run(seen).values())
+    print(json.dumps({"workers": found, "added": sorted(before.keys() - os.environ.keys())}))
+"""
+
+
+def workers_of(kind, folder, **environ):
+    (folder / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(folder / "script.py"), kind],
+        capture_output=True,
+        text=True,
+        env=os.environ | environ,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)["workers"]
+
+
+@pytest.mark.skipif(not forking.FORKS, reason="workers are not forked here")
+def test_workers_of_a_command_are_forked(tmp_path):
+    workers = workers_of("command", tmp_path, OMP_NUM_THREADS="2")
+    assert len({worker["pid"] for worker in workers}) == 2
+    for worker in workers:
+        assert "forkserver" in worker["parent"]
+        assert not worker["pandas"]
+        assert not worker["interrupts"]
+        assert worker["environ"]["MALLOC_TRIM_THRESHOLD_"] == str(2 * forking.KEPT_BYTES)
+        assert worker["environ"]["OMP_NUM_THREADS"] == "2"  # as the user has it
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker["pid"], signal.SIGCONT)
+
+
+def test_workers_of_another_process_are_not(tmp_path):
+    for worker in workers_of("script", tmp_path):
+        assert "forkserver" not in worker["parent"]
+
+
+@pytest.mark.skipif(not forking.FORKS, reason="workers are not forked here")
+def test_without_room_for_a_socket_they_are_not(tmp_path):
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    for worker in workers_of("command", tmp_path, TMPDIR=str(long)):
+        assert "forkserver" not in worker["parent"]
