@@ -192,7 +192,7 @@ def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: 
     part = with_key(_in_passes(job, n_learned, n_rows, plan.table.n_rows), "output", "path", out)
     part = with_key(part, "continuity", "previous", ())
     run, progress = RunDirectory(folder), _Counting()
-    run.write_plan(replace(plan, partitions=ranges, output=part.output))
+    run.write_plan(replace(plan, parts=ranges, partitions=ranges, output=part.output))
     algorithm = begin(part, plan.table)
     here = Steps(run, steps.client, progress)
     learned, labelled = cluster_table(here, part, algorithm)

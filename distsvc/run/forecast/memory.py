@@ -19,7 +19,7 @@ from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import ASKED
 from distsvc.run.learning.sizes import MB, Sizes, Terms
 from distsvc.run.work.cluster import Workers
-from distsvc.run.work.partitions import choose_block_rows
+from distsvc.run.work.partitions import choose_block_rows, joined
 from distsvc.run.work.plan import cut, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
 from distsvc.storage.rows.blocks import Table
@@ -39,7 +39,7 @@ KEPT = 25 * MB
 KEPT_SMALL = 64 * MB
 """Freed arrays that the allocator of C keeps, at most; larger ones it gives back."""
 
-A_PARTITION = 4000
+A_PART = 4000
 """Bytes of a partition's entry in the plan, its task, and its file's entry in the manifest."""
 
 A_LABEL = 40
@@ -69,12 +69,12 @@ class Memory:
 
 def sizes_of(job: Job, table: Table, algorithm: Forecastable | None) -> Sizes:
     """Return the sizes of a job on a table; without an algorithm nothing is learned."""
-    d, partitions = len(table.columns), cut(job, table)
+    d, parts = len(table.columns), cut(job, table)
     return Sizes(
         n_rows=table.n_rows,
         n_columns=d,
-        partitions=len(partitions),
-        partition_rows=max(stop - start for start, stop in partitions),
+        parts=len(parts),
+        partition_rows=max(stop - start for start, stop in joined(parts, d)),
         block_rows=job.cluster.block_rows or choose_block_rows(d),
         sample_rows=kept_rows(algorithm, table.n_rows) if algorithm else 0,
         pilot_rows=min(pilot_rows(d), table.n_rows),
@@ -100,7 +100,7 @@ def _memory(
 ) -> Memory:
     """Return the memory of driver and workers: the largest of the driver's `steps` and `tasks`."""
     process = process_terms()
-    plan: Terms = {"plan and tasks": 1.0 * A_PARTITION * sizes.partitions}
+    plan: Terms = {"plan and tasks": 1.0 * A_PART * sizes.parts}
     if not workers.each:
         before, largest = sorted([*steps, *tasks], key=_sum)[-2:]
         kept: Terms = {"freed memory that is kept": KEPT + min(_sum(before), KEPT_SMALL)}

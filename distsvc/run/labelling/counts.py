@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -78,24 +78,26 @@ class Counts:
         if classes is not None:
             _add_up(self.classes, _by_class(classes, label, k))
 
-    def result(self, part: Mapping[str, int | str], more: Mapping[str, np.ndarray]) -> Result:
-        """Return the counts of one partition, its file, and what was counted besides."""
+    def result(
+        self, parts: Sequence[Mapping[str, int | str]], more: Mapping[str, np.ndarray]
+    ) -> Result:
+        """Return the counts of one partition, its files, and what was counted besides."""
         classes = np.array(list(self.classes.values()), np.int64).reshape(-1, len(self.sizes))
         arrays = {"sizes": self.sizes, "histogram": self.histogram, "classes": classes}
         arrays |= {f"{name}columns": of.counts for name, of in self.columns.items()}
-        facts = {"part": dict(part), "classes": list(self.classes)}
+        facts = {"parts": [dict(part) for part in parts], "classes": list(self.classes)}
         return Result(facts, arrays | dict(more), rows=self.n_rows)
 
-    def merge(self, other: Result, file: str) -> None:
-        """Take in the counts of a partition, whose labels are in `file`."""
+    def merge(self, other: Result, files: Sequence[str]) -> None:
+        """Take in the counts of a partition, whose labels are in `files`."""
         self.sizes += other.arrays["sizes"]
         self.histogram += other.arrays["histogram"]
         for name, of in self.columns.items():
             of.counts[...] += other.arrays[f"{name}columns"]
         names = other.facts["classes"]
         _add_up(self.classes, dict(zip(names, other.arrays["classes"], strict=True)))
-        part: PartEntry = other.facts["part"]
-        self.parts.append({**part, "file": file})
+        parts: list[PartEntry] = other.facts["parts"]
+        self.parts += [{**of, "file": file} for of, file in zip(parts, files, strict=True)]
 
 
 def used_clusters(sizes: np.ndarray) -> int:

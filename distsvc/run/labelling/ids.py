@@ -7,6 +7,7 @@ that of `MOST` numbers, however long the table is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,6 @@ from distsvc.errors import shown
 from distsvc.models.rows.sampling import row_keys, text_keys
 from distsvc.run.work.directory import Result
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats.columns import part_file
 
 MOST = 2**22
 """Ids that are compared: all of a table of so many rows, and a part of a longer one's."""
@@ -57,8 +57,11 @@ class IdCounts:
         self.keys.append(result.arrays["ids"])
         self.missing += int(result.arrays["missing_ids"])
 
-    def told(self, parts: Store, column: str) -> IdReport:
-        """Return how many rows share an id; the labelled `parts` have an example in a column."""
+    def told(self, parts: Store, files: Callable[[int], Sequence[str]], column: str) -> IdReport:
+        """Return how many rows share an id.
+
+        The labelled `parts` have an example in a column; `files` are those of a partition.
+        """
         ordered = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         ordered.sort()
         same = ordered[1:] == ordered[:-1]
@@ -68,8 +71,8 @@ class IdCounts:
         shared = np.append(same, False) | np.append(False, same)
         found = (keys[np.isin(keys, repeated)] for keys in self.keys)
         number, first = next((k, keys[0]) for k, keys in enumerate(found) if len(keys))
-        path = parts.local(part_file(number))
-        ids = pq.read_table(path, columns=[column]).column(0).combine_chunks().drop_null()
+        read = [pq.read_table(parts.local(name), columns=[column]) for name in files(number)]
+        ids = pa.concat_tables(read).column(0).combine_chunks().drop_null()
         place = int(np.flatnonzero(id_keys(ids) == first)[0])
         return IdReport(int(shared.sum()), self.missing, self.bits, ids[place].as_py())
 

@@ -1,4 +1,4 @@
-"""Every row's label: one reading of the table, a file for each partition, and what they count."""
+"""Every row's label: one reading of the table, a file for each part, and what they count."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from distsvc.models.rows.sampling import row_keys
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.asked import AskedColumns
-from distsvc.run.labelling.columns import asked_columns, check_asked, new_part, parts_place
+from distsvc.run.labelling.columns import asked_columns, check_asked, parts_place
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
+from distsvc.run.labelling.parts import Parts, part_files
 from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
@@ -21,7 +22,6 @@ from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store, changed_since
 from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.publishing.formats.columns import part_file
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,16 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     pilot, ids = surveyed or Pilot(run.plan), _id_counts(run.plan)
     _forget_lost(run, phase, parts_place(run))
     for number, result in enumerate(steps.map(phase)):
-        counts.merge(result, part_file(number))
+        counts.merge(result, part_files(run.plan, number))
         for one in asked:
             one.merge(result.arrays)
         if ids is not None:
             ids.merge(result)
         if of == PREVIOUS:
             pilot.add(result.arrays["pilot"], result.arrays["keys"])
-    told = ids.told(parts_place(run), str(run.plan.table.id)) if ids is not None else None
+    told = None
+    if ids is not None:
+        told = ids.told(parts_place(run), partial(part_files, run.plan), str(run.plan.table.id))
     return Labelled(labeller, before, counts, asked, pilot, told)
 
 
@@ -120,15 +122,15 @@ def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
     known: dict[str, dict[str, int | str]] = {}
     for name in run.names(phase.name):
         facts = run.load(name).facts
-        files = facts["files"] if phase is FILL else {_part_of(name): facts["part"]}
+        if phase is FILL:
+            files = facts["files"]
+        else:
+            number = int(name.rpartition("/")[2])
+            files = dict(zip(part_files(run.plan, number), facts["parts"], strict=True))
         owners |= dict.fromkeys(files, name)
         known |= files
     for file in changed_since(place, known):
         run.remove(owners[file])
-
-
-def _part_of(name: str) -> str:
-    return part_file(int(name.rpartition("/")[2]))
 
 
 def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
@@ -138,7 +140,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     counts, asked = _begin(run, of, labeller, before)
     pilot = None if of == OWN else Pilot.limited(plan)
     given = _id_counts(plan)
-    part = new_part(plan, type(rule))
+    parts = Parts(run, number, type(rule))
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)
@@ -147,19 +149,17 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
             columns |= one.add(block, Z, columns)
         counts.add(block.X, columns, edges, block.labels)
         columns["label"] = ids[columns["label"]]
-        part.add(block.rows if block.ids is None else block.ids, columns)
+        parts.add(block, columns)
         if given is not None:
             given.add(block.ids)
         if pilot is not None:
             pilot.add(block.X, row_keys(plan.seed, block.rows))
-    with parts_place(run).created(part_file(number), again=False) as path:
-        written = part.write(path)
     more = {} if pilot is None else {"pilot": pilot.X, "keys": pilot.keys}
     for one in asked:
         more |= one.arrays()
     if given is not None:
         more |= given.arrays()
-    return counts.result(written, more)
+    return counts.result(parts.written(), more)
 
 
 def fill_piece(run: RunDirectory, number: int) -> Result:

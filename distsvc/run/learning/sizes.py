@@ -21,7 +21,7 @@ class Sizes:
 
     n_rows: int
     n_columns: int
-    partitions: int
+    parts: int
     partition_rows: int
     block_rows: int
     sample_rows: int

@@ -43,6 +43,9 @@ from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import check_stays
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
+LAYOUT = 2
+"""The layout of a run's results; a run with another can't go on."""
+
 BEGUN, STOPPED = "begun.json", "stopped.json"
 """Notes of a run. The first goes first, so that a run removed in part does not seem to go on."""
 
@@ -113,6 +116,7 @@ class Request:
             "job": job | {"cluster": cut},
             "model": self.model,
             "versions": dict(versions()),
+            "layout": LAYOUT,
         }
 
 
@@ -380,6 +384,8 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
 
 def _in_words(difference: str, run: RunDirectory, request: Request) -> str:
     """Return a difference as users know it: that of models is one of the runs that they are of."""
+    if difference.startswith("layout: "):
+        return "an older distsvc, whose results have other names"
     if not difference.startswith("model: "):
         return difference.removeprefix("job.")
     then: ContinuedRun | None = None

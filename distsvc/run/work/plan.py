@@ -1,10 +1,13 @@
 """The facts about the input that every task needs: the table, its cut, and the values it may have.
 
-Cutting a table is arithmetic on row numbers (`distsvc.run.work.partitions`).
+Cutting a table is arithmetic on row numbers (`distsvc.run.work.partitions`). A part becomes a file
+of labels. Where parts are small, a task does several, which are its partition, and leaves one
+result.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +18,7 @@ from distsvc.errors import DataError, EmptyInputError
 from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.categories import strangers, with_categories
-from distsvc.run.work.partitions import choose_block_rows, plan_partitions
+from distsvc.run.work.partitions import choose_block_rows, joined, plan_parts
 from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
@@ -37,8 +40,11 @@ class Plan:
 
     Attributes
     ----------
+    parts : list of (int, int)
+        Row ranges [start, stop) in table order; there is a file of labels for each.
     partitions : list of (int, int)
-        Row ranges [start, stop) in table order; `block_rows` are in memory at a time.
+        Row ranges of one or more whole parts, each the work of a task; `block_rows` are in memory
+        at a time.
     missing : str
         ``error``, ``drop`` or ``median``, as in the job.
     unit : bool
@@ -55,6 +61,7 @@ class Plan:
     """
 
     table: Table
+    parts: list[tuple[int, int]]
     partitions: list[tuple[int, int]]
     block_rows: int
     missing: str
@@ -75,8 +82,8 @@ class Plan:
         of the run that this one goes on from, are kept. `meter` shows how far that is.
         """
         about = notes_on_columns(table) if job.input.columns is None else []
-        table, notes = with_categories(table, cut(job, table), before, meter)
-        d = len(table.columns)
+        table, notes = with_categories(table, joined(cut(job, table), 1), before, meter)
+        d, parts = len(table.columns), cut(job, table)
         first = next(
             read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
         )
@@ -88,7 +95,8 @@ class Plan:
         known = np.where(np.isfinite(first.X), first.X, 0.0).astype(np.float64)
         return cls(
             table=table,
-            partitions=cut(job, table),
+            parts=parts,
+            partitions=joined(parts, d),
             block_rows=job.cluster.block_rows or choose_block_rows(d),
             missing=job.preprocess.missing,
             unit=job.preprocess.scale in ("unit", "auto"),
@@ -111,6 +119,7 @@ class Plan:
         shift.flags.writeable = False
         fields = {
             "table": Table.from_dict(content["table"]),
+            "parts": [(start, stop) for start, stop in content["parts"]],
             "partitions": [(start, stop) for start, stop in content["partitions"]],
             "shift": shift,
             "output": OutputConfig.model_validate(content["output"]),
@@ -131,13 +140,18 @@ class Plan:
                 block, usable_rows(block, self.table.shown, features, self.missing, self.unit)
             )
 
+    def parts_of(self, number: int) -> range:
+        """Return the numbers of a partition's parts."""
+        start, stop = self.partitions[number]
+        return range(bisect_left(self.parts, (start,)), bisect_left(self.parts, (stop,)))
+
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
         return unusable(block, row, column, self.table.shown, self.table.features)
 
 
 def cut(job: Job, table: Table) -> list[tuple[int, int]]:
-    """Return the partitions of a table; `DataError` where they would be too many."""
+    """Return the parts of a table; `DataError` where they would be too many."""
     d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
     if table.n_rows > rows * MOST_PARTITIONS:
@@ -145,7 +159,7 @@ def cut(job: Job, table: Table) -> list[tuple[int, int]]:
             f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
             f"more than {MOST_PARTITIONS} partitions of {rows} rows"
         )
-    return plan_partitions(table.layout.extents, rows)
+    return plan_parts(table.layout.extents, rows)
 
 
 def pilot_rows(n_columns: int) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +24,9 @@ from distsvc.storage.places.arrays import (
 )
 
 LOCK = "lock"
+FLUSHES = 16
+"""Files that are written to the disk at a time: each waits for it, and a disk takes several."""
+
 SPARE = ".runs"
 """Folder in which a file is written before it is swapped into a folder that has this one."""
 
@@ -69,8 +73,9 @@ class Folder:
         found = {}
         for file in self._files(name):
             if not file.rpartition("/")[2].startswith("."):
-                with suppress(FileNotFoundError), _reached(self.root / file):
-                    found[file] = (self.root / file).stat().st_size
+                path = os.path.join(self.root, file)
+                with suppress(FileNotFoundError), _reached(path):
+                    found[file] = os.stat(path).st_size
         return found
 
     def folders(self, name: str = "") -> list[str]:
@@ -152,10 +157,12 @@ class Folder:
 
     def settle(self, names: Collection[str]) -> None:
         """Write files and the folders that hold them to the disk; errors as in `writing`."""
-        folders = {folder for name in names for folder in (self.root / name).parents}
-        for path in (*(self.root / name for name in names), *sorted(folders)):
-            if path.is_relative_to(self.root):
-                _to_disk(path)
+        folders, root = {"."}, os.fspath(self.root)
+        for name in {name.rpartition("/")[0] for name in names}:
+            folders |= {str(folder) for folder in (Path(name), *Path(name).parents)}
+        with ThreadPoolExecutor(FLUSHES) as pool:
+            for some in names, sorted(folders):
+                list(pool.map(_to_disk, [os.path.join(root, name) for name in some]))
 
     @contextmanager
     def held(self) -> Iterator[bool]:
@@ -206,10 +213,12 @@ class Folder:
 
     def _files(self, name: str) -> list[str]:
         """Return the names of all files below a folder, in order."""
+        names: list[str] = []
         with _reached(self.root / name):
-            walk = os.walk(self.root / name, onerror=_unless_gone)
-            found = [Path(folder, file) for folder, _, files in walk for file in files]
-        return sorted(path.relative_to(self.root).as_posix() for path in found)
+            for folder, _, files in os.walk(self.root / name, onerror=_unless_gone):
+                inside = Path(folder).relative_to(self.root).as_posix()
+                names += files if inside == "." else [f"{inside}/{file}" for file in files]
+        return sorted(names)
 
     def _replace(self, name: str, write: Callable[[BinaryIO], Any], settled: bool = False) -> None:
         """Write a file anew, in one step; `settled` is whether it outlasts a loss of power."""
@@ -227,7 +236,7 @@ class Folder:
 
 
 @contextmanager
-def _reached(path: Path) -> Iterator[None]:
+def _reached(path: str | Path) -> Iterator[None]:
     """Turn the error of a disk that does not answer into one that says so; others stay."""
     try:
         yield
@@ -243,7 +252,7 @@ def _unless_gone(error: OSError) -> None:
         raise error
 
 
-def _to_disk(path: Path) -> None:
+def _to_disk(path: str | Path) -> None:
     with writing(path):
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -16,6 +16,7 @@ from distsvc.run.labelling.ids import IdCounts, counts_ids, id_keys
 from distsvc.run.work.directory import Result
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.store import store_of
+from distsvc.storage.publishing.formats.columns import part_file
 from tests.small_runs import small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -64,7 +65,7 @@ def counted(folder, *parts):
             one.add(part[first : first + 70])
         together.merge(Result(arrays=one.arrays()))
         pq.write_table(pa.table({"id": part}), folder / f"part-{number:05d}.parquet")
-    return together.told(store_of(folder), "id")
+    return together.told(store_of(folder), lambda k: [part_file(k)], "id")
 
 
 def cut(array, *places):
@@ -153,3 +154,14 @@ def test_predict_tells_of_them(tmp_path, monkeypatch):
     predict_table(tmp_path / "out", str(path), str(tmp_path / "new"), progress=progress)
     (fields,) = [fields for name, fields in told if name == "note"]
     assert fields["because"].startswith("2 rows share their id with another row: 'account' is 1 ")
+
+
+def test_the_example_may_be_in_any_file_of_a_partition(tmp_path):
+    whole = IdCounts.of_table(6)
+    whole.add(pa.array([7, 8, 9, 9, 5, 6]))
+    for number, part in enumerate(([7, 8], [9], [9, 5, 6])):
+        pq.write_table(pa.table({"id": pa.array(part)}), tmp_path / part_file(number))
+    together = IdCounts.of_table(6)
+    together.merge(Result(arrays=whole.arrays()))
+    found = together.told(store_of(tmp_path), lambda _: [part_file(k) for k in range(3)], "id")
+    assert (found.shared, found.example) == (2, 9)

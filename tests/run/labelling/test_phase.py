@@ -58,10 +58,10 @@ def counted(columns, classes, parts):
             own = {name: values[block] for name, values in columns.items()}
             known = None if classes is None else classes.take(pa.array(block))
             part.add(VALUES[block], own, EDGES, known)
-        found = part.result({"rows": len(places)}, {"extra": np.ones(2)})
-        assert (found.rows, found.facts["part"]) == (len(places), {"rows": len(places)})
+        found = part.result([{"rows": len(places)}], {"extra": np.ones(2)})
+        assert (found.rows, found.facts["parts"]) == (len(places), [{"rows": len(places)}])
         assert found.arrays["extra"].all()
-        whole.merge(Result(json.loads(json.dumps(found.facts)), found.arrays), f"p{number}")
+        whole.merge(Result(json.loads(json.dumps(found.facts)), found.arrays), [f"p{number}"])
     return whole
 
 
@@ -131,8 +131,8 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
     again = label_partition(run, 1)
     assert digests(Path(run.place("labels").address)) == files
     assert again.facts == first.facts
-    assert first.facts["part"]["sha256"] == files["part-00001.parquet"]
-    assert first.rows == first.facts["part"]["rows"] == 300
+    assert first.facts["parts"][0]["sha256"] == files["part-00001.parquet"]
+    assert first.rows == first.facts["parts"][0]["rows"] == 300
     start, stop = run.plan.partitions[1]
     found = pq.read_table(Path(run.place("labels").address) / part_file(1))
     expected = Labeller.read(run).rule.label(prepared(run, X[start:stop]))

@@ -300,6 +300,16 @@ def test_a_digit_of_a_note_that_is_another_is_no_other_job(table, tmp_path, task
     assert tasks[0] == "survey/00000"
 
 
+def test_a_run_whose_results_have_other_names_is_refused(table, tasks, monkeypatch):
+    job = small_job(table, MODELS["sampled"])
+    with monkeypatch.context() as patched:
+        patched.setattr(resuming, "LAYOUT", 1)
+        interrupted(job, tasks, 7)
+    with pytest.raises(JobFileError, match=r"an older distsvc, whose results .* give --fresh"):
+        run_job(job)
+    run_job(job, start=Start(fresh=True))
+
+
 def test_a_converted_table_that_is_damaged_is_converted_again(tmp_path, tasks):
     table = tmp_path / "t.csv"
     rows = three_clusters(900)
