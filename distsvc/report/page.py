@@ -41,7 +41,7 @@ PARTS = (
     PagePart(
         "sizes",
         "Cluster sizes",
-        lambda r, _: not r.outliers.only and basics.sizes(r.clusters),
+        lambda r, _: not r.outliers.only and basics.sizes(r),
     ),
     PagePart(
         "clusters",

@@ -10,7 +10,7 @@ from distsvc.metrics import INDICES
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 
-VOID = {"meta", "link", "img", "br", "input", "hr"}
+VOID = {"meta", "link", "img", "br", "input", "hr", "wbr"}
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -132,8 +132,29 @@ class ProfilePart(ReportPart):
         return self
 
 
+class HeatPart(ReportPart):
+    """Clusters (k) by the columns (c) that tell most of them apart.
+
+    `leaning` (k, c) is how often a cluster's row lies above one of the others, less how often
+    below, and `median` (k, c) that of the cluster's rows: of a category the share that has it.
+    """
+
+    label: list[Label]
+    columns: list[str]
+    leaning: list[list[Number]]
+    median: list[list[Number]]
+
+    @model_validator(mode="after")
+    def _shape(self) -> Self:
+        check_lengths(self.label, self.leaning, self.median)
+        for row in *self.leaning, *self.median:
+            check_lengths(self.columns, row)
+        return self
+
+
 class ProfilesPart(ReportPart):
     """Profiles of clusters, the largest first, in so many rows of a sample."""
 
     rows: Size
     clusters: Annotated[list[ProfilePart], Field(min_length=1)]
+    heat: Unsaid[HeatPart | None] = None

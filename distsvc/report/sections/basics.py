@@ -10,6 +10,7 @@ from distsvc.report.content.report import ClusterRow, IndexValue, PhaseCost, Rep
 from distsvc.report.figures import clusters as figures
 from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line, percent
 from distsvc.report.sections import profiles
+from distsvc.report.sections.names import names
 
 SEEN = 8
 """Clusters whose sizes are seen at once."""
@@ -99,6 +100,8 @@ class ClusterLine(NamedTuple):
     """A line of the table of clusters; bars are percents of the room, inside and outside."""
 
     label: int
+    name: str
+    has_profile: bool
     rows: int
     share: float
     outliers: int
@@ -122,13 +125,17 @@ class SizesSection(NamedTuple):
     more: More | None
 
 
-def sizes(found: Sequence[ClusterRow]) -> SizesSection:
+def sizes(report: Report) -> SizesSection:
     """Return the table of clusters, the largest first."""
+    found = report.clusters
+    named = names(report.profiles.clusters) if report.profiles else {}
     listed, rest = found[:MOST_LISTED], found[MOST_LISTED:]
     most = max([row.rows for row in found], default=1) or 1
     lines = [
         ClusterLine(
             row.label,
+            named.get(row.label, ""),
+            row.label in named,
             row.rows,
             row.share,
             row.outliers,

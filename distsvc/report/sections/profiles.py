@@ -6,16 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.report.content.explained_parts import (
+    HeatPart,
     ProfileColumn,
     ProfilePart,
     ProfilesPart,
     Spread,
 )
 from distsvc.report.content.report import ClusterRow
-from distsvc.report.formats import FoldedTable, folded, number, percent, things
+from distsvc.report.formats import FoldedTable, folded, number, one_line, percent, things
+from distsvc.report.sections.names import limits, names
 
 SEEN = 6
 """Clusters that are seen at once."""
+
+MORE = "more clusters"
+LONGEST_NAME = 60
+
+SLIGHT, STRONG = 0.1, 0.6
+"""Leanings below which a cluster is like the others, and from which it is much unlike them."""
 
 MARGIN = 0.12
 """On both sides of a drawn range, as a share of it."""
@@ -50,16 +58,42 @@ class Card(NamedTuple):
     """One cluster."""
 
     label: int
+    name: str
     size: str
     lines: list[Line]
     names: list[str]
     typical: list[Row]
 
 
+class HeatCell(NamedTuple):
+    """A median, whether it is higher or lower than that of the other rows, and how much."""
+
+    text: str
+    side: str
+    strength: float
+    words: str
+
+
+class HeatRow(NamedTuple):
+    """A cluster in all columns of the heat map."""
+
+    label: int
+    name: str
+    cells: list[HeatCell]
+
+
+class Heat(NamedTuple):
+    """The heat map."""
+
+    columns: list[str]
+    rows: FoldedTable
+
+
 class ProfilesSection(NamedTuple):
     """All clusters, how many rows tell of them, of which nothing is told, and how values are."""
 
     rows: int
+    heat: Heat | None
     cards: FoldedTable
     untold: str
     has_categories: bool
@@ -70,20 +104,51 @@ def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> ProfilesSecti
     sizes = {row.label: row for row in clusters}
     place = {row.label: i for i, row in enumerate(clusters)}
     some = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
-    cards = [_card(one, sizes) for one in some]
+    named = names(part.clusters)
+    cards = [_card(one, sizes, named) for one in some]
     n_untold = len(sizes.keys() - {one.label for one in some})
     untold = f"Nothing is told of {things(n_untold, 'small cluster')}." if n_untold else ""
     told = (column for one in some for column in one.columns)
     has_categories = any(column.present is not None for column in told)
-    return ProfilesSection(part.rows, folded(cards, "more clusters", SEEN), untold, has_categories)
+    return ProfilesSection(
+        rows=part.rows,
+        heat=_heat(part.heat, place, named) if part.heat else None,
+        cards=folded(cards, MORE, SEEN),
+        untold=untold,
+        has_categories=has_categories,
+    )
 
 
-def _card(profile: ProfilePart, sizes: Mapping[int, ClusterRow]) -> Card:
+def _heat(found: HeatPart, place: Mapping[int, int], named: Mapping[int, str]) -> Heat:
+    """Return the heat map, whose text is untrusted, with the largest cluster first."""
+    lines = zip(found.label, found.leaning, found.median, strict=True)
+    rows = [
+        HeatRow(label, named.get(label, ""), [_cell(*of) for of in zip(lean, middle, strict=True)])
+        for label, lean, middle in sorted(lines, key=lambda line: place.get(line[0], len(place)))
+    ]
+    return Heat([one_line(name, LONGEST_NAME) for name in found.columns], folded(rows, MORE))
+
+
+def _cell(lean: float, middle: float) -> HeatCell:
+    side = "" if abs(lean) < SLIGHT else "high" if lean > 0.0 else "low"
+    how = "much " if abs(lean) >= STRONG else ""
+    words = f"{how}{'higher' if lean > 0.0 else 'lower'}" if side else "like the others"
+    return HeatCell(number(middle), side, min(1.0, abs(lean)), words)
+
+
+def _card(profile: ProfilePart, sizes: Mapping[int, ClusterRow], named: Mapping[int, str]) -> Card:
     row = sizes.get(profile.label)
     size = f"{things(row.rows, 'row')} ({percent(row.share)})" if row else ""
     typical = [Row(one.row, [_value(value) for value in one.values]) for one in profile.typical]
     lines = [_line(column) for column in profile.columns]
-    return Card(profile.label, size, lines, [column.column for column in profile.columns], typical)
+    return Card(
+        profile.label,
+        named[profile.label],
+        size,
+        lines,
+        [column.column for column in profile.columns],
+        typical,
+    )
 
 
 def _line(column: ProfileColumn) -> Line:
@@ -98,7 +163,7 @@ def _line(column: ProfileColumn) -> Line:
         inside=_bar(inside, low, high),
         outside=_bar(outside, low, high),
         medians=f"median {number(inside.median)} (others {number(outside.median)})",
-        range=f"{_range(column)}: {shares}",
+        range=f"{limits(column)}: {shares}",
     )
 
 
@@ -117,15 +182,6 @@ def _share(of: Spread) -> QuartileBar:
     end = 100.0 * (MARGIN + of.share) / (1.0 + 2.0 * MARGIN)
     begin = 100.0 * MARGIN / (1.0 + 2.0 * MARGIN)
     return QuartileBar(begin, end - begin, end)
-
-
-def _range(column: ProfileColumn) -> str:
-    low, high = column.low, column.high
-    if low is None:
-        return "any value" if high is None else f"{number(high)} or less"
-    if high is None:
-        return f"{number(low)} or more"
-    return number(low) if low == high else f"{number(low)} to {number(high)}"
 
 
 def _value(value: float | None) -> str:

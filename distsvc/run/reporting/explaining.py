@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distsvc.models.rules.profiles import ClusterProfile, profiles
+from distsvc.models.rules.profiles import ClusterProfile, leanings, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.support_vector.level_tree.directions import principal_components
 from distsvc.report.content.explained_parts import (
+    HeatPart,
     ProfileColumn,
     ProfilePart,
     ProfilesPart,
@@ -25,6 +26,9 @@ from distsvc.storage.rows.features import Feature, Vector
 
 MOST_PROFILES = 200
 """Clusters that get one, the largest."""
+
+MOST_HEATED = 16
+"""Columns of the heat map."""
 
 COMPONENTS = 20
 """By which a vector is told of, at most."""
@@ -58,7 +62,31 @@ def profiles_part(
         return None
     values = {k for group in one_hot for k in range(group.start, group.stop)}
     parts = [_part(one, columns, rows.numbers, raw, values) for one in found]
-    return ProfilesPart(rows=len(X), clusters=parts)
+    chosen = [one.label for one in found]
+    heat = _heat(X, rows.labels, chosen, columns, sorted(values))
+    return ProfilesPart(rows=len(X), clusters=parts, heat=heat)
+
+
+def _heat(
+    X: np.ndarray,
+    labels: np.ndarray,
+    chosen: Sequence[int],
+    columns: Sequence[str],
+    one_hot: Sequence[int],
+) -> HeatPart:
+    """Return clusters `chosen` of rows X (m, c) by the columns in which any of them leans most."""
+    leaning = leanings(X, labels, chosen)
+    most = np.abs(leaning).max(axis=0)
+    shown = np.sort(np.argsort(-most, kind="stable")[:MOST_HEATED])
+    middles = np.array([np.median(X[labels == c], axis=0) for c in chosen])
+    for k in one_hot:
+        middles[:, k] = [np.mean(X[labels == c, k]) for c in chosen]
+    return HeatPart(
+        label=list(chosen),
+        columns=[columns[k] for k in shown],
+        leaning=np.round(leaning[:, shown], 3).tolist(),
+        median=[[float(f"{value:.4g}") for value in row] for row in middles[:, shown]],
+    )
 
 
 def _told(

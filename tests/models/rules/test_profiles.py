@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from distsvc.models.rules.profiles import IN_PROFILE, best_ranges, profiles
+from distsvc.models.rules.profiles import IN_PROFILE, best_ranges, leanings, profiles
 
 
 def best_of_all(x, inside):
@@ -51,6 +51,19 @@ def test_many_values_are_cut_into_pieces():
     exact = np.max(below[0] / (labels == 0).sum() - below[1] / (labels == 1).sum())
     assert exact - 2 / 256 < apart[1, 0] <= exact + 1e-12
     assert apart.shape == (2, 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_leanings_count_who_is_above_whom(seed):
+    random = np.random.default_rng(seed)
+    X = np.round(random.normal(size=(90, 2)) * 2.0)
+    labels = random.integers(0, 3, 90)
+    found = leanings(X, labels, [2, 0])
+    for i, c in enumerate([2, 0]):
+        inside, others = X[labels == c], X[labels != c]
+        above = np.sign(inside[:, None] - others).mean(axis=(0, 1))
+        assert found[i] == pytest.approx(above)
+    assert leanings(X[:, :1], (X[:, 0] > 0).astype(int), [0, 1]).ravel() == pytest.approx([-1, 1])
 
 
 def three_that_matter(n=3000, d=40, seed=0):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from distsvc.errors import DataError
 from distsvc.report.sections.profiles import SEEN, section
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
 
@@ -23,7 +24,7 @@ def section_of(report):
 
 def test_a_profile_in_words():
     text = page_text(with_profiles(2))
-    assert "0 · 750 rows (50.0 %)" in text
+    assert "0: width 1 or more · 750 rows (50.0 %)" in text
     assert "width 1 or more: 99.0 % (others 1.5 %) median 2 (others 0.25)" in text
     assert "2 typical rows Row width 12,345 2.12 3 missing" in text
     assert "measured on a sample of 900 rows." in text
@@ -96,6 +97,42 @@ def test_clusters_are_in_the_order_of_their_sizes():
 def test_clusters_that_nothing_is_told_of_are_counted():
     text = page_text(with_profiles(5, told=3))
     assert "Nothing is told of 2 small clusters." in text
+
+
+def with_heat():
+    report = with_profiles(2)
+    report["profiles"]["heat"] = {
+        "label": [1, 0], "columns": ["width", "<b>_long"],
+        "leaning": [[0.7, -0.25], [-0.05, 0.3]], "median": [[12.5, 1.0], [3.0, 0.25]],
+    }  # fmt: skip
+    return report
+
+
+def test_the_heat_map_has_a_row_for_each_cluster_the_largest_first():
+    assert "Clusters by column" not in page_text(with_profiles(2))
+    html = rendered(with_heat())
+    assert "Cluster width <b>_ long 0 3 0.25 1 12.5 1 Medians." in Page(html).text
+    cells = re.findall(r'<td class="n([^"]*)"(?: style="--a:([\d.]+)")? title="([^"]*)"', html)
+    assert cells == [
+        ("", "", "like the others"), (" cell high", "0.30", "higher"),
+        (" cell high", "0.70", "much higher"), (" cell low", "0.25", "lower"),
+    ]  # fmt: skip
+
+
+def test_a_heat_map_of_another_shape_is_refused():
+    report = with_heat()
+    report["profiles"]["heat"]["median"][0] = [1.0]
+    with pytest.raises(DataError, match="as long as each other"):
+        typed(report)
+
+
+def test_names_stand_in_the_table_of_sizes_and_lead_to_profiles():
+    report = make_report(3) | {"profiles": make_profiles([0, 2])}
+    html = rendered(report)
+    assert Page(html).text.count("width 1 or more") >= 2
+    rows = re.findall(r'<th scope="row">(<a href="#cluster-\d">)?<span class="swatch"', html)
+    assert rows[:3] == ['<a href="#cluster-0">', "", '<a href="#cluster-2">']
+    assert {'id="cluster-0"', 'id="cluster-2"'} <= set(re.findall(r'id="cluster-\d"', html))
 
 
 def test_a_cluster_that_no_column_sets_apart():

@@ -10,7 +10,7 @@ import pytest
 from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.reporting.explaining import COMPONENTS, components
+from distsvc.run.reporting.explaining import COMPONENTS, MOST_HEATED, components
 from tests.models.rules.test_profiles import three_that_matter
 from tests.published_files import labels_folder, read_labels
 from tests.small_runs import digests, forget, small_job, write_table
@@ -100,6 +100,16 @@ def test_profiles_name_the_columns_that_matter(table, rows, tmp_path):
             expected = [rows[0][row.row, int(c.column[1:])] for c in profile.columns]
             assert row.values == expected
     assert told == set(MATTER)
+    heat = report.profiles.heat
+    assert len(heat.columns) == MOST_HEATED
+    assert heat.columns == sorted(heat.columns, key=lambda name: int(name[1:]))
+    assert set(MATTER) <= set(heat.columns)
+    for label, leaning, median in zip(heat.label, heat.leaning, heat.median, strict=True):
+        at = heat.columns.index("x19")
+        inside, others = (rows[0][found == label, 19], rows[0][found != label, 19])
+        assert median[at] == pytest.approx(np.median(inside), rel=1e-3)
+        above = np.sign(inside[:, None] - others).mean()
+        assert leaning[at] == pytest.approx(above, abs=6e-4)
 
 
 def test_neither_partitions_nor_a_saved_model_change_a_reason(asked, table, tmp_path):

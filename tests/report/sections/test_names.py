@@ -1,0 +1,76 @@
+"""Names of clusters in words: high and low, categories, and what tells like ones apart."""
+
+import pytest
+
+from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart, Spread
+from distsvc.report.sections.names import names, words
+
+
+def column(name="bytes", inside=9.0, outside=(1.0, 2.0, 3.0), low=8.0, high=None, present=None):
+    lower, median, upper = outside
+    return ProfileColumn(
+        column=name, apart=0.9, low=low, high=high, present=present,
+        inside=Spread(lower=inside, median=inside, upper=inside, share=0.9),
+        outside=Spread(lower=lower, median=median, upper=upper, share=0.1),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (column(), "high bytes"),
+        (column("log(bytes)"), "high bytes"),
+        (column(inside=0.5, low=None, high=0.9), "low bytes"),
+        (column(inside=9.0, low=8.0, high=10.0), "high bytes"),
+        (column(inside=0.5, low=0.1, high=0.9), "low bytes"),
+        (column(inside=2.0, low=1.5, high=2.5), "medium bytes"),
+        (column("encrypted", inside=0.0, low=0.0, high=0.0), "encrypted 0"),
+        (column("country=DE", inside=1.0, low=1.0, present=True), "country=DE"),
+        (column("country=DE", inside=0.0, low=0.0, present=False), "not country=DE"),
+        (column("log(share(city))", inside=-0.5, outside=(-3.0, -2.0, -1.0)), "common city"),
+        (column("log(share(city))", inside=-4.0, outside=(-3.0, -2.0, -1.0)), "rare city"),
+        (column("log()"), "high log()"),
+        (column("a\n" + "b" * 99), "high a " + "b" * 37 + "…"),
+    ],
+)
+def test_words_of_a_column(told, expected):
+    assert words(told) == expected
+
+
+def profile(label, *columns):
+    return ProfilePart(label=label, rows=10, columns=list(columns), typical=[])
+
+
+def test_two_columns_make_a_name():
+    low = column("duration", inside=0.1, low=None, high=0.5)
+    assert names([profile(7, column(), low, column("errors")), profile(2)]) == {
+        7: "high bytes, low duration",
+        2: "",
+    }
+
+
+def test_like_names_have_more_columns_and_then_numbers():
+    far, near = column(inside=20.0, low=18.0, high=25.0), column(inside=9.0, low=8.0, high=10.0)
+    other = column("errors"), column("rows"), column("errors", low=None, high=1.0, inside=0.0)
+    found = names([
+        profile(0, far, other[1], other[0]), profile(1, near, other[1], other[2]),
+        profile(2, far), profile(3, near),
+    ])  # fmt: skip
+    assert found == {
+        0: "high bytes, high rows, high errors",
+        1: "high bytes, high rows, low errors",
+        2: "bytes 18 to 25",
+        3: "bytes 8 to 10",
+    }
+
+
+def test_like_frequencies_are_told_in_percent():
+    often, less = (
+        column("log(share(city))", inside=value, outside=(-3.0, -2.0, -1.9))
+        for value in (-0.5, -1.0)
+    )
+    found = names([profile(0, often), profile(1, less)])
+    assert [name.replace("\u00a0", " ") for name in found.values()] == [
+        "city with 60.7 % of the rows",
+        "city with 36.8 % of the rows",
+    ]
